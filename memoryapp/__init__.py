@@ -1,0 +1,19 @@
+"""What the memory is and does; works without a browser.
+
+The glossary, one word a thing:
+
+chat user    whose memory it is; the owner of every row (an *operator* is the person looking at it)
+message      one thing somebody said, as imported; belongs to one live topic, or to the active session
+session      the messages of one chat user that no topic holds yet; a pause or a label ends it
+topic        a summary over messages; never changed, only swapped for others by an *edit*
+edit         some topics out, others in, over the same messages: archive, merge, split, move, undo
+passage      one exchange cut to about 600 characters: what search compares a query with
+profile      the embedding model, its dimensions and its thresholds: vectors compare within one
+candidate    a topic that search found, with its rank and scores
+turn         one call of the chat model and its reply
+tool call    the model asking for the content of topics
+selection    the topics the model chose, each with a reason and a verified excerpt
+fallback     what was used instead when the model did not choose, and why
+run          one rerank from query to selection; its *events* are all there is to know about it
+strategy     how a run chooses: flash (agentic), filter, react, or vector (the baseline)
+"""

@@ -1,0 +1,286 @@
+"""Every event of a run, defined once.
+
+A rerank is its events: what a strategy yields is stored, and what is stored is shown. Events are
+frozen values; ``to_payload`` and ``from_payload`` carry them through a JSON column unchanged, and
+``summarise`` folds a run's events into the totals of its row. A stored event never changes meaning:
+fields may be added with a default, never renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+PieceStatus = Literal["exact", "normalised", "altered", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A topic that search found. ``rank`` and ``vector_rank`` count from 1.
+
+    ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores,
+    ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms`` holds what each query
+    term added to ``bm25``. ``shown`` tells whether the model saw the candidate.
+    """
+
+    id: str
+    rank: int
+    vector_rank: int
+    cosine: float
+    bm25: float
+    fused: float
+    score: float
+    date: str
+    message_count: int
+    size_chars: int
+    summary: str
+    line: str
+    shown: bool
+    passage: str = ""
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call the model asked for; ``arguments`` is the JSON text as it came."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopic:
+    """A topic handed to the model: its size in characters and how many messages."""
+
+    id: str
+    size_chars: int
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of an excerpt, located in a real message.
+
+    ``start`` and ``end`` are character offsets in that message's text; ``message`` is None and the
+    offsets are 0 where the piece is ``absent``.
+    """
+
+    text: str
+    status: PieceStatus
+    message: int | None = None
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A chosen topic. ``rank`` is the model's order, from 1; ``score`` the candidate's."""
+
+    id: str
+    rank: int
+    reason: str
+    score: float
+    vector_rank: int
+    excerpt: tuple[Piece, ...] = ()
+    excerpt_by: Literal["model", "scorer", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a run cost: tokens as billed, US dollars, wall seconds."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+    turns: int = 0
+    tool_calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    kind: ClassVar[str] = "run_started"
+    strategy: str
+    query: str
+    parameters: Mapping[str, Any]
+    prompt_version: str
+    model: str
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEnriched:
+    """The query as search sees it. ``note`` says why it is the raw one, empty when a model wrote it."""
+
+    kind: ClassVar[str] = "query_enriched"
+    query: str
+    enriched: str
+    note: str
+    seconds: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesFound:
+    """Ranked topics, best first, up to rank 200; ``passages`` is how many were compared."""
+
+    kind: ClassVar[str] = "candidates_found"
+    candidates: tuple[Candidate, ...]
+    passages: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A model call begins. ``prompt`` holds the messages that are new since the turn before."""
+
+    kind: ClassVar[str] = "turn_started"
+    turn: int
+    tool_choice: Literal["forced", "auto", "none"]
+    response_format: Literal["none", "json_object", "json_schema"]
+    prompt: tuple[PromptMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied:
+    """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider."""
+
+    kind: ClassVar[str] = "model_replied"
+    turn: int
+    text: str
+    reasoning: str
+    tool_calls: tuple[ToolCall, ...]
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    seconds: float
+    model: str
+    finish_reason: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsRead:
+    """What one tool call brought. ``omitted`` did not fit, ``unknown`` are no candidates."""
+
+    kind: ClassVar[str] = "topics_read"
+    turn: int
+    call: str
+    read: tuple[ReadTopic, ...]
+    omitted: tuple[ReadTopic, ...]
+    unknown: tuple[str, ...]
+    size_chars: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedDown:
+    """The endpoint lacks a capability; ``instead`` is what is used from now on."""
+
+    kind: ClassVar[str] = "stepped_down"
+    capability: str
+    instead: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A call failed and is tried again after ``wait`` seconds."""
+
+    kind: ClassVar[str] = "retried"
+    attempt: int
+    why: str
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """Always the last event of a run.
+
+    ``fallback`` is empty when the model chose; ``note`` says in one sentence what happened when it
+    did not. ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
+    did not choose, ``hallucinated`` ids that were no candidates, ``baseline`` the plain vector order.
+    """
+
+    kind: ClassVar[str] = "run_finished"
+    selected: tuple[Selected, ...]
+    dropped: tuple[str, ...]
+    fallback: str
+    note: str
+    requested: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
+    baseline: tuple[str, ...] = ()
+    totals: Totals = Totals()
+
+
+Event = (
+    RunStarted
+    | QueryEnriched
+    | CandidatesFound
+    | TurnStarted
+    | ModelReplied
+    | TopicsRead
+    | SteppedDown
+    | Retried
+    | RunFinished
+)
+KINDS: dict[str, type[Any]] = {event.kind: event for event in get_args(Event)}
+
+
+def to_payload(event: Event) -> dict[str, Any]:
+    """The event as JSON-ready values, without its kind."""
+    return asdict(event)
+
+
+def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
+    """The event stored under ``kind``. Raises KeyError for an unknown kind."""
+    event: Event = _build(KINDS[kind], payload)
+    return event
+
+
+def _build(shape: type[Any], payload: Mapping[str, Any]) -> Any:
+    hints = get_type_hints(shape)
+    known = {f.name: f for f in fields(shape)}
+    missing = [
+        n for n, f in known.items() if n not in payload and f.default is MISSING and f.default_factory is MISSING
+    ]
+    if missing:
+        raise ValueError(f"{shape.__name__} lacks {', '.join(missing)}")
+    return shape(**{name: _value(hints[name], payload[name]) for name in known if name in payload})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    if get_origin(hint) is tuple:
+        item = get_args(hint)[0]
+        return tuple(_value(item, element) for element in value)
+    if is_dataclass(hint) and isinstance(value, Mapping):
+        return _build(hint, value)  # type: ignore[arg-type]
+    return value
+
+
+def summarise(events: Iterable[Event]) -> Totals:
+    """Totals over a run's events; seconds are those the stages report."""
+    tokens_in = tokens_out = turns = tool_calls = 0
+    cost = seconds = 0.0
+    for event in events:
+        if isinstance(event, QueryEnriched | ModelReplied):
+            tokens_in += event.input_tokens
+            tokens_out += event.output_tokens
+            cost += event.cost_usd
+        if isinstance(event, ModelReplied):
+            turns += 1
+            tool_calls += len(event.tool_calls)
+        if isinstance(event, QueryEnriched | ModelReplied | CandidatesFound):
+            seconds += event.seconds
+    return Totals(tokens_in, tokens_out, cost, seconds, turns, tool_calls)

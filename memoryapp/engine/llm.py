@@ -1,0 +1,75 @@
+"""The chat model as the engine sees it: one protocol, two kinds of peer.
+
+``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
+up) is yielded as events, the last thing it yields is the ``Reply``. ``HttpChat`` speaks to any
+OpenAI-compatible endpoint over one shared httpx client; the embedded model stands behind the same
+protocol in ``offline``.
+
+    LLMError
+    ├── LLMTimeout       no answer within the time given
+    ├── LLMRefused       the endpoint says no: 400, 401, 402, 403, 404 (never tried again)
+    └── LLMUnavailable   408, 429, 5xx, a broken line, HTTP 200 that carries an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from memoryapp.engine.events import Retried, SteppedDown, ToolCall
+
+
+class LLMError(Exception):
+    """The chat model gave no answer; the text is a sentence for people."""
+
+
+class LLMTimeout(LLMError):
+    """No answer within the time given."""
+
+
+class LLMRefused(LLMError):
+    """The endpoint refuses this request, and would again."""
+
+
+class LLMUnavailable(LLMError):
+    """The endpoint cannot answer now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One turn. ``messages`` and ``tools`` are OpenAI's chat shapes.
+
+    ``force_tool`` names the tool that must be called; ``answer_schema`` is the JSON schema of the
+    final answer (None asks for no format); ``seconds`` bounds all tries together.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] = ()
+    force_tool: str = ""
+    answer_schema: Mapping[str, Any] | None = None
+    reasoning_effort: str = "low"
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said. ``message`` is the assistant message to send back unmodified."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    message: Mapping[str, Any] = field(default_factory=dict)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    model: str = ""
+    finish_reason: str = ""
+
+
+class Chat(Protocol):
+    """A chat model. Raises LLMError from ``converse`` when no reply can be had."""
+
+    model: str
+
+    def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]: ...

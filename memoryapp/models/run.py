@@ -1,0 +1,95 @@
+"""Runs and their events. The rows are the truth: page, socket and report read nothing else."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Self
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models.evaluation import Evaluation
+from memoryapp.models.user import ChatUser, Owned
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def of(self, owner: ChatUser | int) -> Self:
+        return self.filter(owner=owner)
+
+    def by_hand(self) -> Self:
+        """Runs somebody asked for, not those of an evaluation."""
+        return self.filter(evaluation__isnull=True)
+
+
+class Run(Owned):
+    """Totals are ``events.summarise`` of its events, written with the last one."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", _("waiting")
+        RUNNING = "running", _("running")
+        FINISHED = "finished", _("finished")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    strategy = models.CharField(_("strategy"), max_length=16)
+    query = models.TextField(_("query"))
+    parameters = models.JSONField(_("parameters"), default=dict, blank=True)
+    prompt_version = models.CharField(_("prompt version"), max_length=40, blank=True)
+    operator = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, verbose_name=_("asked by")
+    )
+    evaluation = models.ForeignKey(Evaluation, models.CASCADE, null=True, blank=True, verbose_name=_("evaluation"))
+    state = models.CharField(_("state"), max_length=16, choices=State, default=State.PENDING)
+    created_at = models.DateTimeField(_("asked"), auto_now_add=True)
+    heartbeat_at = models.DateTimeField(_("last sign of life"), auto_now_add=True)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+    fallback = models.CharField(_("fallback"), max_length=32, blank=True)
+    candidate_count = models.PositiveIntegerField(_("candidates"), default=0)
+    selected_count = models.PositiveIntegerField(_("chosen"), default=0)
+    turns = models.PositiveIntegerField(_("turns"), default=0)
+    tool_calls = models.PositiveIntegerField(_("tool calls"), default=0)
+    input_tokens = models.PositiveIntegerField(_("input tokens"), default=0)
+    output_tokens = models.PositiveIntegerField(_("output tokens"), default=0)
+    cost_usd = models.FloatField(_("cost, $"), default=0)
+    seconds = models.FloatField(_("seconds"), default=0)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        indexes = (
+            models.Index(fields=("owner", "-created_at", "-id"), name="run_owner"),
+            models.Index(fields=("heartbeat_at",), condition=~models.Q(state="finished"), name="run_open"),
+        )
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
+
+    def __str__(self) -> str:
+        return f"{self.short_id} {self.query[:60]}"
+
+    @property
+    def short_id(self) -> str:
+        return str(self.pk)[:4]
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state == self.State.FINISHED
+
+
+class RunEvent(Owned):
+    """``seq`` counts from 1 without gaps; unique with the run, so two writers cannot mix."""
+
+    run = models.ForeignKey(Run, models.CASCADE, db_index=False, related_name="events", verbose_name=_("run"))
+    seq = models.PositiveIntegerField("seq")
+    kind = models.CharField(_("kind"), max_length=32)
+    at = models.DateTimeField(_("at"))
+    payload = models.JSONField(_("payload"))
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("run", "seq"), name="runevent_once"),)
+        ordering = ("run", "seq")
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.kind}"

@@ -1,0 +1,110 @@
+"""Topics and the edits that swap them.
+
+A topic's row never changes in what it says: an edit retires some topics and puts others in over the
+same messages. Retired topics keep their messages (``TopicMessage``), so an old run shows what the model
+saw; ``Message.topic`` points at the live one.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models.message import Message
+from memoryapp.models.user import ChatUser, Owned
+
+
+class TopicQuerySet(models.QuerySet["Topic"]):
+    def of(self, owner: ChatUser | int) -> Self:
+        return self.filter(owner=owner)
+
+    def live(self) -> Self:
+        return self.filter(is_live=True)
+
+
+class Topic(Owned):
+    summary = models.TextField(_("summary"), blank=True)
+    started_at = models.DateTimeField(_("first message"))
+    ended_at = models.DateTimeField(_("last message"))
+    message_count = models.PositiveIntegerField(_("messages"))
+    size_chars = models.PositiveIntegerField(_("characters"))
+    is_live = models.BooleanField(_("live"), default=True)
+    facts_extracted = models.BooleanField(_("facts extracted"), default=False)
+    is_consolidated = models.BooleanField(_("consolidated"), default=False)
+    consolidation_checked = models.BooleanField(_("consolidation checked"), default=False)
+    locked_by_hand = models.BooleanField(_("edited by hand"), default=False)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    objects = TopicQuerySet.as_manager()
+
+    class Meta:
+        indexes = (
+            models.Index(
+                fields=("owner", "-ended_at", "-id"), condition=models.Q(is_live=True), name="topic_live_order"
+            ),
+            models.Index(fields=("owner", "id"), name="topic_owner"),
+        )
+        verbose_name = _("topic")
+        verbose_name_plural = _("topics")
+
+    def __str__(self) -> str:
+        return f"Topic:{self.pk} {self.summary[:80]}"
+
+
+class TopicMessage(Owned):
+    """Which messages a topic was made of, live or retired."""
+
+    topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
+    message = models.ForeignKey(Message, models.CASCADE)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("topic", "message"), name="topicmessage_once"),)
+        verbose_name = _("message of a topic")
+        verbose_name_plural = _("messages of topics")
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} ∋ {self.message_id}"
+
+
+class TopicEdit(Owned):
+    """Topics out, topics in, over the same messages. ``archive`` takes nothing out."""
+
+    class Kind(models.TextChoices):
+        ARCHIVE = "archive", _("archived")
+
+    kind = models.CharField(_("kind"), max_length=16, choices=Kind)
+    actor = models.CharField(_("by"), max_length=200)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+    topics = models.ManyToManyField(Topic, through="EditedTopic", verbose_name=_("topics"))
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (models.Index(fields=("owner", "-at", "-id"), name="topicedit_owner"),)
+        verbose_name = _("edit")
+        verbose_name_plural = _("edits")
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} ({self.actor})"
+
+
+class EditedTopic(Owned):
+    """One topic's side in an edit."""
+
+    class Side(models.TextChoices):
+        OUT = "out", _("taken out")
+        IN = "in", _("put in")
+
+    edit = models.ForeignKey(TopicEdit, models.CASCADE, db_index=False)
+    topic = models.ForeignKey(Topic, models.CASCADE)
+    side = models.CharField(_("side"), max_length=3, choices=Side)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("edit", "topic"), name="editedtopic_once"),)
+        verbose_name = _("topic of an edit")
+        verbose_name_plural = _("topics of edits")
+
+    def __str__(self) -> str:
+        return f"{self.edit_id} {self.side} {self.topic_id}"

@@ -1,0 +1,50 @@
+"""The chat user: whose memory it is. Not the operator, who is Django's user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from memoryapp.models.operator import Operator
+
+
+class ChatUserQuerySet(models.QuerySet["ChatUser"]):
+    def seen_by(self, operator: Operator) -> Self:
+        """The chat users this operator may look at."""
+        if operator.sees_everyone:
+            return self
+        return self.filter(access__operator=operator)
+
+
+class ChatUser(models.Model):
+    name = models.CharField(_("name"), max_length=200, unique=True)
+    display_name = models.CharField(_("shown as"), max_length=200, blank=True)
+    profile = models.TextField(_("profile"), blank=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    objects = ChatUserQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name = _("chat user")
+        verbose_name_plural = _("chat users")
+
+    def __str__(self) -> str:
+        return self.display_name or self.name
+
+
+class OwnedQuerySet(models.QuerySet[models.Model]):
+    def of(self, owner: ChatUser | int) -> Self:
+        return self.filter(owner=owner)
+
+
+class Owned(models.Model):
+    """A row of one chat user's memory; it goes when the chat user goes."""
+
+    owner = models.ForeignKey(ChatUser, models.CASCADE, db_index=False, verbose_name=_("chat user"))
+
+    class Meta:
+        abstract = True

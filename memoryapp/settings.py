@@ -1,0 +1,196 @@
+"""Every setting, read from the environment once; modules are named as strings only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from psycopg.conninfo import conninfo_to_dict
+
+from memoryapp import environment as env
+from memoryapp.embedded import places
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = places.data_dir()
+
+DEBUG = env.switch("DEBUG", False)
+SECRET_KEY = env.text("SECRET_KEY") or places.secret_key(DATA_DIR)
+ALLOWED_HOSTS = env.text("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "channels",
+    "channels_postgres",
+    "memoryapp",
+    "rerankui",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "rerankui.urls"
+ASGI_APPLICATION = "rerankui.asgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "django.template.context_processors.i18n",
+                "rerankui.frame.frame",
+            ],
+        },
+    },
+]
+
+
+def _database() -> dict[str, Any]:
+    url = env.text("DATABASE_URL")
+    if not url:
+        return places.embedded_database(DATA_DIR)
+    try:
+        parts = conninfo_to_dict(url)
+    except Exception as error:  # noqa: BLE001 psycopg raises ProgrammingError or UnicodeError, both mean this
+        raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {error}") from error
+    known = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+    options = {key: value for key, value in parts.items() if key not in known}
+    named = {setting: str(parts.get(key) or "") for key, setting in known.items()}
+    return {**named, "OPTIONS": options}
+
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+        **_database(),
+    }
+}
+# The throwaway server of the test suite holds nothing but the test database, under its usual name, so
+# that the real web and worker processes which tests start find it by the same address.
+DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"]}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CHANNEL_LAYERS: dict[str, Any]
+REDIS_URL = env.text("REDIS_URL")
+if REDIS_URL:
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [REDIS_URL]},
+        }
+    }
+else:
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_postgres.core.PostgresChannelLayer",
+            "CONFIG": {**DATABASES["default"], "TIME_ZONE": "UTC"},
+        }
+    }
+
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL or "filesystem://")
+CELERY_BROKER_DIR = DATA_DIR / "broker"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "overview"
+LOGOUT_REDIRECT_URL = "login"
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("ru", _("Russian"))]
+LOCALE_PATHS = [BASE_DIR / "rerankui" / "locale"]
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.switch("SECURE_COOKIES", False)
+CSRF_TRUSTED_ORIGINS = [origin for origin in env.text("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'self'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "object-src": ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING").upper()},
+}
+
+# The chat model: an OpenAI-compatible endpoint, or the embedded one when neither address nor key is given.
+LLM_API_KEY = env.text("LLM_API_KEY")
+LLM_BASE_URL = env.text("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM_API_KEY else "")
+LLM_MODEL = env.text("LLM_MODEL", "google/gemini-3-flash-preview")
+RERANKER_MODEL = env.text("RERANKER_MODEL", LLM_MODEL)
+SPLITTER_MODEL = env.text("SPLITTER_MODEL", LLM_MODEL)
+ENRICHER_MODEL = env.text("ENRICHER_MODEL", LLM_MODEL)
+
+EMBEDDING_BASE_URL = env.text("EMBEDDING_BASE_URL")
+EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY)
+EMBEDDING_MODEL = env.text("EMBEDDING_MODEL", "google/gemini-embedding-001")
+EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=4000)
+
+RERANKER_ENABLED = env.switch("RERANKER_ENABLED", True)
+RERANKER_CANDIDATES = env.whole("RERANKER_CANDIDATES", 50, least=1, most=200)
+RERANKER_MAX_TOPICS = env.whole("RERANKER_MAX_TOPICS", 15, least=1, most=50)
+RERANKER_TIMEOUT = env.seconds("RERANKER_TIMEOUT", "10s")
+RERANKER_TURN_TIMEOUT = env.seconds("RERANKER_TURN_TIMEOUT", f"{RERANKER_TIMEOUT}s")
+RERANKER_MAX_TOOL_CALLS = env.whole("RERANKER_MAX_TOOL_CALLS", 3, least=1, most=20)
+RERANKER_TOOL_MODE = env.choice("RERANKER_TOOL_MODE", "forced", ("forced", "auto"))
+RERANKER_READ_CHARS = env.whole("RERANKER_READ_CHARS", 200_000, least=1_000, most=5_000_000)
+
+CHUNK_INTERVAL = env.seconds("CHUNK_INTERVAL", "1h")
+MAX_CHUNK_SIZE = env.whole("MAX_CHUNK_SIZE", 400, least=2, most=10_000)
+SPLIT_THRESHOLD_CHARS = env.whole("SPLIT_THRESHOLD_CHARS", 25_000, least=1_000, most=10_000_000)
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024

@@ -1,0 +1,1 @@
+"""How the memory is seen and steered: pages, fragments and the websocket over ``memoryapp``."""

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class RerankUIConfig(AppConfig):
+    name = "rerankui"
+    verbose_name = "Mnemoscope"
