@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
+from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from memoryapp import environment as env
@@ -74,7 +75,7 @@ def _database() -> dict[str, Any]:
         return places.embedded_database(DATA_DIR)
     try:
         parts = conninfo_to_dict(url)
-    except Exception as error:  # noqa: BLE001 psycopg raises ProgrammingError or UnicodeError, both mean this
+    except ProgrammingError as error:
         raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {error}") from error
     known = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
     options = {key: value for key, value in parts.items() if key not in known}

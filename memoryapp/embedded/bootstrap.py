@@ -1,0 +1,150 @@
+"""`.venv` beside manage.py, made from the lock file with the standard library, and the step into it.
+
+A stamp, written last, says which lock files are installed. While packages are being installed, a mark lies in
+`.venv`: if a start finds it, the one before was killed half-way, and `.venv` is made anew. A file lock keeps two apart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+import venv
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from memoryapp.embedded import processes
+from memoryapp.embedded.places import CHECKOUT
+
+VENV = CHECKOUT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOCKS = {"up": CHECKOUT / "requirements.lock", "test": CHECKOUT / "requirements-dev.lock"}
+_STAMP = VENV / "installed-locks"
+_UNFINISHED = VENV / "installing"
+_SAY_EVERY = 8.0
+
+
+def enter(argv: Sequence[str]) -> None:
+    """Goes on inside `.venv`, which ``up`` and ``test`` make if need be. Ends the process when that can't be."""
+    command = argv[1] if len(argv) > 1 else "help"
+    fresh = command in LOCKS and _install(LOCKS[command])
+    inside = Path(sys.prefix).resolve() == VENV.resolve()
+    if PYTHON.exists() and (fresh or not inside):
+        os.environ.setdefault("PYTHONUTF8", "1")
+        os.execv(PYTHON, [str(PYTHON), *sys.orig_argv[1:]])
+    if not importlib.util.find_spec("django"):
+        sys.exit(
+            f"The packages in {VENV} are not this Python's: delete that folder and run `python3 manage.py up`."
+            if inside
+            else "Nothing is installed yet: run `python3 manage.py up` once; it makes .venv and installs the packages."
+        )
+
+
+def _install(lock: Path) -> bool:
+    """Makes `.venv` hold the packages of this lock file; whether anything had to be done."""
+    if _installed(lock):
+        return False
+    try:
+        with _alone() as file:
+            if not _installed(lock):
+                _make_venv(file)
+                _install_packages(lock, file)
+    except KeyboardInterrupt:
+        sys.exit("Interrupted; run it again to go on.")
+    except OSError as error:
+        sys.exit(f"{VENV} can't be made: {error}")
+    return True
+
+
+def _digest(lock: Path) -> str:
+    return hashlib.sha256(lock.read_bytes()).hexdigest()
+
+
+def _installed(lock: Path) -> bool:
+    stamped = _STAMP.exists() and PYTHON.exists() and not _UNFINISHED.exists()
+    return stamped and _digest(lock) in _STAMP.read_text().split()
+
+
+@contextmanager
+def _alone() -> Iterator[int]:
+    """Only one process installs at a time; yields the locked file, which children share so that they count, too."""
+    with open(LOCKS["up"]) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("Waiting for another start that is installing packages ...")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _make_venv(file: int) -> None:
+    half_made = _UNFINISHED.exists() or (VENV.exists() and not PYTHON.exists())
+    if half_made or not PYTHON.exists():
+        if not (importlib.util.find_spec("venv") and importlib.util.find_spec("ensurepip")):
+            package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+            sys.exit(
+                f"This Python can't make virtual environments: install its venv module (apt-get install {package})."
+            )
+        _say("Making .venv again: the last start was cut off." if half_made else "Making .venv ...")
+        VENV.mkdir(exist_ok=True)
+        _UNFINISHED.touch()
+        venv.EnvBuilder(clear=half_made, symlinks=True).create(VENV)
+    _UNFINISHED.touch()
+    if subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode:
+        _run_in_venv(["ensurepip", "--upgrade", "--default-pip"], file, total=0)
+
+
+def _install_packages(lock: Path, file: int) -> None:
+    pins = _pins(lock)
+    _say(f"Installing {len(pins)} packages from {lock.name} ...")
+    _run_in_venv(
+        ["pip", "install", "--require-hashes", "--disable-pip-version-check", "--no-input", "-r", str(lock)],
+        file,
+        total=len(pins),
+    )
+    # A lock whose every pin is now installed counts as installed, too: the dev lock holds the other.
+    done = [_digest(other) for other in LOCKS.values() if _pins(other) <= pins]
+    _STAMP.write_text("\n".join(done) + "\n")
+    _UNFINISHED.unlink()
+    _say("Packages installed.")
+
+
+def _pins(lock: Path) -> set[str]:
+    return {line.split()[0] for line in lock.read_text().splitlines() if "==" in line and not line.startswith("#")}
+
+
+def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
+    """Runs a module of `.venv` quietly: a sentence now and then, its last lines if it fails."""
+    last: deque[str] = deque(maxlen=15)
+    said, collected = time.monotonic(), 0
+    with subprocess.Popen(
+        [PYTHON, "-m", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        pass_fds=(file,),
+        preexec_fn=processes.tied_to_parent(signal.SIGKILL),
+    ) as process:
+        for line in process.stdout or ():
+            last.append(line.rstrip())
+            collected += line.startswith("Collecting ")
+            if time.monotonic() - said > _SAY_EVERY:
+                said = time.monotonic()
+                _say(f"  {collected} of {total} packages fetched" if collected < total else "  unpacking")
+    if process.returncode:
+        _UNFINISHED.unlink(missing_ok=True)  # it failed whole: what was installed before is as it was
+        sys.exit("\n".join((*last, "", f"The packages could not be installed: {arguments[0]} said the lines above.")))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

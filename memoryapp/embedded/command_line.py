@@ -1,0 +1,77 @@
+"""Django's command line with its database up: the first code that runs inside `.venv`.
+
+Without ``DATABASE_URL`` a command shares the embedded server for as long as it runs. ``up`` takes its own share, after
+it checked that it may start at all; ``test`` gets a throwaway server, and no setting of yours leaks into it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from django.core.management import execute_from_command_line
+
+from memoryapp import environment
+from memoryapp.embedded import places
+from memoryapp.embedded.hold import Hold, throwaway
+from memoryapp.embedded.places import Cluster, ServerError
+
+_WITHOUT_DATABASE = {
+    *("up", "help", "version", "--help", "-h", "--version", "check", "diffsettings", "collectstatic", "findstatic"),
+    *("makemessages", "compilemessages", "startapp", "startproject"),
+}
+_OURS = (
+    *("DATABASE_URL", "REDIS_URL", "CELERY_", "SECRET_KEY", "ALLOWED_HOSTS", "DATA_DIR", "DEBUG", "SECURE_COOKIES"),
+    *("CSRF_TRUSTED_ORIGINS", "LOG_LEVEL", "LLM_", "EMBEDDING_", "RERANK", "SPLITTER_", "MERGER_", "ARCHIVIST_"),
+    *("ENRICHER_", "CHUNK_", "MAX_CHUNK_", "SPLIT_", "CONSOLIDATION_", "MAX_MERGED_", "ENABLE_AGENT", "AGENT_"),
+    *("TOOL_TIMEOUT_", "RRF_", "MMR_", "DJANGO_"),
+)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs one command. A wrong setting or a database that can't start is one sentence and exit 1."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
+    command = argv[1] if len(argv) > 1 else "help"
+    try:
+        _take_data_dir(command, argv[2:])
+        with _database(command):
+            execute_from_command_line(list(argv))
+    except (environment.SettingError, ServerError) as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _take_data_dir(command: str, arguments: Sequence[str]) -> None:
+    """``up --data-dir`` counts before the settings are read."""
+    if command == "up":
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--data-dir", default="")
+        given = parser.parse_known_args(arguments)[0].data_dir
+        if given:
+            os.environ["DATA_DIR"] = os.path.abspath(os.path.expanduser(given))
+
+
+def _database(command: str) -> AbstractContextManager[object]:
+    if command == "test":
+        return _tests_own()
+    if command in _WITHOUT_DATABASE or environment.text("DATABASE_URL"):
+        return nullcontext()
+    return Hold(places.cluster(places.data_dir()))
+
+
+@contextmanager
+def _tests_own() -> Iterator[None]:
+    """The tests' server and folder in the environment, for the steps of ``test`` and what they start."""
+    for name in [name for name in os.environ if name.startswith(_OURS)]:
+        del os.environ[name]
+    with throwaway() as folder:
+        address = urllib.parse.urlencode({"host": Cluster(folder / "postgres").socket}, quote_via=urllib.parse.quote)
+        os.environ["DATABASE_URL"] = f"postgresql://{places.ROLE}@/{places.DATABASE}?{address}"
+        os.environ["DATA_DIR"] = str(folder / "data")
+        os.environ["DJANGO_SETTINGS_MODULE"] = "memoryapp.settings"
+        yield

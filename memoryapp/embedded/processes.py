@@ -1,0 +1,64 @@
+"""Processes of this machine: a child that can't outlive its parent, and who is running under which command line."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def tied_to_parent(death: signal.Signals) -> Callable[[], None] | None:
+    """For ``preexec_fn``: the child gets ``death`` when the thread that started it ends, even by kill -9.
+
+    Linux only; elsewhere None, and a child that was left behind is found by its command line on the next start.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(death))
+        if os.getppid() != parent:
+            os.kill(os.getpid(), death)
+
+    return tie
+
+
+def command_lines() -> Iterator[tuple[int, str]]:
+    """(pid, command line) of every living process. A zombie has no command line, so it isn't among them."""
+    if Path("/proc/self/cmdline").exists():
+        yield from _command_lines_of_proc()
+    else:
+        yield from _command_lines_of_ps()
+
+
+def _command_lines_of_proc() -> Iterator[tuple[int, str]]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            raw = path.read_bytes()
+        except OSError:  # it ended meanwhile
+            continue
+        if raw:
+            yield int(path.parent.name), os.fsdecode(raw.replace(b"\0", b" "))
+
+
+def _command_lines_of_ps() -> Iterator[tuple[int, str]]:
+    listing = subprocess.run(["ps", "-axo", "pid=,command="], capture_output=True, check=True).stdout
+    for line in os.fsdecode(listing).splitlines():
+        pid, _, command = line.strip().partition(" ")
+        yield int(pid), command
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Signals a process that may have ended meanwhile."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,205 @@
+"""PostgreSQL itself: made once, started in the foreground, stopped fast, cleaned up after a crash.
+
+The keeper is the only caller and holds the keeper's lock meanwhile, so at most one server is ever being started on a
+cluster. No TCP port; the socket lies in a folder only its owner can enter. The locale is PostgreSQL's own UTF-8 one:
+Cyrillic lower-cases and stems under any ``LANG``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from memoryapp.embedded import places, processes
+from memoryapp.embedded.places import Cluster, ServerError
+
+_LOCALE = ("-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=PG_UNICODE_FAST")
+_ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
+# A crash with much unwritten work replays it before the first connection; past this, something else is wrong.
+_LONGEST_START = 300.0
+_GRACE = 20.0
+
+
+class Server:
+    """The server of one cluster, run as the cluster's account."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.account = cluster.account
+        self.bin = places.binaries(self.account)
+
+    def start(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Makes the cluster if need be, clears what a crash left, starts, and waits until it answers.
+
+        Raises ServerError with a sentence when it can't.
+        """
+        if not self.cluster.data.exists():
+            self._make()
+        self._check()
+        self._clear()
+        process = self._launch(log)
+        self._wait(process)
+        return process
+
+    def accepts(self) -> bool:
+        """Whether a connection would succeed now."""
+        command = [
+            str(self.bin / "pg_isready"),
+            "-q",
+            "-h",
+            str(self.cluster.socket),
+            "-p",
+            "5432",
+            "-t",
+            "5",
+            "-U",
+            places.ROLE,
+            "-d",
+            "postgres",
+        ]
+        return subprocess.run(command, capture_output=True).returncode == 0
+
+    def _make(self) -> None:
+        """initdb into a folder beside, renamed when complete: a cluster is there whole or not at all."""
+        for draft in self.cluster.base.glob("data.new-*"):
+            shutil.rmtree(draft)
+        draft = Path(tempfile.mkdtemp(prefix="data.new-", dir=self.cluster.base))
+        self._give(draft)
+        self._run("initdb", "-D", draft, "-U", places.ROLE, "-A", "trust", *_LOCALE, "--no-sync", "--no-instructions")
+        if not self.cluster.throwaway:
+            self._run("postgres", "--single", "-F", "-D", draft, "postgres", say=f"CREATE DATABASE {places.DATABASE}\n")
+        draft.rename(self.cluster.data)
+
+    def _give(self, folder: Path) -> None:
+        folder.chmod(0o700)
+        if self.account.other:
+            os.chown(folder, self.account.uid, self.account.gid)
+
+    def _run(self, program: str, *arguments: object, say: str = "") -> None:
+        done = subprocess.run(
+            [str(self.bin / program), *map(str, arguments)],
+            input=say,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd=self.cluster.base,
+            env=_ENVIRONMENT,
+            **self.account.becoming(),
+        )
+        if done.returncode or "ERROR:" in done.stderr:
+            reason = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+            raise ServerError(f"The database in {self.cluster.base} can't be made: {program}: {reason}")
+
+    def _check(self) -> None:
+        """A cluster of another owner or version would fail with riddles; say it plainly."""
+        data = self.cluster.data
+        if not self.account.reaches(data):
+            raise ServerError(f"The database in {data} belongs to another account, and a folder above is closed to it.")
+        if data.stat().st_uid != self.account.uid:
+            raise ServerError(f"The database in {data} belongs to another user: start as that user, or as root.")
+        made_by = (data / "PG_VERSION").read_text().strip()
+        if made_by != str(places.MAJOR):
+            raise ServerError(
+                f"The database in {data} was made by PostgreSQL {made_by}, and PostgreSQL {places.MAJOR} is installed: "
+                f"use another --data-dir, or move it with a dump of PostgreSQL {made_by}."
+            )
+
+    def _clear(self) -> None:
+        """Ends what is left of an earlier server, then removes its marks.
+
+        A killed postmaster may stay a zombie for ever where nobody reaps (containers without an init): its pid
+        still answers, and PostgreSQL would refuse to start. So the marks go once no living process is ours.
+        """
+        for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+            if not self._leave(number, patience):
+                break
+        self._prepare_socket()
+        for mark in (self.cluster.data / "postmaster.pid", *self.cluster.socket.glob(".s.PGSQL.5432*")):
+            mark.unlink(missing_ok=True)
+
+    def _leave(self, number: signal.Signals, patience: float) -> list[int]:
+        """Signals the processes of an earlier server; those that still live after ``patience`` seconds."""
+        deadline = time.monotonic() + patience
+        left = self._earlier()
+        for pid in left:
+            processes.send(pid, number)
+        while left and time.monotonic() < deadline:
+            time.sleep(0.05)
+            left = self._earlier()
+        return left
+
+    def _earlier(self) -> list[int]:
+        ours = (f"/postgres -D {self.cluster.data} ", f"postgres: {self.cluster.name}: ")
+        return [pid for pid, line in processes.command_lines() if ours[0] in line or line.startswith(ours[1])]
+
+    def _prepare_socket(self) -> None:
+        folder = self.cluster.socket
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            status = folder.lstat()
+            if folder.is_symlink() or status.st_uid not in (self.account.uid, os.geteuid()):
+                raise ServerError(f"{folder} should hold the database's socket and belongs to somebody else.") from None
+        self._give(folder)
+
+    def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self.bin / "postgres", "-D", self.cluster.data, *self._settings()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=self.cluster.base,
+            env=_ENVIRONMENT,
+            start_new_session=True,
+            preexec_fn=processes.tied_to_parent(signal.SIGINT),
+            **self.account.becoming(),
+        )
+
+    def _settings(self) -> list[str]:
+        folder = str(self.cluster.socket).replace('"', '""')
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": f'"{folder}"',
+            "unix_socket_permissions": "0700",
+            "cluster_name": self.cluster.name,
+            "shared_buffers": "128MB",
+            "max_connections": "100",
+            "jit": "off",
+        }
+        if not os.access("/dev/shm", os.W_OK):
+            settings["dynamic_shared_memory_type"] = "mmap"
+        if self.cluster.throwaway:
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _LONGEST_START
+        while not self.accepts():
+            if process.poll() is not None or time.monotonic() > deadline:
+                stop(process)
+                raise ServerError(f"The database doesn't start: {self._last_line()} (see {self.cluster.log}).")
+            time.sleep(0.03)
+
+    def _last_line(self) -> str:
+        lines = self.cluster.log.read_text(errors="replace").strip().splitlines()
+        telling = [line for line in lines[-20:] if "FATAL:" in line or "could not" in line or "ERROR:" in line]
+        return (telling or lines or ["it says nothing"])[-1]
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the server: connections are cut, everything committed is kept."""
+    for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0)):
+        process.send_signal(number)
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    process.kill()
+    process.wait()

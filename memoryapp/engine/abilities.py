@@ -1,0 +1,131 @@
+"""What an OpenAI-compatible endpoint can do, learnt from its refusals.
+
+Endpoints differ in forced tool choice, answer formats and reasoning effort; each may be missing, ignored
+or answered with a 500. Every ability is a ladder: a refusal that names it steps one rung down, for good.
+An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memoryapp.engine.events import SteppedDown
+from memoryapp.engine.llm import ChatRequest
+
+_FORCED = ("function", "required", "free")
+# vLLM refuses "auto" without a parser for it, though it forces tools well: then no tool is offered.
+_FREE = ("auto", "unsaid", "none", "no tools")
+_FORMAT = ("json_schema", "json_object", "none")
+_EFFORT = ("reasoning", "reasoning_effort", "none")
+
+# Words by which endpoints name what they refuse (OpenRouter, OpenAI, vLLM, llama.cpp, Gemini, Mistral).
+_NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|function calling config", re.IGNORECASE)
+_NAMES_FORMAT = re.compile(
+    r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar", re.IGNORECASE
+)
+_NAMES_EFFORT = re.compile(r"reasoning|effort|thinking", re.IGNORECASE)
+_WHY_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """The rung in use on each ladder."""
+
+    forced_choice: str = "function"
+    free_choice: str = "auto"
+    format_with_tools: str = "json_schema"
+    format_alone: str = "json_schema"
+    effort: str = "reasoning"
+    declares_unused_tools: bool = True
+
+
+def body(model: str, request: ChatRequest, can: Abilities) -> dict[str, Any]:
+    """The JSON body of POST /chat/completions."""
+    said: dict[str, Any] = {"model": model, "messages": list(request.messages), **_tools(request, can)}
+    if request.answer_schema is not None:
+        said |= _response_format(request.answer_schema, can.format_with_tools if "tools" in said else can.format_alone)
+    if request.reasoning_effort and can.effort != "none":
+        effort = request.reasoning_effort
+        said |= {"reasoning": {"effort": effort}} if can.effort == "reasoning" else {"reasoning_effort": effort}
+    return said
+
+
+def _tools(request: ChatRequest, can: Abilities) -> dict[str, Any]:
+    if request.tools_off and not request.tools:
+        # Where tools and a format do not go together, the format is worth more in the last turn.
+        costs_format = request.answer_schema is not None and can.format_with_tools == "none"
+        declared = can.declares_unused_tools and not costs_format
+        return {"tools": list(request.tools_off), "tool_choice": "none"} if declared else {}
+    choice = _tool_choice(request, can)
+    if not request.tools or choice == "no tools":
+        return {}
+    tools = list(request.tools)
+    return {"tools": tools} if choice == "unsaid" else {"tools": tools, "tool_choice": choice}
+
+
+def _tool_choice(request: ChatRequest, can: Abilities) -> str | dict[str, Any]:
+    if not _forces(request, can):
+        return can.free_choice
+    if can.forced_choice == "function":
+        return {"type": "function", "function": {"name": request.force_tool}}
+    return can.forced_choice
+
+
+def _forces(request: ChatRequest, can: Abilities) -> bool:
+    return bool(request.force_tool) and can.forced_choice != "free"
+
+
+def _response_format(schema: Mapping[str, Any], rung: str) -> dict[str, Any]:
+    if rung == "json_schema":
+        named = {"name": "answer", "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+    return {"response_format": {"type": "json_object"}} if rung == "json_object" else {}
+
+
+def refused(request: ChatRequest, can: Abilities, why: str) -> tuple[Abilities, SteppedDown] | None:
+    """The next rung after the endpoint refused ``request``; None when ``why`` names nothing to give up."""
+    said = body("", request, can)
+    if "tools" in said and not request.tools and "tool" in why.lower():
+        return replace(can, declares_unused_tools=False), _step("declaring unused tools", "no tools", why)
+    if "tools" in said and _NAMES_TOOL_CHOICE.search(why):
+        return _without_tool_choice(request, can, why)
+    if "response_format" in said and _NAMES_FORMAT.search(why):
+        return _without_format("tools" in said, can, why)
+    if ("reasoning" in said or "reasoning_effort" in said) and _NAMES_EFFORT.search(why):
+        rung = _next(_EFFORT, can.effort)
+        return replace(can, effort=rung), _step("reasoning effort", rung, why)
+    return None
+
+
+def ignored(request: ChatRequest, can: Abilities) -> tuple[Abilities, SteppedDown] | None:
+    """The next rung after the model answered though a tool was forced; None when none was."""
+    if not _forces(request, can):
+        return None
+    return _without_tool_choice(request, can, "The endpoint ignored the forced tool choice.")
+
+
+def _without_tool_choice(request: ChatRequest, can: Abilities, why: str) -> tuple[Abilities, SteppedDown]:
+    if _forces(request, can):
+        rung = _next(_FORCED, can.forced_choice)
+        return replace(can, forced_choice=rung), _step("forced tool choice", rung, why)
+    rung = _next(_FREE, can.free_choice)
+    return replace(can, free_choice=rung), _step("free tool choice", rung, why)
+
+
+def _without_format(with_tools: bool, can: Abilities, why: str) -> tuple[Abilities, SteppedDown]:
+    if with_tools:
+        rung = _next(_FORMAT, can.format_with_tools)
+        return replace(can, format_with_tools=rung), _step("answer format with tools", rung, why)
+    rung = _next(_FORMAT, can.format_alone)
+    return replace(can, format_alone=rung), _step("answer format", rung, why)
+
+
+def _next(ladder: tuple[str, ...], rung: str) -> str:
+    return ladder[min(ladder.index(rung) + 1, len(ladder) - 1)]
+
+
+def _step(capability: str, instead: str, why: str) -> SteppedDown:
+    return SteppedDown(capability, instead, why[:_WHY_CHARS])

@@ -1,0 +1,215 @@
+"""What a model chose, read leniently.
+
+Models answer with objects, bare numbers, fences, prose around the JSON, or JSON that was cut off. All of
+them mean the same, so all of them parse to the same picks, element by element: one bad element never
+loses its neighbours. What cannot be read is None, never silently an empty choice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import json_repair
+
+from memoryapp.engine.memory import parse_topic_id
+
+# Beyond this an answer is noise; it also bounds the work on hostile input.
+_MAX_CHARS = 200_000
+_MAX_OPENINGS = 500
+_MAX_ID_CHARS = 80
+
+_KINDS = {
+    "topics": "Topic",
+    "topic_ids": "Topic",
+    "ids": "Topic",
+    "people": "Person",
+    "people_ids": "Person",
+    "artifacts": "Artifact",
+    "artifact_ids": "Artifact",
+}
+_ID_KEYS = ("id", "topic_id", "person_id", "artifact_id")
+_KIND_PREFIX = re.compile(r"^\s*\[?\s*(topic|person|artifact)\s*:", re.IGNORECASE)
+_LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
+# A string that ends inside an id ("Topic:1) may have been going to be "Topic:18".
+_CUT_ID = re.compile(r"""["']\[?(?:topic|person|artifact)?:?\d+$""", re.IGNORECASE)
+# "[" opens many things in prose; JSON goes on with one of these.
+_OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
+
+ExcerptPart = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One chosen item: ``Topic:42``, or the text that stood where an id should be.
+
+    ``excerpt`` holds texts and message ids, as the model gave them.
+    """
+
+    id: str
+    reason: str = ""
+    excerpt: tuple[ExcerptPart, ...] = ()
+
+
+def parse_answer(text: str) -> tuple[Pick, ...] | None:
+    """The model's picks in its order, without repeats; empty is "nothing relevant", None is unreadable."""
+    for value in _values(text[:_MAX_CHARS].strip()):
+        picks = _picks(value)
+        if picks is not None:
+            return tuple({pick.id: pick for pick in reversed(picks)}[id] for id in dict.fromkeys(p.id for p in picks))
+    return None
+
+
+def parse_ids(arguments: str) -> tuple[str, ...] | None:
+    """Ids from the JSON text of a tool call's arguments, without repeats; None when there are none to read."""
+    try:
+        value = _repaired(arguments[:_MAX_CHARS])
+    except _UNREADABLE:
+        return None
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("ids", "topic_ids", "topics", "id", "topic_id") if key in value), None)
+    items = value if isinstance(value, list) else [value]
+    ids = tuple(dict.fromkeys(pick.id for item in items if (pick := _pick(item, "Topic"))))
+    return ids or None
+
+
+def item_id(value: object, kind: str = "Topic") -> str | None:
+    """``Topic:42`` for every way to write it; a foreign text as it is, clipped; None when there is nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    text = _text(value)[:_MAX_ID_CHARS].strip()
+    named = _KIND_PREFIX.match(text)
+    number = parse_topic_id(text[named.end() :] if named else text)
+    if number is None:
+        return text or None
+    return f"{named[1].capitalize() if named else kind}:{number}"
+
+
+def _text(value: float | str) -> str:
+    # Python refuses to write integers of more than 4,300 digits; none of those is an id.
+    return "" if isinstance(value, int) and abs(value) >= 10**_MAX_ID_CHARS else str(value)
+
+
+def _picks(value: Any) -> list[Pick] | None:
+    lists = list(_lists(value))
+    if not lists:
+        return None
+    items = [(item, kind) for kind, items in lists for item in items]
+    picks = [pick for item, kind in items if (pick := _pick(item, kind))]
+    return None if items and not picks else picks
+
+
+def _lists(value: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Every list of items with its kind; nothing when ``value`` has not the shape of an answer."""
+    if isinstance(value, list):
+        if value and all(isinstance(item, dict) and _KINDS.keys() & item.keys() for item in value):
+            for item in value:
+                yield from _lists(item)
+        else:
+            yield "Topic", value
+    elif isinstance(value, dict):
+        for key, kind in _KINDS.items():
+            if key in value and value[key] is not None:
+                yield kind, value[key] if isinstance(value[key], list) else [value[key]]
+
+
+def _pick(item: Any, kind: str) -> Pick | None:
+    if not isinstance(item, dict):
+        id = item_id(item, kind)
+        return Pick(id) if id else None
+    id = next((id for key in _ID_KEYS if (id := item_id(item.get(key), kind))), None)
+    if id is None:
+        return None
+    reason = item.get("reason")
+    return Pick(id, reason.strip() if isinstance(reason, str) else "", _excerpt(item.get("excerpt")))
+
+
+def _excerpt(value: Any) -> tuple[ExcerptPart, ...]:
+    parts: list[ExcerptPart] = []
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, dict):
+            part = part.get("text") or part.get("id")
+        if (isinstance(part, str) and part.strip()) or (isinstance(part, int) and not isinstance(part, bool)):
+            parts.append(part)
+    return tuple(parts)
+
+
+_UNREADABLE = (ValueError, RecursionError)
+
+
+def _values(text: str) -> Iterator[Any]:
+    """JSON values that may be the answer, the likeliest first."""
+    whole = _decoded(text)
+    if whole is not None:
+        yield whole[0]
+        return
+    found = [*_fenced(text), *_embedded(text)]
+    # The last object wins: a model that thinks aloud ends with what it means. A bare list in prose may be
+    # a citation such as [42], so lists come after objects, and after the repair of a broken object.
+    objects = [value for value in found if isinstance(value, dict) and _KINDS.keys() & value.keys()]
+    yield from reversed(objects)
+    yield from _mended(text)
+    yield from (value for value in reversed(found) if _is_list_of_ids(value))
+
+
+def _is_list_of_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_id(item) for item in value)
+
+
+def _is_id(item: Any) -> bool:
+    given = next((item[key] for key in _ID_KEYS if key in item), None) if isinstance(item, dict) else item
+    return (id := item_id(given)) is not None and _KIND_PREFIX.match(id) is not None
+
+
+def _decoded(text: str) -> tuple[Any] | None:
+    try:
+        return (json.loads(text),)
+    except _UNREADABLE:
+        return None
+
+
+def _fenced(text: str) -> Iterator[Any]:
+    for block in text.split("```")[1::2]:
+        yield from _decoded(_LANGUAGE_WORD.sub("", block).strip()) or ()
+
+
+def _embedded(text: str) -> list[Any]:
+    """Complete JSON values inside ``text``, outermost only, in order."""
+    decoder, found, end = json.JSONDecoder(), [], 0
+    for tried, match in enumerate(_OPENING.finditer(text)):
+        if tried >= _MAX_OPENINGS:
+            break
+        if match.start() < end:
+            continue
+        try:
+            value, end = decoder.raw_decode(text, match.start())
+        except _UNREADABLE:
+            continue
+        found.append(value)
+    return found
+
+
+def _mended(text: str) -> Iterator[Any]:
+    """The answer object, or else the list, that begins somewhere in ``text`` and is broken or cut off."""
+    for start in _broken_starts(text):
+        try:
+            value = _repaired(_CUT_ID.sub("", text[start:]))
+        except _UNREADABLE:
+            continue
+        if (isinstance(value, dict) and _KINDS.keys() & value.keys()) or (value and _is_list_of_ids(value)):
+            yield value
+
+
+def _broken_starts(text: str) -> Sequence[int]:
+    key = re.search(rf"[\"'](?:{'|'.join(_KINDS)})[\"']\s*:", text)
+    brace = text.rfind("{", 0, key.start()) if key else -1
+    first = _OPENING.search(text)
+    return [start for start in (brace, first.start() if first else -1) if start >= 0]
+
+
+def _repaired(text: str) -> Any:
+    decoded = _decoded(text)
+    return decoded[0] if decoded is not None else json_repair.loads(text, skip_json_loads=True)

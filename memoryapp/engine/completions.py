@@ -1,0 +1,140 @@
+"""OpenAI's chat completion, read as values.
+
+Endpoints shape it differently: an error inside HTTP 200, content in parts, tool calls without ids or with
+arguments that are no text, reasoning under two names, no usage. What is odd is read around, never raised.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from memoryapp.engine.events import ToolCall
+from memoryapp.engine.llm import Reply, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointError:
+    """An error in an answer's body; ``status`` as HTTP would say it."""
+
+    status: int
+    message: str
+
+
+def as_json(content: bytes) -> Mapping[str, Any] | None:
+    """The JSON object in a body, None when there is none."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def error_in(said: Mapping[str, Any] | None) -> EndpointError | None:
+    """The error an answer carries, at the top, in its choice, or as its finish reason."""
+    if said is None:
+        return None
+    choice = _choice(said)
+    for error in (said.get("error"), choice.get("error")):
+        if error:
+            return _endpoint_error(error)
+    if choice.get("finish_reason") == "error":
+        native = choice.get("native_finish_reason")
+        return EndpointError(502, f"the model failed: {native}" if native else "the model failed")
+    # vLLM and llama.cpp put the message itself at the top.
+    if said.get("object") == "error" or ("detail" in said and "choices" not in said):
+        return _endpoint_error({"message": said.get("message") or said.get("detail"), "code": said.get("code")})
+    return None
+
+
+def _endpoint_error(error: Any) -> EndpointError:
+    if not isinstance(error, dict):
+        return EndpointError(502, _words(error))
+    code = error.get("code")
+    status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 502
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    words = [_words(error.get("message")), _words(raw)]
+    return EndpointError(status if 400 <= status < 600 else 502, ": ".join(word for word in words if word))
+
+
+def _words(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    return " ".join(text.split())[:1000]
+
+
+def usage_of(said: Mapping[str, Any] | None) -> Usage:
+    """Tokens and dollars, zero where nothing is said."""
+    usage = _mapping((said or {}).get("usage"))
+    return Usage(
+        int(_number(usage.get("prompt_tokens"))),
+        int(_number(usage.get("completion_tokens"))),
+        _number(usage.get("cost")),
+    )
+
+
+def parse_reply(said: Mapping[str, Any]) -> Reply:
+    """The first choice; an empty reply when there is none."""
+    choice = _choice(said)
+    message = _mapping(choice.get("message"))
+    calls = _tool_calls(message.get("tool_calls"))
+    usage = usage_of(said)
+    return Reply(
+        text=_text(message.get("content")),
+        tool_calls=tuple(ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls),
+        reasoning=_text(message.get("reasoning")) or _text(message.get("reasoning_content")),
+        message=_assistant_message(message, calls),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=usage.cost_usd,
+        model=_text(said.get("model")),
+        finish_reason=_text(choice.get("finish_reason")),
+    )
+
+
+def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """The message to send back: as it came, above all its ``reasoning_details``.
+
+    Empty fields are left out, since strict endpoints refuse nulls they themselves sent; ``content`` stays.
+    """
+    kept = {key: value for key, value in message.items() if value is not None and key != "tool_calls"}
+    back = {"role": "assistant", "content": message.get("content"), **kept}
+    return {**back, "tool_calls": calls} if calls else back
+
+
+def _tool_calls(value: Any) -> list[dict[str, Any]]:
+    """Tool calls in OpenAI's shape; each has an id and arguments as text."""
+    calls = [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
+    return [_tool_call(call) for call in calls]
+
+
+def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = _mapping(call.get("function"))
+    arguments = function.get("arguments")
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    named = {**function, "name": _text(function.get("name")), "arguments": written}
+    return {**call, "id": _text(call.get("id")) or f"call_{uuid4().hex[:12]}", "type": "function", "function": named}
+
+
+def _choice(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = said.get("choices")
+    return _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float:
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return float(value) if plain and math.isfinite(value) and value > 0 else 0.0

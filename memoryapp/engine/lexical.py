@@ -1,0 +1,141 @@
+"""Words: how text is folded before Postgres stems it, and what BM25 makes of the matches.
+
+Both sides of a search fold alike, so that ``GPT-5``, ``GPT 5`` and ``gpt5`` find each other: the joined
+form is added beside the parts. Counting and weighing happens here, in numpy, on term counts that the
+database hands over; ``stems`` is the same idea without a database, for the embedded scorer.
+
+BM25 is Lucene's (Robertson and Zaragoza 2009, without the constant k1 + 1). Measured on 760 questions over
+five public two-person conversations, passages of 400 characters: k1 from 0.9 to 1.5 and b from 0.3 to 0.75
+lie within 0.005 recall@5 of each other, k1 2.5 loses 0.01 F1; these values sit in the middle of the plateau.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import snowballstemmer
+from numpy.typing import NDArray
+
+K1 = 1.2
+B = 0.5
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_WORD = re.compile(r"[^\W_]+")
+# A name and its number ("GPT-5", "llama 3.1"), a number and its name ("3-НДФЛ"), two halves ("Wi-Fi").
+_NAMED = re.compile(r"(?<![^\W_])([^\W\d_]+)[\s\-_]?(\d+(?:\.\d+)*)(?![^\W_])")
+_NUMBERED = re.compile(r"(?<![^\W_])(\d+)-?([^\W\d_]+)(?![^\W_])")
+_HALVES = re.compile(r"(?<![^\W_]|-)([^\W\d_]+)-([^\W\d_]+)(?![^\W_]|-)")
+# Postgres reads the hyphen before a digit as a minus: "GPT-5" would hold the number -5.
+_HYPHEN_BEFORE_DIGIT = re.compile(r"(?<=\w)-(?=\d)")
+
+_STOP_WORDS = frozenset(
+    """
+    a about after all also am an and any are as at be because been before being between both but by can could did do does
+    doing during each for from further had has have having he her here hers him his how i if in into is it its just me more
+    most my myself no nor not of off on once only or other our out over own same she should so some such than that the their
+    them then there these they this those through to too under until up us very was we were what when where which while who
+    whom why will with would you your
+    а без бы был была были было быть в вам вас весь во вот все всего всех вы где да даже для до его ее ей если есть еще же за
+    и из или им их к как какая какие какой ко когда кто ли между меня мне много мной мои мой моя мы на над надо нам нас наш не
+    него нее нет ни них но ну о об он она они оно от по под при про с сам свой себя со так такой там те тебя тем то того тоже
+    той только том ты у уже хотя чего чей чем что чтобы чье эта эти это этого этой этом этот я
+    """.split()
+)
+
+
+def clean(text: str) -> str:
+    """``text`` without what neither Postgres nor UTF-8 can hold: NUL and lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")
+
+
+def normal(text: str) -> str:
+    """Lower case, one form per character, ``е`` for ``ё``."""
+    return unicodedata.normalize("NFKC", clean(text)).lower().replace("ё", "е")
+
+
+def fold(text: str) -> str:
+    """The text that ``to_tsvector('russian', …)`` is given, for passages and for queries."""
+    plain = normal(text)
+    return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", plain), *_joined(plain)))
+
+
+def _joined(plain: str) -> list[str]:
+    pairs = [*_NAMED.findall(plain), *_NUMBERED.findall(plain), *_HALVES.findall(plain)]
+    return list(dict.fromkeys(f"{left}{right}".replace(".", "") for left, right in pairs))
+
+
+def count_terms(text: str) -> int:
+    """How many words ``text`` has, stop words included: its length for BM25."""
+    return len(_WORD.findall(text))
+
+
+def stems(text: str) -> list[str]:
+    """Stems of the words in order, stop words left out, joined forms last."""
+    plain = normal(text)
+    words = [word for word in _WORD.findall(plain) if word not in _STOP_WORDS]
+    known = set(words)
+    return [_stem(word) for word in words] + [word for word in _joined(plain) if word not in known]
+
+
+@lru_cache(maxsize=1)
+def _stemmers() -> tuple[snowballstemmer.stemmer, snowballstemmer.stemmer]:
+    return snowballstemmer.stemmer("english"), snowballstemmer.stemmer("russian")
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    english, russian = _stemmers()
+    stemmed: str = (english if word.isascii() else russian).stemWord(word)
+    return stemmed
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which documents hold a term: their positions, ascending, and how often each holds it."""
+
+    documents: Indices
+    counts: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """BM25 of n documents. ``total`` has shape (n,), ``terms`` what each query term adds to it, also (n,).
+
+    ``weight`` is the idf of all query terms together, found or not: what a perfect match is measured by.
+    """
+
+    total: Floats
+    terms: Mapping[str, Floats]
+    weight: float
+
+
+def idf(documents: int, holding: int) -> float:
+    """Lucene's, never negative."""
+    return float(np.log1p((documents - holding + 0.5) / (holding + 0.5)))
+
+
+def bm25(matches: Mapping[str, Matches | None], lengths: Floats) -> Weighed:
+    """Weigh every document against the query's terms; None stands for a term that no document holds.
+
+    ``lengths`` are the documents' words, shape (n,).
+    """
+    n = len(lengths)
+    mean = max(float(lengths.mean()), 1.0) if n else 1.0
+    damping = K1 * (1 - B + B * lengths / mean)
+    terms: dict[str, Floats] = {}
+    weight = 0.0
+    for term, found in matches.items():
+        rarity = idf(n, len(found.documents) if found else 0)
+        weight += rarity
+        if found:
+            terms[term] = np.zeros(n)
+            terms[term][found.documents] = rarity * found.counts / (found.counts + damping[found.documents])
+    total = np.sum(list(terms.values()), axis=0) if terms else np.zeros(n)
+    return Weighed(total, terms, weight)

@@ -1,0 +1,89 @@
+"""One order out of two signals: how near a passage is in meaning, and which words it shares.
+
+Per query both are turned into z-scores over all the owner's passages, zeros included, and added; a topic
+gets its best passage. Measured on 760 questions over five public two-person conversations (recall@5 /
+recall@10 / MRR / F1 of keeping what lies within 1 of the best):
+
+    topics            fused                     words alone               meaning alone
+    whole sessions    .871 / .937 / .806 / .691 .861 / .924 / .787 / .662 .736 / .870 / .619 / .281
+    ≤ 15 messages     .844 / .906 / .768 / .654 .827 / .889 / .749 / .616 .688 / .808 / .571 / .261
+    ≤ 8 messages      .823 / .883 / .725 / .602 .803 / .867 / .709 / .563 .642 / .768 / .531 / .243
+
+Adding a share of the second best passage, BM25 over whole topics or the words that other passages of the
+topic add moved recall by at most .005 either way, so a topic stays explained by one passage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryapp.engine.lexical import Floats, Weighed
+
+# A query of which a single word occurs, once, would otherwise lift that passage 20 deviations above all
+# others; the floor is a share of what a match of all its words would weigh.
+LEXICAL_FLOOR = 0.02
+_FLAT = 1e-9
+
+# ``fused`` of the best passage: median 10, 95 % above 4.8; of a query about something else about 3.
+_MIDDLE = 6.0
+_SLOPE = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A topic's best passage: its position, and ``fused`` there."""
+
+    topic: int
+    passage: int
+    fused: float
+
+
+def fuse(cosine: Floats, words: Weighed) -> Floats:
+    """Sum of both z-scores, shape (n,). A NaN cosine (no vector yet) counts as average."""
+    return np.nan_to_num(z_scores(cosine)) + z_scores(words.total, LEXICAL_FLOOR * words.weight)
+
+
+def z_scores(values: Floats, floor: float = 0.0) -> Floats:
+    """Deviations from the mean, NaN where ``values`` is; all zero when nothing differs.
+
+    ``floor`` is the least standard deviation to divide by.
+    """
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return values
+    spread = max(float(known.std()), floor)
+    return values - known.mean() if spread < _FLAT else (values - known.mean()) / spread
+
+
+def shown_score(fused: float) -> float:
+    """``fused`` mapped into (0, 1), rising; two digits tell 0.2 apart around a good match."""
+    return 1 / (1 + math.exp((_MIDDLE - max(-100.0, min(fused, 100.0))) / _SLOPE))
+
+
+def fused_score(shown: float) -> float:
+    """The ``fused`` behind a shown score, as far as its two digits tell."""
+    inside = min(max(shown, 0.005), 0.995)
+    return _MIDDLE + _SLOPE * math.log(inside / (1 - inside))
+
+
+def descending(values: Floats) -> NDArray[np.intp]:
+    """Positions of ``values``, highest first, NaN last, ties by position."""
+    return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
+
+
+def best_passages(order: NDArray[np.intp], values: Floats, topics: Mapping[int, tuple[int, ...]]) -> list[Best]:
+    """Topics with their best passage, best first, ties by id.
+
+    ``order`` lists positions from the best, ``topics`` the topics of the passage at a position.
+    """
+    best: dict[int, Best] = {}
+    for position in order.tolist():
+        for topic in topics.get(position, ()):
+            if topic not in best:
+                best[topic] = Best(topic, position, float(values[position]))
+    return sorted(best.values(), key=lambda found: (-found.fused, found.topic))

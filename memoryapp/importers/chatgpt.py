@@ -1,0 +1,190 @@
+"""ChatGPT's ``conversations.json``: a tree of versions, of which one path was shown.
+
+An edited question or a regenerated answer is a branch beside the first. Walking from ``current_node``
+up to the root gives the conversation as the person last saw it; the other branches are left out, and so
+are nodes that never were on the screen: hidden ones, reasoning, calls of tools and what these returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers.record import BadRecord, MessageRecord, Rejected, message, moment, shown
+
+_ASIDE = {
+    "model_editable_context",
+    "reasoning_recap",
+    "sonic_webpage",
+    "tether_browsing_display",
+    "tether_quote",
+    "thoughts",
+    "user_editable_context",
+}
+_ROLES = {"user": "user", "assistant": "assistant", "tool": "assistant", "system": "system"}
+_PARTS = {
+    "image_asset_pointer": "[image]",
+    "audio_asset_pointer": "[audio]",
+    "video_container_asset_pointer": "[video]",
+    "real_time_user_audio_video_asset_pointer": "[audio]",
+}
+# Citations stand in the text between characters of Unicode's private use area, for the page to replace.
+_CITATION = re.compile("\ue200[^\ue201]*\ue201")
+
+Node = Mapping[str, Any]
+
+
+def recognises(value: object) -> bool:
+    return any(isinstance(item, Mapping) and "mapping" in item for item in _conversations(value))
+
+
+def _conversations(value: object) -> list[Any]:
+    if isinstance(value, Mapping):
+        inner = value.get("conversations")
+        return inner if isinstance(inner, list) else [value]
+    return value if isinstance(value, list) else []
+
+
+def read(value: object) -> Iterator[MessageRecord | Rejected]:
+    """The shown messages of every conversation, oldest first within each."""
+    for index, conversation in enumerate(_conversations(value)):
+        place = f"[{index}]"
+        try:
+            key, path = _path(conversation)
+        except BadRecord as error:
+            yield Rejected(place, str(error))
+            continue
+        yield from _messages(conversation, key, path, place)
+
+
+def _path(conversation: object) -> tuple[str, list[tuple[str, Node]]]:
+    """The conversation's id and its shown nodes from the root down. Raises BadRecord."""
+    if not isinstance(conversation, Mapping):
+        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(conversation)})
+    key = conversation.get("conversation_id") or conversation.get("id")
+    if not isinstance(key, str):
+        raise BadRecord(_("the conversation has no id"))
+    mapping = conversation.get("mapping")
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise BadRecord(_("the conversation has no messages (its mapping is missing or empty)"))
+    path: dict[str, Node] = {}
+    node = _last(conversation, mapping)
+    while isinstance(node, str) and node not in path and isinstance(mapping.get(node), Mapping):
+        path[node] = mapping[node]
+        node = path[node].get("parent")
+    return key, list(reversed(path.items()))
+
+
+def _last(conversation: Node, mapping: Node) -> object:
+    """The node shown last; without a word of it, the only node nothing follows."""
+    current = conversation.get("current_node")
+    if isinstance(current, str) and current in mapping:
+        return current
+    ends = [key for key, node in mapping.items() if isinstance(node, Mapping) and not node.get("children")]
+    if current is None and len(ends) == 1:
+        return ends[0]
+    raise BadRecord(_("current_node %(node)s is not in the mapping") % {"node": shown(current)})
+
+
+def _messages(
+    conversation: Node, key: str, path: list[tuple[str, Node]], place: str
+) -> Iterator[MessageRecord | Rejected]:
+    broken = path[0][1].get("parent")
+    if broken is not None:
+        reason = _("its parent %(node)s is missing: what was said before is lost") % {"node": shown(broken)}
+        yield Rejected(f"{place}.mapping[{path[0][0]}]", reason)
+    before = conversation.get("create_time")
+    for node, content in path:
+        said = content.get("message")
+        if not isinstance(said, Mapping) or _aside(said):
+            continue
+        try:
+            record = _record(conversation, key, node, said, before, f"{place}.mapping[{node}]")
+        except BadRecord as error:
+            yield Rejected(f"{place}.mapping[{node}]", str(error))
+            continue
+        if record.text:
+            yield record
+            before = record.sent_at.timestamp()
+
+
+def _record(conversation: Node, key: str, node: str, said: Node, before: object, line: str) -> MessageRecord:
+    role = _role(said)
+    metadata = _mapping(said.get("metadata"))
+    return message(
+        user="",
+        external_id=f"chatgpt:{key}:{node}",
+        role=_ROLES.get(role, role),
+        author="" if role == "user" else "ChatGPT",
+        # The path is the order: a node without a time, or with an earlier one, takes that before it.
+        sent_at=max((moment(time) for time in (said.get("create_time"), before) if time is not None), default=None)
+        or moment(conversation.get("update_time")),
+        text=_text(said, metadata),
+        session=key,
+        metadata={
+            "conversation": conversation.get("title") or "",
+            **{name: metadata[name] for name in ("model_slug", "attachments") if metadata.get(name)},
+        },
+        line=line,
+    )
+
+
+def _mapping(value: object) -> Node:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _role(said: Node) -> str:
+    return str(_mapping(said.get("author")).get("role") or "")
+
+
+def _aside(said: Node) -> bool:
+    """Whether this node was not part of what the person saw as the conversation."""
+    metadata = _mapping(said.get("metadata"))
+    if metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message"):
+        return True
+    if _kind(said) in _ASIDE or said.get("recipient") not in (None, "", "all"):
+        return True
+    # Tools print for the model; only the pictures they make are for the person.
+    return _role(said) == "tool" and _kind(said) != "multimodal_text"
+
+
+def _kind(said: Node) -> str:
+    return str(_mapping(said.get("content")).get("content_type") or "")
+
+
+def _text(said: Node, metadata: Node) -> str:
+    """The words of a node, with a mark for each file and picture. Raises BadRecord if none can be read."""
+    content = _mapping(said.get("content"))
+    parts = content.get("parts")
+    if isinstance(parts, list):
+        found = [_part(part) for part in parts]
+    elif isinstance(content.get("text"), str):
+        found = [content["text"]]
+    elif isinstance(content.get("result"), str):
+        found = [content["result"]]
+    else:
+        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": shown(_kind(said))})
+    return _CITATION.sub("", "\n".join([*_files(metadata), *filter(None, found)])).strip()
+
+
+def _part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    kind = str(_mapping(part).get("content_type") or "")
+    text = _mapping(part).get("text")
+    return text if isinstance(text, str) else _PARTS.get(kind, f"[{kind}]" if kind else "")
+
+
+def _files(metadata: Node) -> list[str]:
+    attachments = metadata.get("attachments")
+    if not isinstance(attachments, list):
+        return []
+    # Pictures have a part of their own.
+    return [
+        f"[file: {item.get('name') or item.get('id')}]"
+        for item in attachments
+        if isinstance(item, Mapping) and not str(item.get("mime_type", "")).startswith("image/")
+    ]

@@ -1,0 +1,184 @@
+"""A Telegram message in words: its text, a mark for what is not text, a sentence for what happened.
+
+The marks never hold a path or whether the file was exported, so that a second export of the same chat
+reads the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+Fields = Mapping[str, Any]
+
+DELETED = "Deleted account"
+
+
+def words(message: Fields) -> str:
+    """What a message says: a mark for its media in brackets, then its text."""
+    text = plain(message.get("text_entities")) or plain(message.get("text"))
+    return " ".join(filter(None, (_mark(message), text)))
+
+
+def plain(text: object) -> str:
+    """A text that is a string, or a list of strings and ``{"type", "text"}`` parts."""
+    if isinstance(text, str):
+        return "" if text == "..." else text
+    if not isinstance(text, list):
+        return ""
+    parts = (part.get("text", "") if isinstance(part, Mapping) else part for part in text)
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def links(message: Fields) -> list[str]:
+    """Addresses behind words, which the text alone does not show."""
+    for name in ("text_entities", "text"):
+        parts = message.get(name)
+        if isinstance(parts, list):
+            found = [part.get("href") for part in parts if isinstance(part, Mapping)]
+            return [href for href in found if isinstance(href, str)]
+    return []
+
+
+def name(value: object) -> str:
+    """A person's name; null is a deleted account."""
+    if value is None:
+        return DELETED
+    return value if isinstance(value, str) else ""
+
+
+def _mark(message: Fields) -> str:
+    for field, describe in _MEDIA.items():
+        if field in message:
+            return f"[{describe(message)}]"
+    return ""
+
+
+_KINDS = {
+    "sticker": "sticker",
+    "video_message": "video message",
+    "voice_message": "voice message",
+    "animation": "animation",
+    "video_file": "video",
+    "audio_file": "audio",
+}
+
+
+def _file(message: Fields) -> str:
+    kind = _KINDS.get(str(message.get("media_type")), "file")
+    return _labelled(kind, _detail(message, kind))
+
+
+def _detail(message: Fields, kind: str) -> str:
+    if kind == "sticker":
+        return plain(message.get("sticker_emoji"))
+    if kind == "audio":
+        return " – ".join(filter(None, (plain(message.get("performer")), plain(message.get("title")))))
+    if kind == "file":
+        path = plain(message.get("file"))
+        return plain(message.get("file_name")) or ("" if path.startswith("(") else PurePosixPath(path).name)
+    return ""
+
+
+def _contact(message: Fields) -> str:
+    return _labelled("contact", _joined(message["contact_information"], "first_name", "last_name", "phone_number"))
+
+
+def _location(message: Fields) -> str:
+    place = _joined(message, "place_name", "address", between=", ")
+    return _labelled(
+        "location", place or _joined(message["location_information"], "latitude", "longitude", between=", ")
+    )
+
+
+def _poll(message: Fields) -> str:
+    poll = message["poll"] if isinstance(message["poll"], Mapping) else {}
+    listed = poll.get("answers")
+    answers = [plain(answer.get("text")) for answer in listed or () if isinstance(answer, Mapping)]
+    return _labelled("poll", " / ".join(filter(None, (plain(poll.get("question")), *answers))))
+
+
+def _invoice(message: Fields) -> str:
+    # The exporter writes this one object as a text that holds JSON.
+    invoice = message["invoice_information"]
+    if isinstance(invoice, str):
+        try:
+            invoice = json.loads(invoice)
+        except ValueError:
+            invoice = {}
+    return _labelled("invoice", _joined(invoice, "title", "amount", "currency"))
+
+
+_MEDIA: dict[str, Callable[[Fields], str]] = {
+    "photo": lambda message: "photo",
+    "media_type": _file,
+    "file": _file,
+    "contact_information": _contact,
+    "location_information": _location,
+    "poll": _poll,
+    "game_title": lambda message: _labelled("game", plain(message["game_title"])),
+    "invoice_information": _invoice,
+}
+
+
+def _labelled(kind: str, detail: str) -> str:
+    return f"{kind}: {detail}" if detail else kind
+
+
+def _joined(fields: object, *names: str, between: str = " ") -> str:
+    if not isinstance(fields, Mapping):
+        return ""
+    return between.join(str(fields[name]) for name in names if fields.get(name) not in (None, ""))
+
+
+_HAPPENED = {
+    "create_group": "created the group “{title}” with {members}",
+    "create_channel": "created the channel “{title}”",
+    "edit_group_title": "renamed the group to “{title}”",
+    "edit_group_photo": "changed the group's photo",
+    "delete_group_photo": "removed the group's photo",
+    "invite_members": "invited {members}",
+    "remove_members": "removed {members}",
+    "join_group_by_link": "joined the group by a link",
+    "join_group_by_request": "joined the group on request",
+    "migrate_to_supergroup": "made the group a supergroup",
+    "migrate_from_group": "made the group “{title}” a supergroup",
+    "pin_message": "pinned a message",
+    "clear_history": "cleared the history",
+    "take_screenshot": "took a screenshot",
+    "joined_telegram": "joined Telegram",
+    "topic_created": "created the topic “{title}”",
+    "set_messages_ttl": "set messages to vanish after {period} s",
+}
+
+
+def happened(message: Fields) -> str:
+    """A service message as a sentence: who did what."""
+    action = message.get("action")
+    told = plain(message.get("information_text"))
+    if not isinstance(action, str):
+        return told or "(service message)"
+    actor = name(message["actor"]) if "actor" in message else ""
+    return " ".join(filter(None, (actor, _deed(action, message), told)))
+
+
+def _deed(action: str, message: Fields) -> str:
+    if action == "phone_call":
+        return _call(message)
+    form = _HAPPENED.get(action)
+    if form is None:
+        return _labelled(action.replace("_", " "), plain(message.get("title")))
+    return form.format(title=plain(message.get("title")), members=_members(message), period=message.get("period", "?"))
+
+
+def _members(message: Fields) -> str:
+    members = message.get("members")
+    return ", ".join(name(member) for member in members) if isinstance(members, list) else "nobody"
+
+
+def _call(message: Fields) -> str:
+    seconds, end = message.get("duration_seconds"), plain(message.get("discard_reason"))
+    detail = ", ".join(filter(None, (f"{seconds} s" if seconds else "", end)))
+    return f"called ({detail})" if detail else "called"

@@ -1,0 +1,302 @@
+"""Messages in, sessions archived.
+
+Messages come in batches, each a short transaction, and a message that is there already is left as it
+is: any import can be repeated, or killed and repeated. ``archive`` turns sessions into topics, one
+transaction a session; the model works outside of it, and what it worked on is looked at again inside,
+so a crash in between loses nothing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from asgiref.sync import async_to_sync
+from django.contrib.postgres.search import SearchVector
+from django.db import connection, transaction
+from django.db.models import OuterRef, Subquery, TextField, Value
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp.engine.embeddings import Embedder
+from memoryapp.engine.lexical import count_terms, fold
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.passages import cut_passages
+from memoryapp.engine.splitter import segment
+from memoryapp.importers.record import MessageRecord, Rejected
+from memoryapp.models import (
+    ChatUser,
+    EditedTopic,
+    ImportBatch,
+    Message,
+    Passage,
+    PassageMessage,
+    Topic,
+    TopicEdit,
+    TopicMessage,
+)
+from memoryapp.sessions import Moment, Session, cut_sessions
+
+BATCH = 1000
+ARCHIVIST = "archive"
+
+
+class IngestionError(Exception):
+    """These topics cannot be put over these messages; the text is a sentence for people."""
+
+
+class AlreadyArchived(IngestionError):
+    """Somebody else archived these messages meanwhile, or erased them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of records: new, there already, and refused because their id means another message."""
+
+    added: int
+    skipped: int
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """``busy`` when another worker was archiving this chat user, and nothing was done."""
+
+    sessions: int
+    topics: int
+    messages: int
+    busy: bool = False
+
+
+def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
+    """Stores the records the owner's memory does not hold yet, a thousand at a time."""
+    added = skipped = 0
+    rejected: list[Rejected] = []
+    rest = iter(records)
+    while part := list(islice(rest, BATCH)):
+        with transaction.atomic():
+            # One writer an owner: batches of the same ids in another order would wait for each other for ever.
+            _lock_until_commit("messages", owner)
+            new, known, refused = sort_out(owner, part)
+            Message.objects.bulk_create(_row(owner, record, batch) for record in new)
+        added, skipped = added + len(new), skipped + known
+        rejected += refused
+    return Added(added, skipped, tuple(rejected))
+
+
+def sort_out(owner: ChatUser, records: Sequence[MessageRecord]) -> tuple[list[MessageRecord], int, list[Rejected]]:
+    """New records, how many are known, and those whose id the owner already has for another message."""
+    ids = [record.external_id for record in records]
+    held = dict(Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", "content_hash"))
+    new: list[MessageRecord] = []
+    known, refused = 0, []
+    for record in records:
+        content = content_hash(record)
+        if record.external_id not in held:
+            held[record.external_id] = content
+            new.append(record)
+        elif held[record.external_id] == content:
+            known += 1
+        else:
+            refused.append(taken(record))
+    return new, known, refused
+
+
+def taken(record: MessageRecord) -> Rejected:
+    reason = _("the id %(id)s is already another message's (other text or time); that one was kept")
+    return Rejected(record.line, reason % {"id": record.external_id}, record.user)
+
+
+def content_hash(record: MessageRecord) -> str:
+    """What was said, and when; not by whom, for people change how they are shown."""
+    return hashlib.sha256(f"{record.sent_at.isoformat()}\n{record.text}".encode()).hexdigest()
+
+
+def _row(owner: ChatUser, record: MessageRecord, batch: ImportBatch | None) -> Message:
+    return Message(
+        owner=owner,
+        external_id=record.external_id,
+        role=record.role,
+        author=record.author,
+        sent_at=record.sent_at,
+        text=record.text,
+        session=record.session,
+        reply_to=record.reply_to,
+        forwarded_from=record.forwarded_from,
+        metadata=dict(record.metadata),
+        content_hash=content_hash(record),
+        batch=batch,
+    )
+
+
+def archive(
+    owner: ChatUser,
+    embedder: Embedder,
+    *,
+    now: bool,
+    interval: timedelta,
+    most: int,
+    wait: timedelta = timedelta(0),
+) -> Archived:
+    """Topics from the owner's sessions that are over, or from all of them ``now``.
+
+    One worker an owner: if another is at it, this one waits up to ``wait``, then gives up. Raises
+    EmbeddingError; the sessions before it stay archived.
+    """
+    with _only_worker(owner, wait) as alone:
+        if not alone:
+            return Archived(0, 0, 0, busy=True)
+        done = [_archive_session(owner, session, embedder) for session in _due(owner, now, interval, most)]
+    return Archived(
+        sessions=sum(bool(topics) for topics in done),
+        topics=sum(len(topics) for topics in done),
+        messages=sum(topic.message_count for topics in done for topic in topics),
+    )
+
+
+def _due(owner: ChatUser, now: bool, interval: timedelta, most: int) -> list[Session]:
+    rows = Message.objects.of(owner).active().order_by("session", "sent_at", "id")
+    moments = (Moment(*row) for row in rows.values_list("id", "sent_at", "session").iterator())
+    clock = timezone.now()
+    return [
+        session
+        for session in cut_sessions(moments, interval=interval, most=most)
+        if now or session.is_due(clock, interval)
+    ]
+
+
+def _archive_session(owner: ChatUser, session: Session, embedder: Embedder) -> list[Topic]:
+    ids = [message.id for message in session.messages]
+    messages = [content(row) for row in Message.objects.of(owner).active().filter(id__in=ids).in_order()]
+    if not messages:
+        return []
+    drafts = async_to_sync(segment)(messages, embedder)
+    covered = sorted(number for draft in drafts for number in draft.messages)
+    if covered != sorted(message.id for message in messages):
+        raise IngestionError(_("The topics do not cover each message of the session once."))
+    try:
+        return put_topics(owner, drafts, actor=ARCHIVIST)
+    except AlreadyArchived:
+        return []
+
+
+def content(row: Message) -> MessageContent:
+    """A message as the engine reads it."""
+    username = row.metadata.get("username") or ""
+    return MessageContent(
+        row.pk, row.role, row.author, row.sent_at, row.text, row.forwarded_from, str(username), row.session
+    )
+
+
+@transaction.atomic
+def put_topics(owner: ChatUser, drafts: Sequence[TopicDraft], *, actor: str, reason: str = "") -> list[Topic]:
+    """New live topics over messages no topic holds yet, with their passages, in one edit.
+
+    Raises IngestionError when a draft is empty or two share a message, AlreadyArchived when a message
+    is in a topic by now or gone. Vectors follow, see ``vectors.embed_pending``.
+    """
+    ids = [number for draft in drafts for number in draft.messages]
+    if len(ids) != len(set(ids)):
+        raise IngestionError(_("Two topics would hold the same message."))
+    if not all(draft.messages for draft in drafts):
+        raise IngestionError(_("A topic would hold no message."))
+    if not drafts:
+        return []
+    rows = {row.pk: row for row in _locked(owner, ids)}
+    if len(rows) != len(ids):
+        raise AlreadyArchived(_("Some of these messages are in a topic already."))
+    parts = [sorted((rows[number] for number in draft.messages), key=_order) for draft in drafts]
+    topics = Topic.objects.bulk_create(
+        _topic(owner, draft.summary, part) for draft, part in zip(drafts, parts, strict=True)
+    )
+    _fill(owner, topics, parts)
+    _note_edit(owner, topics, actor, reason)
+    _put_passages(owner, [[content(row) for row in part] for part in parts])
+    return topics
+
+
+def _locked(owner: ChatUser, ids: Sequence[int]) -> Iterable[Message]:
+    return Message.objects.of(owner).active().filter(id__in=ids).order_by("id").select_for_update()
+
+
+def _order(row: Message) -> tuple[datetime, int]:
+    return row.sent_at, row.pk
+
+
+def _topic(owner: ChatUser, summary: str, messages: Sequence[Message]) -> Topic:
+    return Topic(
+        owner=owner,
+        summary=summary,
+        started_at=messages[0].sent_at,
+        ended_at=messages[-1].sent_at,
+        message_count=len(messages),
+        size_chars=sum(len(row.text) for row in messages),
+    )
+
+
+def _fill(owner: ChatUser, topics: Sequence[Topic], parts: Sequence[Sequence[Message]]) -> None:
+    TopicMessage.objects.bulk_create(
+        TopicMessage(owner=owner, topic=topic, message=row)
+        for topic, part in zip(topics, parts, strict=True)
+        for row in part
+    )
+    topic = TopicMessage.objects.filter(message=OuterRef("pk"), topic__in=topics).values("topic")
+    ids = [row.pk for part in parts for row in part]
+    Message.objects.of(owner).filter(id__in=ids).update(topic=Subquery(topic[:1]))
+
+
+def _note_edit(owner: ChatUser, topics: Sequence[Topic], actor: str, reason: str) -> None:
+    edit = TopicEdit.objects.create(owner=owner, kind=TopicEdit.Kind.ARCHIVE, actor=actor, reason=reason)
+    EditedTopic.objects.bulk_create(
+        EditedTopic(owner=owner, edit=edit, topic=topic, side=EditedTopic.Side.IN) for topic in topics
+    )
+
+
+def _put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) -> None:
+    drafts = [draft for part in parts for draft in cut_passages(part)]
+    passages = Passage.objects.bulk_create(
+        Passage(
+            owner=owner,
+            text=draft.text,
+            terms=SearchVector(Value(fold(draft.text), output_field=TextField()), config="russian"),
+            term_count=count_terms(draft.text),
+        )
+        for draft in drafts
+    )
+    PassageMessage.objects.bulk_create(
+        PassageMessage(owner=owner, passage=passage, message_id=number)
+        for passage, draft in zip(passages, drafts, strict=True)
+        for number in dict.fromkeys(draft.messages)
+    )
+
+
+_KEY = "hashtextextended(%s, %s)"
+
+
+def _lock_until_commit(what: str, owner: ChatUser) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_advisory_xact_lock({_KEY})", [what, owner.pk])
+
+
+@contextmanager
+def _only_worker(owner: ChatUser, wait: timedelta) -> Iterator[bool]:
+    """Whether this process alone archives the owner now; a lost connection gives the lock back."""
+    deadline = time.monotonic() + wait.total_seconds()
+    while not (alone := _tell("pg_try_advisory_lock", owner)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    try:
+        yield alone
+    finally:
+        if alone:
+            _tell("pg_advisory_unlock", owner)
+
+
+def _tell(function: str, owner: ChatUser) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}({_KEY})", ["archive", owner.pk])
+        return bool(cursor.fetchone()[0])

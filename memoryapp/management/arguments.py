@@ -1,0 +1,30 @@
+"""What commands read from their command line, each wrong value a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.core.management.base import CommandError
+
+from memoryapp.models import ChatUser
+
+
+def named_user(name: str) -> ChatUser:
+    """The chat user of that name. Raises CommandError naming those there are."""
+    owner = ChatUser.objects.filter(name=name).first()
+    if owner:
+        return owner
+    known = list(ChatUser.objects.values_list("name", flat=True)[:10])
+    there = f"There are: {', '.join(known)}." if known else "There is none yet; import a chat first."
+    raise CommandError(f"There is no chat user “{name}”. {there}")
+
+
+def settings_given(pairs: Sequence[str]) -> dict[str, str]:
+    """``["max_topics=5"]`` as a dict."""
+    given = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign:
+            raise CommandError(f"--set takes KEY=VALUE, not “{pair}”.")
+        given[name.strip()] = value.strip()
+    return given

@@ -1,0 +1,60 @@
+"""``archive [--user NAME] [--now]``: sessions into topics, with their vectors, before it returns."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+
+from memoryapp import clients
+from memoryapp.engine.embeddings import Embedder, EmbeddingError
+from memoryapp.ingestion import Archived, IngestionError, archive
+from memoryapp.models import ChatUser, Message
+from memoryapp.vectors import embed_pending
+
+WAIT = timedelta(seconds=60)
+
+
+class Command(BaseCommand):
+    help = "Archives sessions into topics, and makes their passages and vectors."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", metavar="NAME", help="only this chat user")
+        parser.add_argument("--now", action="store_true", help="also sessions that may still go on")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, user: str | None, now: bool, **options: Any) -> None:
+        embedder = clients.embedder()
+        try:
+            owners = _owners(user)
+            done = [self._archive(owner, embedder, now) for owner in owners]
+            async_to_sync(embed_pending)(embedder, owners[0] if user else None)
+        except (EmbeddingError, IngestionError) as error:
+            raise CommandError(error) from None
+        report = {name: sum(getattr(part, name) for part in done) for name in ("sessions", "topics", "messages")}
+        if options["json"]:
+            self.stdout.write(json.dumps(report))
+        else:
+            form = _("%(messages)s messages of %(sessions)s sessions are in %(topics)s new topics.")
+            self.stdout.write(form % report)
+        if any(part.busy for part in done):
+            raise CommandError(_("Another process is archiving the same chat user; run this again later."))
+
+    def _archive(self, owner: ChatUser, embedder: Embedder, now: bool) -> Archived:
+        interval = timedelta(seconds=settings.CHUNK_INTERVAL)
+        return archive(owner, embedder, now=now, interval=interval, most=settings.MAX_CHUNK_SIZE, wait=WAIT)
+
+
+def _owners(user: str | None) -> list[ChatUser]:
+    if user is None:
+        return list(ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")))
+    owner = ChatUser.objects.filter(name=user).first()
+    if owner is None:
+        raise CommandError(_("There is no chat user named %(name)s.") % {"name": user})
+    return [owner]

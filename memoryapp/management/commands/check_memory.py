@@ -1,0 +1,47 @@
+"""``check_memory [--user NAME]``: every invariant of the store; one line for each row that breaks one."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memoryapp.invariants import counted, violations
+from memoryapp.models import ChatUser
+
+
+class Command(BaseCommand):
+    help = "Checks every invariant of the memory; exit code 1 when one does not hold."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", metavar="NAME", help="only this chat user's memory")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, user: str | None, **options: Any) -> None:
+        owner = None if user is None else _owner(user)
+        found = list(violations(owner))
+        checked = counted(owner)
+        if options["json"]:
+            report = {"checked": checked, "violations": [asdict(violation) for violation in found]}
+            self.stdout.write(json.dumps(report, ensure_ascii=False))
+        else:
+            for violation in found:
+                self.stdout.write(f"{violation.subject} {violation.invariant}: {violation.sentence}")
+        if found:
+            form = ngettext("%(count)s violation.", "%(count)s violations.", len(found))
+            raise CommandError(form % {"count": len(found)})
+        if not options["json"]:
+            rows = ", ".join(f"{name} {count}" for name, count in checked.items())
+            self.stdout.write(_("Everything holds (%(rows)s).") % {"rows": rows})
+
+
+def _owner(name: str) -> ChatUser:
+    owner = ChatUser.objects.filter(name=name).first()
+    if owner is None:
+        raise CommandError(_("There is no chat user named %(name)s.") % {"name": name})
+    return owner

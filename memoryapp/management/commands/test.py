@@ -1,0 +1,80 @@
+"""Every check of the project in one command: format, lint, types, migrations, tests; with arguments, pytest alone.
+
+The database it runs against is a throwaway one that is gone afterwards; never one that happens to run on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.core.management.base import BaseCommand
+
+from memoryapp.embedded.places import CHECKOUT, DATABASE
+
+_CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One check: a Python module's command line."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self) -> bool:
+        command = (sys.executable, "-m", *self.command)
+        return subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **self.environment}).returncode == 0
+
+
+class Command(BaseCommand):
+    help = "Runs every check; with arguments, pytest with these arguments."
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Takes the arguments as they are, for they are pytest's."""
+        browser = _chromium()
+        self._say(f"Browser tests use {browser}." if browser else "No chromium was found: browser tests are skipped.")
+        if browser:
+            os.environ["CHROMIUM"] = browser
+        steps = [Step("pytest", ("pytest", *argv[2:]))] if argv[2:] else _steps(bool(browser))
+        sys.exit(self._run(steps))
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+    def _run(self, steps: Sequence[Step]) -> int:
+        """Runs all of them, whatever the ones before said, and sums up; 1 if any failed."""
+        lines = []
+        failed = 0
+        for step in steps:
+            self._say(f"\n== {step.name}")
+            began = time.monotonic()
+            passed = step.run()
+            failed += not passed
+            lines.append(f"{'ok    ' if passed else 'FAILED'} {step.name} ({time.monotonic() - began:.1f} s)")
+        self._say("\n" + "\n".join(lines))
+        return 1 if failed else 0
+
+
+def _chromium() -> str:
+    given = os.environ.get("CHROMIUM", "")
+    return next((path for name in (given, *_CHROMIUMS) if name and (path := shutil.which(name))), "")
+
+
+def _steps(with_browser: bool) -> list[Step]:
+    # The tests make their database themselves; makemigrations only asks, and `postgres` is there to be asked.
+    elsewhere = os.environ["DATABASE_URL"].replace(f"/{DATABASE}?", "/postgres?")
+    return [
+        Step("format", ("ruff", "format", "--check")),
+        Step("lint", ("ruff", "check")),
+        Step("types", ("mypy", "memoryapp", "rerankui")),
+        Step("migrations", ("django", "makemigrations", "--check", "--dry-run"), {"DATABASE_URL": elsewhere}),
+        Step("tests", ("pytest", *(() if with_browser else ("-m", "not browser")))),
+    ]

@@ -1,0 +1,212 @@
+"""The one command: database, schema, demo memory, web, worker and beat, until Ctrl-C.
+
+Everything it starts ends with it, and it survives the end of anything it started. What a start needs is checked
+first, so that a taken port or a second start changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import os
+import signal
+import socket
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from memoryapp import demo, environment
+from memoryapp.embedded import children, locks, places, statics
+from memoryapp.embedded.children import Child
+from memoryapp.embedded.hold import Hold
+
+_BEAT = 0.25
+_PATIENCE = 120.0
+_MOST_FAILURES = 3
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class Command(BaseCommand):
+    help = "Starts everything and prints the address; Ctrl-C stops everything."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port", type=_port, default=8000)
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--data-dir", help="where everything is kept (default: DATA_DIR, or .data in the checkout)")
+        parser.add_argument("--no-demo", action="store_true", help="don't load the demo memory")
+
+    def handle(self, **options: Any) -> None:
+        """Raises CommandError with a sentence when it can't start."""
+        # A shell starts a background job with SIGINT ignored; without a handler nothing but kill would end us.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler)
+        host, port = options["host"], options["port"]
+        try:
+            with ExitStack() as stack:
+                cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
+                _check_port(host, port, patience=5.0 if cut_off else 0.0)
+                hold = None if environment.text("DATABASE_URL") else stack.enter_context(self._database())
+                self._prepare(with_demo=not options["no_demo"])
+                self._run(host, port, with_demo=not options["no_demo"], hold=hold)
+        except KeyboardInterrupt:
+            self._say("Stopped.")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+    def _database(self) -> Hold:
+        cluster = places.cluster(settings.DATA_DIR)
+        if not cluster.data.exists():
+            self._say(f"Making the database in {cluster.base} ...")
+        return Hold(cluster)
+
+    def _prepare(self, with_demo: bool) -> None:
+        try:
+            if _unmigrated():
+                self._say("Bringing the database's tables up to date ...")
+                call_command("migrate", interactive=False, verbosity=0)
+        except OperationalError as error:
+            raise CommandError(f"The database can't be used: {error}") from error
+        statics.collect()
+        if with_demo:
+            self._load_demo()
+        connection.close()
+
+    def _load_demo(self) -> None:
+        if demo.load():
+            self._say("The demo memory is loaded.")
+
+    def _run(self, host: str, port: int, *, with_demo: bool, hold: Hold | None) -> None:
+        family = _family(host, port)
+        try:
+            for child in family:
+                child.start()
+            self._wait(family, _EVERYWHERE.get(host, host), port)
+            self._say(f"ready: {_url(host, port)}")
+            if with_demo:
+                self._say(f"Log in as {demo.LOGIN} with the password {demo.PASSWORD}. Ctrl-C stops everything.")
+            if host in _EVERYWHERE and not environment.text("ALLOWED_HOSTS"):
+                self._say("Other machines get in once ALLOWED_HOSTS names how they call this one.")
+            self._look_after(family, hold)
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            children.stop(family)
+
+    def _wait(self, family: Sequence[Child], host: str, port: int) -> None:
+        """Until the web answers and every child lives."""
+        deadline = time.monotonic() + _PATIENCE
+        while not (_answers(host, port) and all(child.alive for child in family)):
+            for child in family:
+                child.tend(self._say)
+                if child.failures >= _MOST_FAILURES or time.monotonic() > deadline:
+                    raise CommandError(f"{child.name} doesn't start; what it said is above.")
+            time.sleep(0.05)
+
+    def _look_after(self, family: Sequence[Child], hold: Hold | None) -> None:
+        while True:
+            time.sleep(_BEAT)
+            if hold is not None:
+                hold.revive()
+            for child in family:
+                child.tend(self._say)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 < port < 65536:
+        raise ValueError
+    return port
+
+
+def _url(host: str, port: int) -> str:
+    shown = _EVERYWHERE.get(host, host)
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+
+@contextmanager
+def _alone(folder: Path, url: str) -> Iterator[bool]:
+    """One ``up`` per data folder; yields whether the one before was cut off."""
+    with locks.opened(folder / "up.lock") as lock:
+        if not locks.taken(lock):
+            raise CommandError(f"Already running with this data ({lock.read()}). Stop it, or use another --data-dir.")
+        cut_off = bool(lock.read())
+        locks.write(lock, f"pid {os.getpid()}, {url}")
+        yield cut_off
+        locks.write(lock, "")
+
+
+def _check_port(host: str, port: int, patience: float) -> None:
+    """Processes of an ``up`` that was killed need a moment to leave the port: that is what ``patience`` is for."""
+    deadline = time.monotonic() + patience
+    while reason := _refusal(host, port):
+        if reason.errno == errno.EADDRINUSE and time.monotonic() < deadline:
+            time.sleep(0.1)
+            continue
+        if reason.errno == errno.EADDRINUSE:
+            free = next((other for other in range(port + 1, min(port + 50, 65536)) if not _refusal(host, other)), 0)
+            advice = f" Try: python3 manage.py up --port {free}" if free else ""
+            raise CommandError(f"Cannot serve on {host}:{port}: port {port} is already in use.{advice}")
+        raise CommandError(f"Cannot serve on {host}:{port}: {reason.strerror or reason}.")
+
+
+def _refusal(host: str, port: int) -> OSError | None:
+    """Why the address can't be listened on, or None."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return error
+    return None
+
+
+def _unmigrated() -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def _family(host: str, port: int) -> list[Child]:
+    """Web, worker and beat. Beat is a process of its own: as the worker's it would outlive a killed worker."""
+    shared = {"DATA_DIR": str(settings.DATA_DIR), "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"]}
+    if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
+        shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
+    # Celery warns every root about root; here that is how a container is started.
+    quiet = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"}
+    python = (sys.executable, "-m")
+    celery = (*python, "celery", "-q", "-A", "memoryapp.celery")
+    worker = ("worker", "-P", "threads", "-c", "4", "-l", "WARNING", "--without-gossip", "--without-mingle")
+    beat = ("beat", "-l", "WARNING", "--pidfile", "", "-s", str(settings.DATA_DIR / "beat-schedule"))
+    web = ("daphne", "-v", "0", "-b", host, "-p", str(port), "rerankui.asgi:application")
+    return [
+        Child("web", (*python, *web), shared),
+        Child("worker", (*celery, *worker), shared | quiet),
+        Child("beat", (*celery, *beat), shared | quiet),
+    ]
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether anything answers HTTP there; what it answers is its own matter."""
+    asking = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        asking.request("GET", "/healthz")
+        asking.getresponse()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        asking.close()
+    return True

@@ -1,0 +1,99 @@
+"""What can be set on a run: defaults from the settings, overrides by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+STRATEGIES = ("flash", "vector")
+RANKED = 200
+
+
+class ParameterError(ValueError):
+    """A parameter that no run takes, or a value out of its range; the text is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """``seconds`` and ``turn_seconds`` bound the rerank; ``candidates`` is what the model is shown."""
+
+    candidates: int
+    max_topics: int
+    max_tool_calls: int
+    seconds: float
+    turn_seconds: float
+    read_chars: int
+    tool_mode: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+BOUNDS: dict[str, tuple[float, float]] = {
+    "candidates": (1, RANKED),
+    "max_topics": (1, 50),
+    "max_tool_calls": (1, 20),
+    "seconds": (0.05, 600),
+    "turn_seconds": (0.05, 600),
+    "read_chars": (1_000, 5_000_000),
+}
+
+
+def defaults() -> Parameters:
+    return Parameters(
+        candidates=settings.RERANKER_CANDIDATES,
+        max_topics=settings.RERANKER_MAX_TOPICS,
+        max_tool_calls=settings.RERANKER_MAX_TOOL_CALLS,
+        seconds=settings.RERANKER_TIMEOUT,
+        turn_seconds=settings.RERANKER_TURN_TIMEOUT,
+        read_chars=settings.RERANKER_READ_CHARS,
+        tool_mode=settings.RERANKER_TOOL_MODE,
+    )
+
+
+def overridden(given: Mapping[str, Any]) -> Parameters:
+    """The defaults with ``given`` in place of some. Raises ParameterError with a sentence."""
+    known = {field.name: type(getattr(defaults(), field.name)) for field in fields(Parameters)}
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ParameterError(
+            _("There is no parameter “%(name)s”. A run takes: %(known)s.")
+            % {"name": unknown[0], "known": ", ".join(known)}
+        )
+    return replace(defaults(), **{name: _value(name, known[name], raw) for name, raw in given.items()})
+
+
+def strategy_named(name: str) -> str:
+    """``name`` if there is such a strategy, else ParameterError."""
+    if name not in STRATEGIES:
+        raise ParameterError(
+            _("There is no strategy “%(name)s”. Choose one of: %(known)s.")
+            % {"name": name, "known": ", ".join(STRATEGIES)}
+        )
+    return name
+
+
+def _value(name: str, kind: type, raw: Any) -> Any:
+    if kind is str:
+        return _tool_mode(raw)
+    try:
+        value = kind(str(raw))
+    except ValueError:
+        raise ParameterError(_("%(name)s must be a number, not “%(value)s”.") % {"name": name, "value": raw}) from None
+    least, most = BOUNDS[name]
+    if not least <= value <= most:
+        raise ParameterError(
+            _("%(name)s must be between %(least)s and %(most)s, not %(value)s.")
+            % {"name": name, "least": least, "most": most, "value": raw}
+        )
+    return value
+
+
+def _tool_mode(raw: Any) -> str:
+    if raw not in ("forced", "auto"):
+        raise ParameterError(_("tool_mode must be forced or auto, not “%(value)s”.") % {"value": raw})
+    return str(raw)

@@ -1,0 +1,42 @@
+"""Topics with their messages, as the engine reads them: live or retired, always of one owner."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from memoryapp.engine.memory import MessageContent, TopicContent
+
+MOST_TOPICS = 200
+
+TOPICS = """
+SELECT id, summary, started_at, size_chars FROM memoryapp_topic WHERE owner_id = %s AND id = ANY(%s)
+"""
+MESSAGES = """
+SELECT tm.topic_id, m.id, m.role, m.author, m.sent_at, m.text, m.forwarded_from,
+       coalesce(m.metadata ->> 'username', '') AS username, m.session
+FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
+WHERE tm.owner_id = %s AND tm.topic_id = ANY(%s)
+ORDER BY m.sent_at, m.id
+"""
+
+
+async def read_topics(
+    connection: psycopg.AsyncConnection[Any], owner_id: int, ids: Sequence[int]
+) -> list[TopicContent]:
+    """The owner's topics among ``ids``, in that order, with their messages oldest first."""
+    wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
+    cursor = connection.cursor(row_factory=namedtuple_row)
+    topics = {row.id: row for row in await (await cursor.execute(TOPICS, [owner_id, wanted])).fetchall()}
+    messages: dict[int, list[MessageContent]] = defaultdict(list)
+    for row in await (await cursor.execute(MESSAGES, [owner_id, list(topics)])).fetchall():
+        messages[row.topic_id].append(MessageContent(*row[1:7], username=row.username, session=row.session))
+    return [
+        TopicContent(number, row.summary, row.started_at, row.size_chars, tuple(messages[number]))
+        for number in wanted
+        if (row := topics.get(number))
+    ]

@@ -1,0 +1,59 @@
+"""Runs as tasks of the web process's event loop, over clients that live as long as it does.
+
+A page asks with ``launch`` and is answered at once. Without a loop, or when the process dies before a run
+began, the run stays waiting in its row, and the worker executes it within seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from memoryapp import runs
+from memoryapp.clients import Clients, open_clients
+
+AT_ONCE = 500
+
+logger = logging.getLogger(__name__)
+
+
+class Runner:
+    """One a process. ``bind`` is called inside the event loop that is to do the work."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Task[Clients] | None = None
+        self._stack = AsyncExitStack()
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    def bind(self) -> None:
+        """Use the running loop. Cheap, and the same loop again changes nothing."""
+        self._loop = asyncio.get_running_loop()
+
+    def launch(self, run_id: UUID) -> bool:
+        """Begin the run soon, from any thread; False where there is no loop to do it."""
+        if self._loop is None or not self._loop.is_running():
+            return False
+        task = asyncio.run_coroutine_threadsafe(self._execute(run_id), self._loop)
+        task.add_done_callback(_log_fault)
+        return True
+
+    async def _execute(self, run_id: UUID) -> None:
+        async with self._places:
+            await runs.execute(run_id, await self._clients())
+
+    async def _clients(self) -> Clients:
+        if self._opening is None or (self._opening.done() and self._opening.exception()):
+            self._opening = asyncio.ensure_future(self._stack.enter_async_context(open_clients()))
+        return await asyncio.shield(self._opening)
+
+
+def _log_fault(task: Future[None]) -> None:
+    if not task.cancelled() and task.exception():
+        logger.error("a run ended with a fault", exc_info=task.exception())
+
+
+runner = Runner()

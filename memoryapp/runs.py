@@ -1,0 +1,268 @@
+"""A run's life: start, execute, record, follow.
+
+The rows are the truth. ``execute`` claims a run and records each event in a transaction of its own; a
+notice on the channel layer then says only that there is more. Whoever watches reads rows after the last
+number they have, so a notice may be lost or doubled and the page is right all the same. A process that dies
+leaves a run without a sign of life; ``close_abandoned`` ends it, and a run nobody began is ``waiting`` for
+the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import transaction
+from django.utils import timezone
+from psycopg.rows import namedtuple_row
+from psycopg.types.json import Jsonb
+
+from memoryapp.clients import Clients
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Totals, from_payload, summarise, to_payload
+from memoryapp.models import ChatUser, Evaluation, Run, RunEvent
+from memoryapp.parameters import overridden, strategy_named
+from memoryapp.recall import RecallRequest, recall
+
+HEARTBEAT = 3.0
+SILENCE = timedelta(seconds=15)
+PATIENCE = timedelta(seconds=3)
+LONGEST_QUERY = 4_000
+ABANDONED = "The process that worked on this run was stopped, so nothing was chosen."
+CRASHED = "A fault in the program ended this run, so nothing was chosen; the log of the server tells which."
+
+logger = logging.getLogger(__name__)
+
+
+class RunClosed(Exception):
+    """The run was closed by somebody else while it was executing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as stored: ``seq`` from 1, ``at`` when it was recorded."""
+
+    seq: int
+    at: datetime
+    event: Event
+
+
+def start(
+    owner: ChatUser,
+    query: str,
+    *,
+    strategy: str = "flash",
+    parameters: Mapping[str, Any] | None = None,
+    operator: AbstractBaseUser | None = None,
+    evaluation: Evaluation | None = None,
+) -> Run:
+    """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not."""
+    return Run.objects.create(
+        owner=owner,
+        query=query.replace("\x00", " ").strip()[:LONGEST_QUERY],
+        strategy=strategy_named(strategy),
+        parameters=overridden(parameters or {}).as_dict(),
+        operator=operator,
+        evaluation=evaluation,
+    )
+
+
+async def execute(run_id: UUID, clients: Clients) -> None:
+    """Run to its end what ``start`` made. Does nothing when another process has claimed it."""
+    request = await _claim(run_id, clients)
+    if request is None:
+        return
+    recorder = Recorder(run_id, request.owner_id, clients)
+    async with _heartbeat(run_id, clients):
+        try:
+            async with aclosing(recall(request, clients)) as events:
+                async for event in events:
+                    await recorder.record(event)
+        except RunClosed:
+            logger.warning("run %s was closed while it was executing", run_id)
+        except BaseException as error:
+            await asyncio.shield(recorder.record(_ending(error)))
+            raise
+
+
+def _ending(error: BaseException) -> RunFinished:
+    stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+    fallback, note = ("abandoned", ABANDONED) if stopped else ("crashed", CRASHED)
+    return RunFinished(selected=(), dropped=(), fallback=fallback, note=note)
+
+
+async def _claim(run_id: UUID, clients: Clients) -> RecallRequest | None:
+    """Compare and set: of two that try, one gets the request."""
+    async with clients.pool.connection() as connection:
+        cursor = connection.cursor(row_factory=namedtuple_row)
+        await cursor.execute(
+            "UPDATE memoryapp_run SET state = 'running', heartbeat_at = now() FROM memoryapp_chatuser AS u"
+            " WHERE memoryapp_run.id = %s AND state = 'pending' AND u.id = owner_id"
+            " RETURNING owner_id, query, strategy, parameters, u.profile",
+            [run_id],
+        )
+        row = await cursor.fetchone()
+    if row is None:
+        return None
+    return RecallRequest(
+        owner_id=row.owner_id,
+        query=row.query,
+        strategy=row.strategy,
+        parameters=overridden(row.parameters),
+        today=datetime.now(UTC).date(),
+        profile=row.profile,
+    )
+
+
+@asynccontextmanager
+async def _heartbeat(run_id: UUID, clients: Clients) -> AsyncIterator[None]:
+    task = asyncio.create_task(_beat(run_id, clients))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _beat(run_id: UUID, clients: Clients) -> None:
+    while True:
+        await asyncio.sleep(HEARTBEAT)
+        try:
+            async with clients.pool.connection() as connection:
+                await connection.execute("UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s", [run_id])
+        except psycopg.Error as error:
+            logger.warning("no sign of life for run %s: %s", run_id, error)
+
+
+class Recorder:
+    """Writes one run's events in order, each committed before the next is asked for."""
+
+    def __init__(self, run_id: UUID, owner_id: int, clients: Clients) -> None:
+        self.run_id = run_id
+        self.owner_id = owner_id
+        self.pool = clients.pool
+        self.events: list[Event] = []
+
+    async def record(self, event: Event) -> None:
+        """Store the event and say that there is more. Raises RunClosed when the run has ended meanwhile."""
+        self.events.append(event)
+        async with self.pool.connection() as connection, connection.transaction():
+            # A lost last event would be swept as abandoned, so waiting for the disk buys nothing here.
+            await connection.execute("SET LOCAL synchronous_commit = off")
+            alive = await connection.execute(
+                "UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s AND state = 'running'", [self.run_id]
+            )
+            if alive.rowcount != 1:
+                raise RunClosed(self.run_id)
+            await connection.execute(
+                "INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)"
+                " VALUES (%s, %s, %s, %s, clock_timestamp(), %s)",
+                [self.owner_id, self.run_id, len(self.events), event.kind, Jsonb(to_payload(event))],
+            )
+            if isinstance(event, RunFinished):
+                await self._finish(connection, event)
+        await say_more(self.run_id)
+
+    async def _finish(self, connection: psycopg.AsyncConnection[Any], finished: RunFinished) -> None:
+        columns = {**finished_columns(self.events, finished), "finished_at": datetime.now(UTC)}
+        assignments = ", ".join(f"{name} = %({name})s" for name in columns)
+        await connection.execute(
+            f"UPDATE memoryapp_run SET {assignments} WHERE id = %(id)s",  # type: ignore[arg-type]
+            {**columns, "id": self.run_id},
+        )
+
+
+def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, Any]:
+    """What the run's row says once it has ended, taken from its events alone."""
+    counted = summarise(events)
+    totals = finished.totals if finished.totals != Totals() else counted
+    candidates = next((len(e.candidates) for e in events if isinstance(e, CandidatesFound)), 0)
+    version = next((e.prompt_version for e in events if e.kind == "run_started"), "")
+    return {
+        "state": Run.State.FINISHED.value,
+        "prompt_version": version,
+        "fallback": finished.fallback,
+        "candidate_count": candidates,
+        "selected_count": len(finished.selected),
+        "turns": counted.turns,
+        "tool_calls": counted.tool_calls,
+        "input_tokens": counted.input_tokens,
+        "output_tokens": counted.output_tokens,
+        "cost_usd": counted.cost_usd,
+        "seconds": totals.seconds,
+    }
+
+
+def group_of(run_id: UUID) -> str:
+    """The channel-layer group in which this run's notices go out."""
+    return f"run.{run_id}"
+
+
+async def say_more(run_id: UUID) -> None:
+    """Wake whoever watches. A notice that cannot be sent is no loss: they look again by themselves."""
+    layer = get_channel_layer()
+    try:
+        await layer.group_send(group_of(run_id), {"type": "run.more"})
+    except (psycopg.Error, OSError) as error:
+        logger.warning("no notice for run %s: %s", run_id, error)
+
+
+def stored(run_id: UUID, *, after: int = 0) -> list[StoredEvent]:
+    """The run's events with a number above ``after``, in order: one query."""
+    rows = RunEvent.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")
+    return [
+        StoredEvent(row.seq, row.at, from_payload(row.kind, row.payload))
+        for row in rows.only("seq", "at", "kind", "payload")
+    ]
+
+
+def waiting(patience: timedelta = PATIENCE) -> list[UUID]:
+    """Runs nobody has claimed for ``patience``, oldest first: their process died before it began."""
+    late = Run.objects.filter(state=Run.State.PENDING, created_at__lt=timezone.now() - patience)
+    return list(late.order_by("created_at").values_list("pk", flat=True)[:100])
+
+
+def close_abandoned(silence: timedelta = SILENCE) -> int:
+    """End every run that gave no sign of life for ``silence``; how many. One transaction a run."""
+    quiet = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=timezone.now() - silence)
+    return sum(_close(run_id, silence) for run_id in quiet.values_list("pk", flat=True)[:500])
+
+
+def _close(run_id: UUID, silence: timedelta) -> bool:
+    with transaction.atomic():
+        run = (
+            Run.objects.select_for_update(skip_locked=True, of=("self",))
+            .filter(pk=run_id, state=Run.State.RUNNING, heartbeat_at__lt=timezone.now() - silence)
+            .first()
+        )
+        if run is None:
+            return False
+        events = [item.event for item in stored(run_id)]
+        finished = RunFinished(selected=(), dropped=(), fallback="abandoned", note=ABANDONED, totals=summarise(events))
+        RunEvent.objects.create(
+            owner_id=run.owner_id,
+            run=run,
+            seq=len(events) + 1,
+            kind=finished.kind,
+            at=timezone.now(),
+            payload=to_payload(finished),
+        )
+        columns = finished_columns([*events, finished], finished)
+        Run.objects.filter(pk=run_id).update(**columns, finished_at=timezone.now())
+    return True
+
+
+async def finished(run_id: UUID) -> RunFinished:
+    """The last event of a run that has ended. Raises LookupError when it has not."""
+    events = await sync_to_async(stored)(run_id)
+    if not events or not isinstance(events[-1].event, RunFinished):
+        raise LookupError(f"Run {run_id} has not ended.")
+    return events[-1].event

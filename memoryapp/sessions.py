@@ -1,0 +1,54 @@
+"""Where one session ends and the next begins.
+
+A session is what was said together: messages of one label without a long silence, and not too many of
+them. Each label is a stream of its own, for chats held at the same time would else cut one another to
+pieces. A session is closed, and may be archived, when nothing can join it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import NamedTuple
+
+
+class Moment(NamedTuple):
+    """What of a message decides its session."""
+
+    id: int
+    sent_at: datetime
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Messages that belong together, in order; ``closed`` when another session of the label follows."""
+
+    messages: tuple[Moment, ...]
+    closed: bool
+
+    def is_due(self, now: datetime, interval: timedelta) -> bool:
+        return self.closed or now - self.messages[-1].sent_at >= interval
+
+
+def cut_sessions(messages: Iterable[Moment], *, interval: timedelta, most: int) -> list[Session]:
+    """The sessions of messages that are ordered by label and time, oldest session first."""
+    sessions = [
+        session
+        for _label, stream in groupby(messages, key=lambda message: message.label)
+        for session in _cut_stream(stream, interval, most)
+    ]
+    return sorted(sessions, key=lambda session: (session.messages[0].sent_at, session.messages[0].id))
+
+
+def _cut_stream(stream: Iterable[Moment], interval: timedelta, most: int) -> Iterator[Session]:
+    open_: list[Moment] = []
+    for message in stream:
+        if open_ and (len(open_) >= most or message.sent_at - open_[-1].sent_at >= interval):
+            yield Session(tuple(open_), closed=True)
+            open_ = []
+        open_.append(message)
+    if open_:
+        yield Session(tuple(open_), closed=len(open_) >= most)

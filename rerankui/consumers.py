@@ -1,0 +1,92 @@
+"""The socket of a run page: follows a run's rows and sends them as HTML; it decides nothing else.
+
+The first frame is the whole run so far, later frames append. A notice on the channel layer only wakes the
+reader; without one it looks again by itself, so a page behind a broken layer is late, never wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+
+from memoryapp import runs
+from rerankui import fragments
+from rerankui.access import run_seen_by
+
+LOOK_AGAIN = 1.0
+BETWEEN_FRAMES = 0.1
+NOT_FOUND = 4404
+ENDED = 1000
+
+logger = logging.getLogger(__name__)
+
+
+class RunConsumer(AsyncWebsocketConsumer):
+    """One viewer of one run. Closes with 1000 at the run's end, on which htmx does not reconnect."""
+
+    async def connect(self) -> None:
+        self.run_id: UUID = self.scope["url_route"]["kwargs"]["pk"]
+        self.more = asyncio.Event()
+        self.following: asyncio.Task[None] | None = None
+        await self.accept()
+        if not await database_sync_to_async(run_seen_by)(self.scope["user"], self.run_id):
+            await self.close(NOT_FOUND)
+            return
+        await self._listen()
+        self.following = asyncio.create_task(self._follow())
+
+    async def disconnect(self, code: int) -> None:
+        if self.following:
+            self.following.cancel()
+        try:
+            await self.channel_layer.group_discard(runs.group_of(self.run_id), self.channel_name)
+        except (psycopg.Error, OSError) as error:
+            logger.warning("the channel layer is out of reach: %s", error)
+
+    async def run_more(self, event: dict[str, Any]) -> None:
+        self.more.set()
+
+    async def _listen(self) -> None:
+        try:
+            await self.channel_layer.group_add(runs.group_of(self.run_id), self.channel_name)
+        except (psycopg.Error, OSError) as error:
+            logger.warning("the channel layer is out of reach, looking every %s s: %s", LOOK_AGAIN, error)
+
+    async def _follow(self) -> None:
+        sent = -1
+        while True:
+            self.more.clear()
+            frame = await self._frame(sent)
+            if frame.html:
+                await self.send(text_data=frame.html)
+            sent = frame.last
+            if frame.finished:
+                await self.close(ENDED)
+                return
+            await asyncio.sleep(BETWEEN_FRAMES)
+            await self._woken()
+
+    async def _frame(self, sent: int) -> fragments.Frame:
+        language = self.scope["url_route"]["kwargs"].get("language") or _language(self.scope)
+        read = database_sync_to_async(fragments.frame, thread_sensitive=False)
+        frame: fragments.Frame = await read(self.run_id, after=sent, language=language)
+        return frame
+
+    async def _woken(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_AGAIN):
+                await self.more.wait()
+        except TimeoutError:
+            return
+
+
+def _language(scope: dict[str, Any]) -> str:
+    chosen = scope.get("cookies", {}).get(settings.LANGUAGE_COOKIE_NAME, "")
+    return chosen if chosen in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE

@@ -1,0 +1,102 @@
+"""What lists understand in their address: bounded, and forgiving, for a link must outlive a renamed option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from memoryapp.models import Artifact, Fact, Message, Person
+
+LONGEST_SEARCH = 200
+Choices = list[tuple[str, Any]]
+
+
+def _choice(label: Any, first: Any, choices: Choices) -> forms.ChoiceField:
+    field = forms.ChoiceField(label=label, required=False, choices=[("", first), *choices])
+    field.widget.attrs.update({"class": "field", "aria-label": label})
+    return field
+
+
+class Filter(forms.Form):
+    """``chosen`` holds what was readable; a value that is not counts as not given."""
+
+    SORTS: dict[str, tuple[str, str]] = {}
+    placeholder: Any = _("Search")
+
+    q = forms.CharField(required=False, max_length=LONGEST_SEARCH)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        words = {"type": "search", "class": "field", "placeholder": self.placeholder, "aria-label": self.placeholder}
+        self.fields["q"].widget = forms.TextInput(attrs={**words, "autocomplete": "off", "data-search": ""})
+        self.is_valid()
+        self.chosen: dict[str, Any] = {name: self.cleaned_data.get(name) for name in self.fields}
+
+    @property
+    def sort(self) -> str:
+        """The order's name; the first one where none was asked for."""
+        asked = self.data.get("sort", "")
+        return asked if asked in self.SORTS else next(iter(self.SORTS), "")
+
+    @property
+    def order(self) -> tuple[str, str]:
+        return self.SORTS[self.sort]
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(self.chosen.values())
+
+
+class OwnerFilter(Filter):
+    placeholder = _("Search chat users")
+    SORTS = {"name": ("name", "id")}
+
+
+class TopicFilter(Filter):
+    placeholder = _("Search summaries, or Topic:42")
+    SORTS = {
+        "newest": ("-ended_at", "-id"),
+        "oldest": ("ended_at", "id"),
+        "longest": ("-size_chars", "-id"),
+        "shortest": ("size_chars", "id"),
+        "most": ("-message_count", "-id"),
+        "fewest": ("message_count", "id"),
+    }
+    state = _choice(
+        _("State"),
+        _("live"),
+        [("retired", _("retired")), ("by_hand", _("edited by hand")), ("consolidated", _("consolidated"))],
+    )
+
+
+class MessageFilter(Filter):
+    placeholder = _("Search what was said")
+    SORTS = {"newest": ("-sent_at", "-id")}
+    role = _choice(_("Who"), pgettext_lazy("messages of", "everyone"), list(Message.Author.choices))
+    place = _choice(_("Where"), _("all messages"), [("active", _("in no topic yet")), ("forwarded", _("forwarded"))])
+
+
+class PersonFilter(Filter):
+    placeholder = _("Search names, aliases, notes")
+    SORTS = {"mentions": ("-mention_count", "-id"), "name": ("display_name", "id")}
+    circle = _choice(_("Circle"), _("all circles"), list(Person.Circle.choices))
+
+
+class ArtifactFilter(Filter):
+    placeholder = _("Search names and contents")
+    SORTS = {
+        "newest": ("-created_at", "-id"),
+        "oldest": ("created_at", "id"),
+        "largest": ("-size_bytes", "-id"),
+        "name": ("name", "id"),
+    }
+    state = _choice(_("State"), _("any state"), list(Artifact.State.choices))
+
+
+class FactFilter(Filter):
+    placeholder = _("Search facts")
+    SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
+    type = _choice(_("Type"), _("all types"), list(Fact.Type.choices))

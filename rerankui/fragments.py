@@ -1,0 +1,144 @@
+"""Rows to HTML, for page and socket alike.
+
+``run_section`` is the only maker of a run's HTML: the page shows it, the socket's first frame is it, and
+later frames append the same event partials to its lanes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.template.loader import render_to_string
+from django.utils import translation
+
+from memoryapp import runs
+from memoryapp.engine.events import (
+    Candidate,
+    CandidatesFound,
+    Event,
+    RunFinished,
+    summarise,
+)
+from memoryapp.models import Run
+from memoryapp.runs import StoredEvent
+from rerankui.marks import marks
+from rerankui.outcomes import outcome
+from rerankui.result import result_of
+from rerankui.waterfall import bars
+
+LANES = {"candidates_found": "candidates", "run_finished": "result"}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the socket sends: HTML (empty when there is nothing new) up to event number ``last``."""
+
+    html: str
+    last: int
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One event as its partial shows it. ``offset_ms`` counts from the run's first event."""
+
+    seq: int
+    at: datetime
+    offset_ms: int
+    event: Event
+    marks: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind
+
+    @property
+    def lane(self) -> str:
+        return LANES.get(self.kind, "turns")
+
+    @property
+    def template(self) -> str:
+        return f"partials/events/{self.kind}.html"
+
+    @property
+    def marks_json(self) -> str:
+        return json.dumps(self.marks)
+
+
+def event_views(stored: Sequence[StoredEvent]) -> list[EventView]:
+    began = stored[0].at if stored else None
+    return [
+        EventView(item.seq, item.at, _milliseconds(began, item.at), item.event, marks(item.event)) for item in stored
+    ]
+
+
+def _milliseconds(began: datetime | None, at: datetime) -> int:
+    return int((at - began).total_seconds() * 1000) if began else 0
+
+
+def states(views: Iterable[EventView]) -> dict[str, str]:
+    """Every topic's state after these events: the last mark wins."""
+    folded: dict[str, str] = {}
+    for view in views:
+        folded.update(view.marks)
+    return folded
+
+
+def run_context(run: Run, stored: Sequence[StoredEvent], *, step: int | None = None) -> dict[str, Any]:
+    """Everything the run's partials need. ``step`` shows the run as it was after that event."""
+    views = event_views(stored)
+    last = views[-1].seq if views else 0
+    step = min(max(step, 1), last) if step is not None and last else last
+    events = [item.event for item in stored]
+    found = next((event for event in events if isinstance(event, CandidatesFound)), None)
+    finished = events[-1] if events and isinstance(events[-1], RunFinished) else None
+    return {
+        "run": run,
+        "views": views,
+        "lanes": {lane: [view for view in views if view.lane == lane] for lane in ("candidates", "turns", "result")},
+        "last": last,
+        "step": step,
+        "states": states(view for view in views if view.seq <= step),
+        "candidates": _by_id(found),
+        "found": found,
+        "finished": finished,
+        "result": result_of(run, finished, _by_id(found)),
+        "outcome": outcome(finished),
+        "totals": finished.totals if finished else summarise(events),
+        "bars": bars(stored),
+        "is_live": finished is None,
+        **{event.kind: event for event in events if event.kind in ("run_started", "query_enriched")},
+    }
+
+
+def _by_id(found: CandidatesFound | None) -> dict[str, Candidate]:
+    return {candidate.id: candidate for candidate in found.candidates} if found else {}
+
+
+def run_section(context: Mapping[str, Any], *, swapped: bool = False) -> str:
+    """The whole run; ``swapped`` marks it to replace the one on the page."""
+    return render_to_string("partials/run.html", {**context, "swapped": swapped})
+
+
+def frame(run_id: UUID, *, after: int, language: str) -> Frame:
+    """What a viewer who has events up to ``after`` lacks; -1 asks for the whole run."""
+    run = Run.objects.select_related("owner").get(pk=run_id)
+    stored = runs.stored(run_id)
+    last = stored[-1].seq if stored else 0
+    finished = bool(stored) and isinstance(stored[-1].event, RunFinished)
+    if last <= after:
+        return Frame("", after, finished)
+    context = run_context(run, stored)
+    with translation.override(language):
+        html = run_section(context, swapped=True) if after < 0 else _appended(context, after)
+    return Frame(html, last, finished)
+
+
+def _appended(context: Mapping[str, Any], after: int) -> str:
+    new = [view for view in context["views"] if view.seq > after]
+    return render_to_string("partials/run_frame.html", {**context, "new": new})

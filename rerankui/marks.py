@@ -1,0 +1,39 @@
+"""What an event says of topics: requested, read, chosen or dropped.
+
+Folding the marks up to a step gives every candidate's state at that step, on the server and in the page's
+script alike.
+"""
+
+from __future__ import annotations
+
+import json
+
+from memoryapp.engine.events import Event, ModelReplied, RunFinished, TopicsRead
+from memoryapp.engine.memory import parse_topic_id, topic_id
+
+
+def marks(event: Event) -> dict[str, str]:
+    """What the event says of topics: ``requested``, ``read``, ``chosen`` or ``dropped`` by id."""
+    if isinstance(event, ModelReplied):
+        return dict.fromkeys(requested_ids(event), "requested")
+    if isinstance(event, TopicsRead):
+        return {topic.id: "read" for topic in event.read}
+    if isinstance(event, RunFinished):
+        return {**dict.fromkeys(event.dropped, "dropped"), **{chosen.id: "chosen" for chosen in event.selected}}
+    return {}
+
+
+def requested_ids(reply: ModelReplied) -> list[str]:
+    """The topics named in the arguments of the reply's tool calls, as far as they can be read."""
+    return [found for call in reply.tool_calls for found in ids_in(call.arguments)]
+
+
+def ids_in(arguments: str) -> list[str]:
+    """The topics in one tool call's arguments, whatever the list is called."""
+    try:
+        given = json.loads(arguments)
+    except json.JSONDecodeError:
+        return []
+    lists = [value for value in given.values() if isinstance(value, list)] if isinstance(given, dict) else [given]
+    numbers = (parse_topic_id(item) for items in lists if isinstance(items, list) for item in items)
+    return [topic_id(number) for number in numbers if number is not None]

@@ -1,0 +1,289 @@
+"""How values are written, everywhere the same: ids as chips, times relative with the absolute in the title,
+sizes in thousands, money with four digits. Stored text is escaped here and nowhere trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+
+from django import template
+from django.template import Context
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format, number_format
+from django.utils.html import conditional_escape, escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memoryapp.models import ChatUser, Message
+from rerankui.filters import Filter
+
+register = template.Library()
+
+OPENING_CHARS = 1_400
+SNIPPET_CHARS = 320
+
+
+# numbers
+
+
+@register.filter
+def grouped(number: int | float) -> str:
+    """1284 as ``1,284``, in the reader's language."""
+    return number_format(number, force_grouping=True)
+
+
+@register.filter
+def thousands(number: int) -> str:
+    """A size to compare at a glance: ``840``, ``16.2K``, ``3.1M``."""
+    for unit, name in ((1_000_000, "M"), (1_000, "K")):
+        if number >= unit:
+            return f"{number_format(number / unit, decimal_pos=1 if number < 100 * unit else 0)}{name}"
+    return str(number)
+
+
+@register.filter
+def money(dollars: float) -> str:
+    return f"${dollars:.4f}"
+
+
+@register.filter
+def duration(seconds: float) -> str:
+    """``420 ms`` below a second, ``1.8 s`` below a minute, then minutes."""
+    if seconds < 1:
+        return _("%(n)d ms") % {"n": round(seconds * 1000)}
+    if seconds < 60:
+        return _("%(n).1f s") % {"n": seconds}
+    return _("%(n)d min") % {"n": round(seconds / 60)}
+
+
+@register.simple_tag
+def bar(share: float, kind: str = "") -> SafeString:
+    """A bar of ``share`` in [0, 1]; an SVG, for inline styles are refused."""
+    width = round(100 * min(1.0, max(0.0, share)), 1)
+    return format_html(
+        '<svg class="bar {}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect width="{}" height="6"/></svg>',
+        f"bar-{kind}" if kind else "",
+        width,
+    )
+
+
+@register.simple_tag
+def share_bar(value: int, most: int, kind: str = "") -> SafeString:
+    return bar(value / most if most else 0, kind)
+
+
+@register.simple_tag
+def months_chart(months: Sequence[tuple[date, int]], owner: int) -> SafeString:
+    """A bar for each month's messages, leading to the month in the talk; the numbers are in the titles."""
+    most = max(count for _month, count in months)
+    bars = format_html_join("", _MONTH, (_month_bar(place, *month, most, owner) for place, month in enumerate(months)))
+    ends = (date_format(months[place][0], "F Y") for place in (0, -1))
+    return format_html(
+        '<svg class="months" viewBox="0 0 {} 56" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+        '<p class="months-ends"><span>{}</span><span>{}</span></p>',
+        len(months) * 10,
+        _("Messages by month"),
+        bars,
+        *ends,
+    )
+
+
+_MONTH = (
+    '<a href="{}" aria-label="{}"><title>{}</title><rect x="{}" width="10" height="56"/>'
+    '<rect x="{}" y="{}" width="8" height="{}"/></a>'
+)
+
+
+def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tuple[object, ...]:
+    said = ngettext("%(n)s message", "%(n)s messages", count) % {"n": grouped(count)}
+    title = f"{date_format(month, 'F Y')}: {said}"
+    height = max(1.5 if count else 0.5, round(54 * count / most, 1))
+    href = f"{reverse('messages', args=[owner])}?on={month.isoformat()}"
+    return href, title, title, place * 10, place * 10 + 1, 56 - height, height
+
+
+# times
+
+
+@register.filter
+def absolute(moment: datetime) -> str:
+    return f"{date_format(moment.astimezone(UTC), 'j F Y, H:i')} UTC"
+
+
+@register.filter
+def ago(moment: datetime | None) -> SafeString | str:
+    """``3 weeks ago``, with the moment itself in the title."""
+    if moment is None:
+        return ""
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', moment.isoformat(), absolute(moment), _elapsed(moment)
+    )
+
+
+def _elapsed(moment: datetime) -> str:
+    now = timezone.now()
+    if moment > now + timedelta(minutes=1):
+        return date_format(moment.astimezone(UTC), "j M Y")
+    if moment > now - timedelta(minutes=1):
+        return _("just now")
+    return _("%(time)s ago") % {"time": timesince(moment, now, depth=1)}
+
+
+@register.filter
+def clock(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%H:%M")
+
+
+@register.simple_tag
+def span_of(start: datetime, end: datetime) -> str:
+    """The days from ``start`` to ``end``: one date when they are the same."""
+    first, last = (date_format(moment.astimezone(UTC), "j M Y") for moment in (start, end))
+    return first if first == last else f"{first} – {last}"
+
+
+# ids and marks
+
+
+@register.simple_tag
+def topic_chip(pk: int, kind: str = "") -> SafeString:
+    """``Topic:42``, which opens the topic and previews it; ``kind`` is one of the fixed meanings, or retired."""
+    return format_html(
+        '<a class="chip {}" href="{}" data-topic="{}" data-peek="{}">Topic:{}</a>',
+        f"chip-{kind}" if kind else "",
+        reverse("topic", args=[pk]),
+        pk,
+        reverse("topic_peek", args=[pk]),
+        pk,
+    )
+
+
+@register.simple_tag
+def chip(noun: str, pk: int, href: str) -> SafeString:
+    return format_html('<a class="chip" href="{}">{}:{}</a>', href, noun, pk)
+
+
+@register.simple_tag
+def chip_text(noun: str, pk: int) -> SafeString:
+    """The plate of an id that has no page of its own."""
+    return format_html('<span class="chip">{}:{}</span>', noun, pk)
+
+
+@register.simple_tag
+def icon(name: str, size: str = "") -> SafeString:
+    """One of the vendored icons; decoration only, so a word stands beside it."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>',
+        f"icon-{size}" if size else "",
+        static("vendor/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def avatar(who: ChatUser | str, kind: str = "") -> SafeString:
+    letter = next((letter for letter in str(who) if letter.isalnum()), "·")
+    return format_html('<span class="avatar {}" aria-hidden="true">{}</span>', kind, letter.upper())
+
+
+@register.simple_tag
+def role_avatar(message: Message) -> SafeString:
+    return avatar(message.author or message.get_role_display(), f"avatar-{message.role}")
+
+
+@register.simple_tag
+def file_icon(mime_type: str) -> SafeString:
+    family = mime_type.partition("/")[0]
+    return icon({"image": "photo", "audio": "microphone", "text": "file-text"}.get(family, "file"))
+
+
+@register.simple_tag(takes_context=True)
+def sort_head(context: Context, filters: Filter, label: str, first: str, second: str, kind: str) -> SafeString:
+    """A column head that sorts by ``first``, and by ``second`` when it already does."""
+    current = filters.sort if filters.sort in (first, second) else ""
+    query = context["request"].GET.copy()
+    for gone in ("before", "after", "at"):
+        query.pop(gone, None)
+    query["sort"] = second if second and current == first else first
+    way = "descending" if filters.order[0].startswith("-") else "ascending"
+    return format_html(
+        '<th class="{}"{}><a href="?{}">{}{}</a></th>',
+        kind,
+        format_html(' aria-sort="{}"', way) if current else "",
+        query.urlencode(),
+        label,
+        {"": "", "descending": " ↓", "ascending": " ↑"}[way if current else ""],
+    )
+
+
+# stored text
+
+_FENCE = re.compile(r"```[\w+#.-]*[ \t]*\n?(.*?)(?:\n?```|\Z)", re.S)
+_CODE = re.compile(r"`([^`\n]+)`")
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+
+
+@register.filter
+def prose(text: str) -> SafeString:
+    """Escaped text with fenced and inline code and bold as people write them in chats."""
+    parts = _FENCE.split(text)
+    lines = (
+        format_html("<pre><code>{}</code></pre>", part) if place % 2 else _inline(part)
+        for place, part in enumerate(parts)
+    )
+    return mark_safe("".join(lines))  # every part is escaped above
+
+
+def _inline(text: str) -> str:
+    escaped = escape(text.strip("\n"))
+    return _BOLD.sub(r"<strong>\1</strong>", _CODE.sub(r"<code>\1</code>", escaped))
+
+
+def _cut(text: str) -> int:
+    """Where the opening of a long text ends: at a blank line, else a space, never inside fenced code."""
+    if len(text) <= OPENING_CHARS * 1.3:
+        return len(text)
+    head = text[:OPENING_CHARS]
+    place = max(head.rfind("\n\n"), head.rfind(" ") if head.rfind("\n\n") < OPENING_CHARS // 2 else -1)
+    if head[: max(place, 0)].count("```") % 2:
+        place = head.rfind("```")
+    return place if place > 0 else OPENING_CHARS
+
+
+@register.filter
+def opening(text: str) -> str:
+    """The part of a message that is shown at once."""
+    return text[: _cut(text)]
+
+
+@register.filter
+def remainder(text: str) -> str:
+    """What ``opening`` left out."""
+    return text[_cut(text) :]
+
+
+@register.filter
+def marked(text: str, words: str) -> SafeString:
+    """Escaped text with each occurrence of ``words`` marked."""
+    if not words:
+        return conditional_escape(text)
+    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE)
+    return mark_safe(
+        "".join(format_html("<mark>{}</mark>", part) if place % 2 else escape(part) for place, part in enumerate(parts))
+    )
+
+
+@register.filter
+def snippet(text: str, words: str) -> SafeString:
+    """The surroundings of the first occurrence of ``words``, marked."""
+    found = re.search(re.escape(words), text, flags=re.IGNORECASE) if words else None
+    start = max(0, found.start() - SNIPPET_CHARS // 3) if found else 0
+    end = start + SNIPPET_CHARS
+    cut = f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
+    return marked(cut, words)

@@ -1,0 +1,136 @@
+"""Small words of the run page: seconds, tokens, bars, states."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+
+from django import template
+from django.utils.functional import Promise
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.engine.events import Candidate, PromptMessage, QueryEnriched, ToolCall, Totals
+from rerankui.marks import ids_in
+
+register = template.Library()
+
+STAGES: dict[str, Promise] = {"enrich": _("enrich"), "search": _("search"), "turn": _("turn"), "read": _("read")}
+PIECES: dict[str, Promise] = {
+    "exact": _("exact"),
+    "normalised": _("same but for case and spaces"),
+    "altered": _("altered"),
+    "absent": _("absent"),
+}
+ENRICH_NOTES: dict[str, Promise] = {
+    "no_model": _("No model is connected, so the query is searched as typed."),
+    "not_wanted": _("This strategy searches the query as typed."),
+    "failed": _("The enricher gave no answer, so the query is searched as typed."),
+}
+
+
+@register.filter
+def seconds(value: float) -> str:
+    """``0.42 s`` below ten seconds, ``12 s`` above, ``3 ms`` below a tenth of a second."""
+    if value < 0.1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+@register.filter
+def tokens(totals: Totals) -> str:
+    """Both directions together, ``12.4K`` from a thousand."""
+    count = totals.input_tokens + totals.output_tokens
+    return f"{count / 1000:.1f}K" if count >= 1000 else str(count)
+
+
+@register.filter
+def chars(size: int) -> str:
+    return f"{size / 1000:.0f}K {_('characters')}" if size >= 1000 else f"{size} {_('characters')}"
+
+
+@register.filter
+def prompt_size(prompt: Sequence[PromptMessage]) -> str:
+    return chars(sum(len(message.content) for message in prompt))
+
+
+@register.filter
+def shown_count(candidates: Sequence[Candidate]) -> int:
+    return sum(candidate.shown for candidate in candidates)
+
+
+@register.filter
+def unshown_count(candidates: Sequence[Candidate]) -> int:
+    return len(candidates) - shown_count(candidates)
+
+
+@register.filter
+def state_of(states: Mapping[str, str], topic: str) -> str:
+    return states.get(topic, "")
+
+
+@register.filter
+def number_of(topic: str) -> int:
+    """42 of ``Topic:42``."""
+    return int(topic.rpartition(":")[2])
+
+
+@register.filter
+def score_bar(score: float) -> SafeString:
+    """A bar as SVG, for the site's policy allows no inline styles."""
+    width = round(max(0.0, min(score, 1.0)) * 100)
+    return format_html(
+        '<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="bar-ground" width="100" height="6" rx="1"/><rect class="bar-value" width="{}" height="6" rx="1"/>'
+        "</svg>",
+        width,
+    )
+
+
+@register.filter
+def word_changes(enriched: QueryEnriched) -> SafeString:
+    """The enriched query, with the words that the enricher brought in marked."""
+    before, after = enriched.query.split(), enriched.enriched.split()
+    matcher = difflib.SequenceMatcher(a=[w.lower() for w in before], b=[w.lower() for w in after], autojunk=False)
+    parts = []
+    for tag, _a, _b, start, end in matcher.get_opcodes():
+        words = " ".join(after[start:end])
+        if words:
+            parts.append(format_html("<span>{}</span>" if tag == "equal" else "<ins>{}</ins>", words))
+    return format_html_join(" ", "{}", ((part,) for part in parts))
+
+
+@register.filter
+def enrich_note(note: str) -> str | Promise:
+    return ENRICH_NOTES.get(note, note)
+
+
+@register.filter
+def asked_ids(call: ToolCall) -> list[str]:
+    return ids_in(call.arguments)
+
+
+@register.filter
+def asked_count(call: ToolCall) -> int:
+    return len(ids_in(call.arguments))
+
+
+@register.filter
+def pretty_json(text: str) -> str:
+    """JSON indented for reading; anything else as it came."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    except json.JSONDecodeError:
+        return text
+
+
+@register.simple_tag
+def piece_status(status: str) -> str | Promise:
+    return PIECES.get(status, status)
+
+
+@register.simple_tag
+def stage_name(stage: str) -> str | Promise:
+    return STAGES.get(stage, stage)

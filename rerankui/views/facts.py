@@ -1,0 +1,27 @@
+"""Facts: what is known of the chat user, the weightiest first."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from memoryapp.models import Fact
+from rerankui.access import owner_or_404
+from rerankui.filters import FactFilter
+from rerankui.pages import page_of, show
+
+
+@require_safe
+def facts(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    filters = FactFilter(request.GET)
+    found = Fact.objects.filter(owner=of).select_related("topic")
+    words = filters.chosen["q"]
+    if words:
+        labels = Q(relation__icontains=words) | Q(category__icontains=words)
+        found = found.filter(Q(content__icontains=words) | labels)
+    if filters.chosen["type"]:
+        found = found.filter(type=filters.chosen["type"])
+    context = {"owner": of, "filters": filters, "page": page_of(request, found, filters.order), "total": found.count()}
+    return show(request, "pages/facts.html", "partials/facts.html", context)

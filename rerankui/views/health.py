@@ -1,0 +1,54 @@
+"""Whether the process answers, and whether everything behind it does."""
+
+from __future__ import annotations
+
+import os
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+from kombu import Connection
+from kombu.exceptions import KombuError
+
+BROKER_SECONDS = 2.0
+
+
+@login_not_required
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process: no database, no session."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@login_not_required
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Database, migrations and broker, each ``ok`` or what is wrong; 503 unless all are."""
+    parts = {"database": _database(), "broker": _broker()}
+    is_ready = all(state == "ok" for state in parts.values())
+    return JsonResponse(parts, status=200 if is_ready else 503)
+
+
+def _database() -> str:
+    try:
+        executor = MigrationExecutor(connection)
+        pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError:
+        return "out of reach"
+    return f"{len(pending)} migrations are not applied" if pending else "ok"
+
+
+def _broker() -> str:
+    if settings.CELERY_BROKER_URL.startswith("filesystem:"):
+        folder = settings.CELERY_BROKER_DIR
+        existing = folder if folder.exists() else settings.DATA_DIR
+        return "ok" if os.access(existing, os.W_OK) else "its folder cannot be written"
+    try:
+        with Connection(settings.CELERY_BROKER_URL, connect_timeout=BROKER_SECONDS) as broker:
+            broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
+    except (KombuError, OSError):
+        return "out of reach"
+    return "ok"

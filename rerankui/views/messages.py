@@ -1,0 +1,77 @@
+"""Messages as a talk, from the newest back; a permalink shows one with what was said around it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.dateparse import parse_date
+from django.views.decorators.http import require_safe
+
+from memoryapp import browse
+from memoryapp.models import ChatUser, Message
+from rerankui.access import Request, owner_or_404
+from rerankui.filters import MessageFilter
+from rerankui.pages import page_around, page_of, show
+from rerankui.talk import talk_of
+
+SHOWN = 80
+
+
+@require_safe
+def messages(request: Request, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    filters = MessageFilter(request.GET)
+    found = _filtered(of, filters).select_related("topic")
+    at = _pointed_at(request, of)
+    page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
+    rows = list(page.rows)[::-1]
+    context = {
+        "owner": of,
+        "filters": filters,
+        "page": page,
+        "talk": talk_of(rows, here=at.pk if at else None),
+        "total": found.count(),
+        "at": at,
+    }
+    if not request.htmx:
+        context["months"] = browse.messages_by_month(of)
+    return show(request, "pages/messages.html", "partials/messages.html", context)
+
+
+def _filtered(owner: ChatUser, filters: MessageFilter) -> QuerySet[Message]:
+    found = Message.objects.of(owner)
+    chosen = filters.chosen
+    if chosen["q"]:
+        found = found.filter(text__icontains=chosen["q"])
+    if chosen["role"]:
+        found = found.filter(role=chosen["role"])
+    if chosen["place"] == "active":
+        found = found.active()
+    if chosen["place"] == "forwarded":
+        found = found.exclude(forwarded_from="")
+    return found
+
+
+def _pointed_at(request: HttpRequest, owner: ChatUser) -> Message | None:
+    """The message of a permalink (``at``), or the first one of a day (``on``)."""
+    if "at" in request.GET:
+        return _message_or_404(owner, request.GET["at"])
+    day = _day(request.GET.get("on", ""))
+    return Message.objects.of(owner).filter(sent_at__gte=day).in_order().first() if day else None
+
+
+def _message_or_404(owner: ChatUser, number: str) -> Message:
+    found = Message.objects.of(owner).filter(pk=number).first() if number.isdecimal() else None
+    if found is None:
+        raise Http404
+    return found
+
+
+def _day(text: str) -> datetime | None:
+    try:
+        day: date | None = parse_date(text)
+    except ValueError:
+        return None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) if day else None

@@ -1,0 +1,108 @@
+"""Where one begins: every chat user at a glance, then one memory at a glance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_safe
+
+from memoryapp import browse
+from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Role, Run, Topic
+from rerankui.access import Request, operator_of, owner_or_404, seen_owners
+from rerankui.filters import OwnerFilter
+from rerankui.pages import page_of, show
+
+RECENT = 8
+FEW = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do next, and the command or the page that does it."""
+
+    sentence: str
+    command: str = ""
+    owner: ChatUser | None = None
+
+
+@require_safe
+def overview(request: Request) -> HttpResponse:
+    seen = seen_owners(request)
+    filters = OwnerFilter(request.GET)
+    found = _named(seen, filters.chosen["q"])
+    page = page_of(request, found, filters.order)
+    held = browse.holdings(page.rows)
+    context: dict[str, Any] = {"page": page, "filters": filters, "rows": [(owner, held[owner.pk]) for owner in page]}
+    if not request.htmx:
+        context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"])}
+    return show(request, "pages/overview.html", "partials/owners.html", context)
+
+
+def _named(owners: QuerySet[ChatUser], words: str | None) -> QuerySet[ChatUser]:
+    return owners.filter(Q(name__icontains=words) | Q(display_name__icontains=words)) if words else owners
+
+
+def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
+    runs = Run.objects.by_hand().filter(owner__in=owners)
+    return runs.select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
+
+
+def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holdings]]) -> list[Step]:
+    """What an operator could do next; the commands are for those who may run them."""
+    steps = []
+    if operator_of(request).may(Role.CURATOR):
+        steps += _waiting(seen, rows)
+    if operator_of(request).may(Role.DEBUGGER):
+        idle = next((owner for owner, held in rows if held.topics and not held.runs), None)
+        if idle:
+            steps.append(Step(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
+    return steps
+
+
+def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holdings]]) -> list[Step]:
+    steps = [
+        Step(
+            ngettext(
+                "%(n)s message of %(name)s is in no topic yet.",
+                "%(n)s messages of %(name)s are in no topic yet.",
+                held.waiting,
+            )
+            % {"n": held.waiting, "name": owner},
+            f"manage.py archive --user {owner.name} --now",
+        )
+        for owner, held in rows
+        if held.waiting
+    ][:3]
+    missing = browse.without_vectors(seen)
+    if missing:
+        sentence = ngettext(
+            "%(n)s passage is found by its words only until the worker has embedded it.",
+            "%(n)s passages are found by their words only until the worker has embedded them.",
+            missing,
+        )
+        steps.append(Step(sentence % {"n": missing}))
+    return steps
+
+
+@require_safe
+def memory(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    context = {
+        "owner": of,
+        "held": browse.holdings([of])[of.pk],
+        "months": browse.messages_by_month(of),
+        "topics": Topic.objects.of(of).live().order_by("-ended_at", "-id")[:RECENT],
+        "runs": Run.objects.of(of).by_hand().select_related("owner", "operator").order_by("-created_at", "-id")[:FEW],
+        "waiting": Message.objects.of(of).active().order_by("-sent_at", "-id")[:3],
+        "people": Person.objects.filter(owner=of).order_by("-mention_count", "-id")[:FEW],
+        "artifacts": Artifact.objects.filter(owner=of).order_by("-created_at", "-id")[:FEW],
+        "facts": Fact.objects.filter(owner=of).order_by("-importance", "-id")[:FEW],
+        "may_ask": operator_of(request).may(Role.DEBUGGER),
+    }
+    return render(request, "pages/memory.html", context)

@@ -1,0 +1,29 @@
+"""People the chat user talks about."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from memoryapp.models import Person
+from rerankui.access import owner_or_404
+from rerankui.filters import PersonFilter
+from rerankui.pages import page_of, show
+
+
+@require_safe
+def people(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    filters = PersonFilter(request.GET)
+    found = Person.objects.filter(owner=of)
+    words = filters.chosen["q"]
+    if words:
+        names = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(bio__icontains=words)
+        found = found.filter(names | Q(aliases__icontains=words))
+    if filters.chosen["circle"]:
+        found = found.filter(circle=filters.chosen["circle"])
+    page = page_of(request, found, filters.order)
+    most = max((person.mention_count for person in page), default=0)
+    context = {"owner": of, "filters": filters, "page": page, "most": most or 1, "total": found.count()}
+    return show(request, "pages/people.html", "partials/people.html", context)

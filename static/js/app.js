@@ -1,0 +1,128 @@
+// What HTML cannot do: keys in lists, the preview, sheets, and a word when the server does not answer.
+// Everything here is a short cut to a plain link or form; nothing needs it.
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const peek = () => $("#peek");
+  const isWide = () => matchMedia("(min-width: 761px)").matches;
+
+  // sheets: the palette and the keys
+  const openSheet = (name) => {
+    const sheet = document.getElementById(name);
+    if (!sheet || sheet.open) return;
+    sheet.showModal();
+    const field = $("input", sheet);
+    if (field) { field.select(); htmx.trigger(field, "open-sheet"); }
+  };
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-opens]");
+    if (opener) openSheet(opener.dataset.opens);
+    if (event.target.closest("[data-closes]") || event.target.matches("dialog.sheet")) event.target.closest("dialog").close();
+    for (const menu of $$("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+
+  // the palette's list: arrows choose, Enter goes
+  const palette = $("#palette");
+  palette?.addEventListener("keydown", (event) => {
+    const links = $$(".palette-found a", palette);
+    const at = links.findIndex((link) => link.classList.contains("is-current"));
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Enter") { event.preventDefault(); (links[at] ?? links[0])?.click(); }
+    if (!step || !links.length) return;
+    event.preventDefault();
+    links[at]?.classList.remove("is-current");
+    const next = links[(at + step + links.length) % links.length];
+    next.classList.add("is-current");
+    next.scrollIntoView({ block: "nearest" });
+  });
+
+  // the preview
+  let peekedBy = null;
+  const showPeek = (link) => {
+    peekedBy = link;
+    return htmx.ajax("GET", link.dataset.peek, { target: "#peek", swap: "innerHTML" });
+  };
+  const closePeek = () => { peek()?.replaceChildren(); peekedBy?.focus({ preventScroll: true }); peekedBy = null; };
+  const isPeeked = (link) => peekedBy?.dataset.peek === link?.dataset.peek && peek()?.childElementCount > 0;
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-close-peek]")) return closePeek();
+    const link = event.target.closest("a[data-peek]");
+    const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    if (!link || !isPlain || !isWide() || link.closest("#peek .peek-head") || isPeeked(link)) return;
+    event.preventDefault();
+    const row = link.closest("[data-row]");
+    if (row) choose(row);
+    showPeek(link);
+  });
+
+  // rows: j and k move, the preview follows when it is open
+  const rows = () => $$("[data-row]").filter((row) => row.offsetParent !== null);
+  const current = () => $("[data-row].is-current");
+  const opens = (row) => row && ($("[data-open]", row) ?? $("a", row));
+  const choose = (row) => {
+    current()?.classList.remove("is-current");
+    row.classList.add("is-current");
+    row.tabIndex = -1;
+    row.focus({ preventScroll: true });
+  };
+  const move = (step) => {
+    const all = rows();
+    if (!all.length) return;
+    const at = all.indexOf(current());
+    const row = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
+    choose(row);
+    row.scrollIntoView({ block: "nearest" });
+    const link = opens(row);
+    if (peek()?.childElementCount && link?.dataset.peek && !isPeeked(link)) showPeek(link);
+  };
+  const enter = (event) => {
+    const link = opens(current());
+    if (!link || event.target.closest("a, button, summary")) return;
+    event.preventDefault();
+    if (link.dataset.peek && isWide() && !isPeeked(link)) showPeek(link);
+    else link.click();
+  };
+  const go = (relation) => $(`main a[rel="${relation}"]`)?.click();
+
+  // a page with keys of its own, such as a run, holds an element with data-own-keys
+  const unlessOwned = (action) => (event) => {
+    if ($("[data-own-keys]") || $("dialog[open]")) return;
+    action(event);
+  };
+  tinykeys.tinykeys(window, {
+    j: unlessOwned(() => move(1)),
+    k: unlessOwned(() => move(-1)),
+    Enter: unlessOwned(enter),
+    o: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
+    n: unlessOwned(() => go("next")),
+    p: unlessOwned(() => go("prev")),
+    "/": unlessOwned((event) => { const field = $("[data-search]"); if (field) { event.preventDefault(); field.select(); } }),
+    "Shift+?": () => openSheet("keys"),
+    Escape: () => {
+      if ($("dialog[open]")) return;
+      const menu = $("details.menu[open]");
+      if (menu) { menu.open = false; $("summary", menu).focus(); return; }
+      closePeek();
+    },
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    openSheet("palette");
+  });
+
+  // an address without the filters nobody set
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.detail.verb !== "get") return;
+    for (const [name, value] of Object.entries(event.detail.parameters)) if (value === "") delete event.detail.parameters[name];
+  });
+
+  // when the server does not answer, or refuses
+  const trouble = $("#trouble");
+  const say = (words) => { if (trouble) { trouble.textContent = words; trouble.hidden = false; } };
+  document.addEventListener("htmx:sendError", () => say(trouble.dataset.offline));
+  document.addEventListener("htmx:responseError", () => say(trouble.dataset.refused));
+  document.addEventListener("htmx:afterOnLoad", () => { if (trouble) trouble.hidden = true; });
+
+  $(".is-here")?.scrollIntoView({ block: "center" });
+})();

@@ -1,0 +1,113 @@
+"""People and memories that tests share.
+
+Anna's memory is the one looked at; the stranger is an operator who may see Boris's and nothing of hers.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.importers import MessageRecord
+from memoryapp.ingestion import add_messages, put_topics
+from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
+
+BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def record(number: int, text: str, *, role: str = "user", at: datetime | None = None) -> MessageRecord:
+    """A message as an importer reads it; one minute after another."""
+    author = {"user": "Anna", "assistant": "bot"}.get(role, role)
+    sent_at = at or BEGAN + timedelta(minutes=number)
+    return MessageRecord(user="", external_id=f"m{number}", role=role, author=author, sent_at=sent_at, text=text)
+
+
+def talk(owner: ChatUser, *topics: tuple[str, list[str]]) -> list[Topic]:
+    """Archived topics, each a summary over texts said in turn by the user and the assistant."""
+    number = Message.objects.of(owner).count()
+    made = []
+    for day, (summary, texts) in enumerate(topics):
+        at = BEGAN + timedelta(days=day, minutes=number)
+        records = [
+            record(number + place, text, role="assistant" if place % 2 else "user", at=at + timedelta(minutes=place))
+            for place, text in enumerate(texts)
+        ]
+        number += len(texts)
+        add_messages(owner, records)
+        ids = Message.objects.of(owner).filter(external_id__in=[r.external_id for r in records]).in_order()
+        made += put_topics(owner, [TopicDraft(summary, tuple(ids.values_list("pk", flat=True)))], actor="test")
+    return made
+
+
+def contents(*texts: str) -> tuple[MessageContent, ...]:
+    """Messages as the engine sees them, numbered from 1, said in turn."""
+    return tuple(
+        MessageContent(number, "user" if number % 2 else "assistant", "Anna", BEGAN + timedelta(minutes=number), text)
+        for number, text in enumerate(texts, start=1)
+    )
+
+
+@pytest.fixture
+def anna(db: None) -> ChatUser:
+    return ChatUser.objects.create(name="anna", display_name="Анна")
+
+
+@pytest.fixture
+def boris(db: None) -> ChatUser:
+    return ChatUser.objects.create(name="boris", display_name="Boris")
+
+
+def operator(name: str, role: Role, *owners: ChatUser) -> Operator:
+    made = Operator.objects.create(user=User.objects.create_user(name, password="a-long-enough-word"), role=role)
+    Access.objects.bulk_create(Access(operator=made, owner=owner) for owner in owners)
+    return made
+
+
+@pytest.fixture
+def admin(db: None) -> Operator:
+    return operator("ada", Role.ADMIN)
+
+
+@pytest.fixture
+def debugger(anna: ChatUser) -> Operator:
+    return operator("dora", Role.DEBUGGER, anna)
+
+
+@pytest.fixture
+def viewer(anna: ChatUser) -> Operator:
+    return operator("vera", Role.VIEWER, anna)
+
+
+@pytest.fixture
+def stranger(boris: ChatUser) -> Operator:
+    return operator("stan", Role.CURATOR, boris)
+
+
+def signed_in(operator: Operator) -> Client:
+    client = Client()
+    client.force_login(operator.user)
+    return client
+
+
+@pytest.fixture
+def as_admin(admin: Operator) -> Client:
+    return signed_in(admin)
+
+
+@pytest.fixture
+def as_debugger(debugger: Operator) -> Client:
+    return signed_in(debugger)
+
+
+@pytest.fixture
+def as_viewer(viewer: Operator) -> Client:
+    return signed_in(viewer)
+
+
+@pytest.fixture
+def as_stranger(stranger: Operator) -> Client:
+    return signed_in(stranger)

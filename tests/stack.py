@@ -1,0 +1,110 @@
+"""The whole program as a newcomer starts it, for tests that look at it from outside.
+
+``manage.py up`` in a data folder of its own: embedded database, web, worker and beat are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PASSWORD = "a-long-enough-word"
+READY_SECONDS = 90
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Stack:
+    """A running program. ``lines`` holds what it printed until it was ready."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.environment = {k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "DATA_DIR"}}
+        self.environment |= {"DATA_DIR": str(folder), "PYTHONUNBUFFERED": "1", **environment}
+        self.log = (folder.parent / f"{folder.name}.log").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--port", str(self.port), *arguments],
+            cwd=CHECKOUT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
+        self.lines = self._until_ready()
+
+    def _until_ready(self) -> list[str]:
+        lines = []
+        assert self.process.stdout
+        for line in self.process.stdout:
+            lines.append(line.rstrip())
+            if line.startswith("ready:"):
+                return lines
+        self.log.seek(0)
+        raise AssertionError(f"up ended with {self.process.wait()}: {lines}\n{self.log.read()[-4000:]}")
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """``manage.py`` with these arguments on the same data."""
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=CHECKOUT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self.command(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def make_operator(self, name: str) -> None:
+        self.environment |= {"DJANGO_SUPERUSER_PASSWORD": PASSWORD}
+        done = self.command("createsuperuser", "--noinput", "--username", name, "--email", f"{name}@example.org")
+        assert done.returncode == 0, done.stderr
+
+    def web_process(self) -> int:
+        """The web child's process id, as the operating system lists it."""
+        children = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
+        ).stdout
+        found = re.search(r"^\s*(\d+) .*daphne", children, re.M)
+        assert found, children
+        return int(found[1])
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(timeout=30)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+            if self.process.stdout:
+                self.process.stdout.close()
+            self.log.close()
+
+
+def wait_for(what: Any, seconds: float = 20.0) -> Any:
+    """The first true answer of ``what()``; for states outside this process that no event announces."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        answer = what()
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s: {what}")

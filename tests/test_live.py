@@ -1,0 +1,250 @@
+"""A newcomer's path in a real browser: import a chat, recall live, cut the line, replay.
+
+The program is started as a newcomer starts it; the chat model is a scripted peer on a real connection, whose
+gates let a test look at the page between two turns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.peer import Peer
+from tests.stack import PASSWORD, Stack, wait_for
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+QUERY = "Помнишь, как мы чинили vLLM на H100?"
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")]
+
+CHAT = {
+    "user": "anna",
+    "messages": [
+        {
+            "id": f"m{day}-{place}",
+            "role": role,
+            "author": author,
+            "ts": f"2026-03-{day:02}T10:{place:02}:00Z",
+            "text": text,
+        }
+        for day, talk in enumerate(
+            [
+                (
+                    "Как настроить vLLM на H100, он падает с нехваткой памяти?",
+                    "Уменьшите gpu_memory_utilization до 0.85.",
+                ),
+                ("Which cake for Masha's birthday?", "A honey cake keeps for two days."),
+                ("Колено болит после бега, это мениск?", "Покой, лёд и приём у ортопеда."),
+                ("Postgres autovacuum lags behind", "Lower the scale factor for the busy tables."),
+                ("Что посмотреть в Тбилиси за два дня?", "Сололаки, Нарикала и серные бани."),
+                ("vLLM снова не стартует после обновления драйвера", "Проверьте версию CUDA и пересоберите образ."),
+            ],
+            start=1,
+        )
+        for place, (role, author, text) in enumerate([("user", "Anna", talk[0]), ("assistant", "bot", talk[1])])
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[Peer]:
+    made = Peer()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def stack(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("live data")
+    made = Stack(folder, "--no-demo", LLM_BASE_URL=peer.url, RERANKER_TIMEOUT="120s", RERANKER_TURN_TIMEOUT="60s")
+    try:
+        chat = folder / "chat.jsonl"
+        chat.write_text(json.dumps(CHAT, ensure_ascii=False), encoding="utf-8")
+        assert made.json("import_chat", str(chat), "--user", "anna")["messages_added"] == 12
+        assert made.json("import_chat", str(chat), "--user", "anna")["messages_added"] == 0
+        assert made.json("archive", "--now")["topics"] >= 6
+        assert made.json("check_memory")["violations"] == []
+        made.make_operator("ada")
+        yield made
+    finally:
+        peer.open()
+        assert made.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser, stack: Stack) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
+    page.goto(f"{stack.url}/login/")
+    page.fill("input[name=username]", "ada")
+    page.fill("input[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{stack.url}/")
+    yield page
+    context.close()
+    assert faults == []
+
+
+def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
+    """Ask on the recall page; returns the run's address once the model has its first question."""
+    peer.close()
+    page.goto(f"{stack.url}/")
+    page.get_by_role("link", name="Recall", exact=True).first.click()
+    page.fill("input[name=query]", query)
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}/"))
+    assert peer.reached["asks"].wait(20)
+    return page.url.split("?")[0]
+
+
+def seqs(page: Page) -> list[int]:
+    return sorted(int(event.get_attribute("data-seq") or 0) for event in page.locator("[data-event]").all())
+
+
+def test_a_run_streams_turn_by_turn_and_then_replays(page: Page, stack: Stack, peer: Peer) -> None:
+    url = ask(page, stack, peer)
+    expect(page.locator(".candidate").first).to_be_visible()
+    expect(page.locator(".run-live-mark")).to_be_visible()
+    expect(page.locator(".candidate.is-read")).to_have_count(0)
+    peer.gates["asks"].set()
+    expect(page.locator(".candidate.is-read")).to_have_count(4)
+    assert peer.reached["chooses"].wait(20)
+    peer.gates["chooses"].set()
+    expect(page.locator(".chosen")).to_have_count(1)
+    expect(page.locator(".excerpt mark.is-exact")).to_have_count(1)
+    expect(page.locator(".run-live-mark")).to_have_count(0)
+    live = seqs(page)
+    assert live == list(range(1, len(live) + 1))
+    states = page.locator(".candidate").evaluate_all("rows => rows.map(row => row.className)")
+
+    page.goto(url)
+    assert seqs(page) == live
+    assert page.locator(".candidate").evaluate_all("rows => rows.map(row => row.className)") == states
+
+    page.keyboard.press("Home")
+    expect(page.locator(".chosen")).not_to_be_visible()
+    expect(page).to_have_url(f"{url}?step=1")
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(f"{url}?step=2")
+    page.locator("[data-speed]").select_option("8")
+    page.locator(".transport-play").click()
+    expect(page.locator(".chosen")).to_be_visible()
+    expect(page).to_have_url(url)
+
+
+def test_a_step_has_an_address_that_works_without_scripts(
+    browser: Browser, page: Page, stack: Stack, peer: Peer
+) -> None:
+    url = ask(page, stack, peer)
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    context = browser.new_context(java_script_enabled=False, storage_state=page.context.storage_state())
+    plain = context.new_page()
+    plain.goto(f"{url}?step=3")
+    expect(plain.locator(".transport-step")).to_contain_text("3 /")
+    expect(plain.locator(".chosen")).to_have_count(0)
+    plain.goto(url)
+    expect(plain.locator(".chosen")).to_have_count(1)
+    context.close()
+
+
+def test_a_reload_and_a_late_viewer_see_the_run_so_far_and_the_rest(
+    browser: Browser, page: Page, stack: Stack, peer: Peer
+) -> None:
+    url = ask(page, stack, peer)
+    page.reload()
+    expect(page.locator(".candidate").first).to_be_visible()
+    late_context = browser.new_context(storage_state=page.context.storage_state())
+    late = late_context.new_page()
+    late.goto(url)
+    peer.open()
+    for viewer in (page, late):
+        expect(viewer.locator(".chosen")).to_have_count(1)
+        found = seqs(viewer)
+        assert found == list(range(1, len(found) + 1))
+    late_context.close()
+
+
+def test_a_socket_cut_in_the_middle_loses_and_doubles_nothing(page: Page, stack: Stack, peer: Peer) -> None:
+    sockets: list[Any] = []
+
+    def carry(route: Any) -> None:
+        sockets.append(route)
+        server = route.connect_to_server()
+        route.on_message(server.send)
+        server.on_message(route.send)
+
+    page.route_web_socket(re.compile(r"/ws/runs/"), carry)
+    ask(page, stack, peer)
+    expect(page.locator(".candidate").first).to_be_visible()
+    assert len(sockets) == 1
+    sockets[0].close(code=1012)
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1, timeout=20_000)
+    assert len(sockets) == 2
+    found = seqs(page)
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_a_killed_web_process_leaves_a_run_that_is_closed_and_says_so(page: Page, stack: Stack, peer: Peer) -> None:
+    url = ask(page, stack, peer)
+    before = seqs(page)
+    os.kill(stack.web_process(), signal.SIGKILL)
+    expect(page.locator(".run-outcome")).to_contain_text("was stopped", timeout=60_000)
+    found = seqs(page)
+    assert found[: len(before)] == before
+    assert found == list(range(1, len(found) + 1))
+    assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
+    page.goto(url)
+    expect(page.locator(".run-outcome")).to_contain_text("was stopped")
+
+
+def test_the_runs_are_listed_with_how_they_ended(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer, "Что делать с мениском?")
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    page.goto(f"{stack.url}/runs/?outcome=chosen")
+    row = page.locator("tr", has_text="Что делать с мениском?")
+    expect(row).to_contain_text("1 chosen")
+    row.get_by_role("link").first.click()
+    expect(page.locator(".chosen")).to_have_count(1)
+
+
+def test_the_scripted_model_saw_the_candidates_as_the_page_shows_them(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer)
+    sent = wait_for(lambda: [r for r in peer.requests if r.get("tools")])[-1]
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": "get_topics_content"}}
+    lines = re.findall(r"^\[Topic:\d+\]", sent["messages"][1]["content"], re.M)
+    assert len(lines) == page.locator(".candidate").count()
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
