@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 from django.db.models import Count, Max, Model, Q, QuerySet, Subquery
 from django.db.models.functions import TruncMonth
+from django.utils import timezone
 from pgvector.django import CosineDistance
 
 from memoryapp.engine.memory import topic_id
@@ -36,7 +37,10 @@ RUNS_LOOKED_AT = 300
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet."""
+    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet.
+
+    ``months`` counts the messages of the last twelve months, this one last.
+    """
 
     messages: int = 0
     waiting: int = 0
@@ -46,10 +50,11 @@ class Holdings:
     facts: int = 0
     runs: int = 0
     last_message_at: datetime | None = None
+    months: tuple[int, ...] = ()
 
 
 def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
-    """What each of these chat users has, by id; six queries for any number of them."""
+    """What each of these chat users has, by id; seven queries for any number of them."""
     ids = [owner.pk for owner in owners]
     messages = Message.objects.filter(owner__in=ids).values("owner")
     said = {
@@ -59,6 +64,7 @@ def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
     topics = _counted(Topic.objects.live().filter(owner__in=ids))
     people, artifacts, facts = (_counted(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
     runs = _counted(Run.objects.by_hand().filter(owner__in=ids))
+    months = _last_year(ids)
     return {
         pk: Holdings(
             messages=said[pk]["n"] if pk in said else 0,
@@ -69,6 +75,7 @@ def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
             facts=facts[pk],
             runs=runs[pk],
             last_message_at=said[pk]["last"] if pk in said else None,
+            months=months[pk],
         )
         for pk in ids
     }
@@ -76,6 +83,16 @@ def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
 
 def _counted(rows: QuerySet[Model]) -> Counter[int]:
     return Counter(dict(rows.order_by().values_list("owner").annotate(n=Count("pk"))))
+
+
+def _last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """Messages of each of the last twelve months, the oldest first, for each owner."""
+    today = timezone.now().date()
+    shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
+    rows = Message.objects.filter(owner__in=owners, sent_at__gte=datetime(*shown[0].timetuple()[:3], tzinfo=UTC))
+    counted = rows.annotate(month=TruncMonth("sent_at")).values_list("owner", "month").annotate(n=Count("id"))
+    found = {(owner, month.date()): n for owner, month, n in counted.order_by()}
+    return {owner: tuple(found.get((owner, month), 0) for month in shown) for owner in owners}
 
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
+from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
@@ -51,9 +52,8 @@ def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
     """The embedder of the settings; without ``http`` it keeps no connection open between calls."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder()
-    profile = Profile(
-        settings.EMBEDDING_BASE_URL, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD
-    )
+    host = urlsplit(settings.EMBEDDING_BASE_URL).netloc.rpartition("@")[2][:100]
+    profile = Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD)
     http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
     return HttpEmbedder(http, settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY, profile)
 

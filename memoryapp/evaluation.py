@@ -132,12 +132,12 @@ def _places(questions: Sequence[Question]) -> dict[str, tuple[ChatUser, dict[str
     for question in questions:
         wanted[question.user].update(question.evidence)
     owners = {owner.name: owner for owner in ChatUser.objects.filter(name__in=wanted)}
-    places = {}
+    places: dict[str, tuple[ChatUser, dict[str, int | None]]] = {}
     for user, evidence in wanted.items():
         if user not in owners:
             raise QuestionsError(_("There is no chat user “%(user)s”. Import their messages first.") % {"user": user})
         found = Message.objects.of(owners[user]).filter(external_id__in=evidence)
-        topics = dict(found.values_list("external_id", "topic_id"))
+        topics: dict[str, int | None] = dict(found.values_list("external_id", "topic_id"))
         missing = sorted(evidence - set(topics))
         if missing:
             raise QuestionsError(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from psycopg.rows import namedtuple_row
+from psycopg.rows import dict_row
 
 from memoryapp.engine.memory import MessageContent, TopicContent
 
@@ -30,13 +30,9 @@ async def read_topics(
 ) -> list[TopicContent]:
     """The owner's topics among ``ids``, in that order, with their messages oldest first."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
-    cursor = connection.cursor(row_factory=namedtuple_row)
-    topics = {row.id: row for row in await (await cursor.execute(TOPICS, [owner_id, wanted])).fetchall()}
+    cursor = connection.cursor(row_factory=dict_row)
+    topics = {row["id"]: row for row in await (await cursor.execute(TOPICS, [owner_id, wanted])).fetchall()}
     messages: dict[int, list[MessageContent]] = defaultdict(list)
     for row in await (await cursor.execute(MESSAGES, [owner_id, list(topics)])).fetchall():
-        messages[row.topic_id].append(MessageContent(*row[1:7], username=row.username, session=row.session))
-    return [
-        TopicContent(number, row.summary, row.started_at, row.size_chars, tuple(messages[number]))
-        for number in wanted
-        if (row := topics.get(number))
-    ]
+        messages[row.pop("topic_id")].append(MessageContent(**row))
+    return [TopicContent(messages=tuple(messages[number]), **topics[number]) for number in wanted if number in topics]

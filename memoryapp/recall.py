@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -46,7 +46,7 @@ class RecallRequest:
     messages: tuple[MessageContent, ...] = ()
 
 
-async def recall(request: RecallRequest, clients: Clients) -> AsyncIterator[Event]:
+async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
     """Every event of the run, ``RunFinished`` with the run's totals last."""
     began = time.perf_counter()
     seen: list[Event] = []
@@ -58,7 +58,7 @@ async def recall(request: RecallRequest, clients: Clients) -> AsyncIterator[Even
         yield event
 
 
-async def _stages(request: RecallRequest, clients: Clients) -> AsyncIterator[Event]:
+async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
     yield RunStarted(
         strategy=request.strategy,
         query=request.query,
@@ -117,7 +117,7 @@ async def _vector(query: str, clients: Clients) -> tuple[Vectors | None, str]:
 
 async def _choose(
     request: RecallRequest, enriched: str, found: CandidatesFound, baseline: tuple[str, ...], clients: Clients
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     if request.strategy == "vector" or not settings.RERANKER_ENABLED:
         yield vector_choice(found, baseline, fallback="" if request.strategy == "vector" else "disabled")
         return

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from psycopg.rows import namedtuple_row
+from psycopg.rows import class_row
 
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.events import Candidate
@@ -89,6 +89,15 @@ class _Compared:
     cosine: Floats
     words: Weighed
     fused: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    id: int
+    summary: str
+    started_at: datetime
+    message_count: int
+    size_chars: int
 
 
 async def search_topics(
@@ -171,22 +180,27 @@ class _TopicsOf:
         self._ids = ids
         self._known: dict[int, tuple[int, ...]] = {}
 
-    async def of(self, positions: Sequence[int]) -> Mapping[int, tuple[int, ...]]:
+    async def learn(self, positions: Sequence[int]) -> None:
+        """Ask the database for the topics of those passages whose topics are not known yet."""
         missing = [position for position in positions if position not in self._known]
-        if missing:
-            place = {int(self._ids[position]): position for position in missing}
-            self._known.update(dict.fromkeys(missing, ()))
-            values = {"owner": self._owner_id, "passages": list(place)}
-            for passage, topic in await _rows(self._connection, TOPICS_OF, values):
-                self._known[place[passage]] += (topic,)
-        return self._known
+        if not missing:
+            return
+        place = {int(self._ids[position]): position for position in missing}
+        self._known.update(dict.fromkeys(missing, ()))
+        for passage, topic in await _rows(
+            self._connection, TOPICS_OF, {"owner": self._owner_id, "passages": list(place)}
+        ):
+            self._known[place[passage]] += (topic,)
+
+    def best(self, order: NDArray[np.intp], values: Floats) -> list[Best]:
+        return best_passages(order, values, self._known)
 
     async def ranked(self, order: NDArray[np.intp], values: Floats, most: int) -> list[Best]:
         """Topics by their best passage, at most ``most``; ``order`` lists positions from the best."""
         best: list[Best] = []
         for end in range(_CHUNK, len(order) + _CHUNK, _CHUNK):
-            await self.of(order[end - _CHUNK : end].tolist())
-            best = best_passages(order[:end], values, self._known)
+            await self.learn(order[end - _CHUNK : end].tolist())
+            best = self.best(order[:end], values)
             if len(best) >= most:
                 break
         return best[:most]
@@ -199,8 +213,8 @@ async def _vector_order(topics: _TopicsOf, cosine: Floats, wanted: Iterable[int]
     missing = set(wanted)
     nearest: list[int] = []
     for end in range(_CHUNK, len(order) + _CHUNK, _CHUNK):
-        await topics.of(order[end - _CHUNK : end].tolist())
-        nearest = [found.topic for found in best_passages(order[:end], cosine, topics._known)]
+        await topics.learn(order[end - _CHUNK : end].tolist())
+        nearest = [found.topic for found in topics.best(order[:end], cosine)]
         if len(nearest) >= BASELINE and missing.issubset(nearest):
             break
     return nearest
@@ -212,21 +226,31 @@ async def _candidates(
     if not best:
         return ()
     passages = [int(compared.ids[found.passage]) for found in best[:shown]]
-    texts = dict(
-        await _rows(connection, TEXTS, {"owner": owner_id, "passages": passages, "chars": _PASSAGE_CHARS})
-    )
-    cursor = connection.cursor(binary=True, row_factory=namedtuple_row)
-    await cursor.execute(TOPICS, {"owner": owner_id, "topics": [found.topic for found in best]})
-    rows = {row.id: row for row in await cursor.fetchall()}
+    texts = dict(await _rows(connection, TEXTS, {"owner": owner_id, "passages": passages, "chars": _PASSAGE_CHARS}))
+    rows = await _topics(connection, owner_id, [found.topic for found in best])
     vector_rank = {topic: rank for rank, topic in enumerate(nearest, start=1)}
     return tuple(
-        _candidate(compared, found, rank, vector_rank.get(found.topic, len(nearest) + 1), rows[found.topic], rank <= shown, texts)
+        _candidate(
+            compared,
+            found,
+            rank,
+            vector_rank.get(found.topic, len(nearest) + 1),
+            rows[found.topic],
+            rank <= shown,
+            texts,
+        )
         for rank, found in enumerate((found for found in best if found.topic in rows), start=1)
     )
 
 
+async def _topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> dict[int, _Topic]:
+    cursor = connection.cursor(binary=True, row_factory=class_row(_Topic))
+    await cursor.execute(TOPICS, {"owner": owner_id, "topics": list(ids)})
+    return {topic.id: topic for topic in await cursor.fetchall()}
+
+
 def _candidate(
-    compared: _Compared, found: Best, rank: int, vector_rank: int, topic: Any, shown: bool, texts: Mapping[int, str]
+    compared: _Compared, found: Best, rank: int, vector_rank: int, topic: _Topic, shown: bool, texts: Mapping[int, str]
 ) -> Candidate:
     at = found.passage
     score = round(shown_score(found.fused), 6)

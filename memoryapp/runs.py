@@ -21,14 +21,23 @@ from uuid import UUID
 import psycopg
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
-from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
-from psycopg.rows import namedtuple_row
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from memoryapp.clients import Clients
-from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Totals, from_payload, summarise, to_payload
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    RunFinished,
+    RunStarted,
+    Totals,
+    from_payload,
+    summarise,
+    to_payload,
+)
 from memoryapp.models import ChatUser, Evaluation, Run, RunEvent
 from memoryapp.parameters import overridden, strategy_named
 from memoryapp.recall import RecallRequest, recall
@@ -62,7 +71,7 @@ def start(
     *,
     strategy: str = "flash",
     parameters: Mapping[str, Any] | None = None,
-    operator: AbstractBaseUser | None = None,
+    operator: User | None = None,
     evaluation: Evaluation | None = None,
 ) -> Run:
     """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not."""
@@ -103,7 +112,7 @@ def _ending(error: BaseException) -> RunFinished:
 async def _claim(run_id: UUID, clients: Clients) -> RecallRequest | None:
     """Compare and set: of two that try, one gets the request."""
     async with clients.pool.connection() as connection:
-        cursor = connection.cursor(row_factory=namedtuple_row)
+        cursor = connection.cursor(row_factory=dict_row)
         await cursor.execute(
             "UPDATE memoryapp_run SET state = 'running', heartbeat_at = now() FROM memoryapp_chatuser AS u"
             " WHERE memoryapp_run.id = %s AND state = 'pending' AND u.id = owner_id"
@@ -113,14 +122,7 @@ async def _claim(run_id: UUID, clients: Clients) -> RecallRequest | None:
         row = await cursor.fetchone()
     if row is None:
         return None
-    return RecallRequest(
-        owner_id=row.owner_id,
-        query=row.query,
-        strategy=row.strategy,
-        parameters=overridden(row.parameters),
-        today=datetime.now(UTC).date(),
-        profile=row.profile,
-    )
+    return RecallRequest(**{**row, "parameters": overridden(row["parameters"])}, today=datetime.now(UTC).date())
 
 
 @asynccontextmanager
@@ -175,7 +177,7 @@ class Recorder:
         columns = {**finished_columns(self.events, finished), "finished_at": datetime.now(UTC)}
         assignments = ", ".join(f"{name} = %({name})s" for name in columns)
         await connection.execute(
-            f"UPDATE memoryapp_run SET {assignments} WHERE id = %(id)s",  # type: ignore[arg-type]
+            f"UPDATE memoryapp_run SET {assignments} WHERE id = %(id)s",
             {**columns, "id": self.run_id},
         )
 
@@ -185,7 +187,7 @@ def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, An
     counted = summarise(events)
     totals = finished.totals if finished.totals != Totals() else counted
     candidates = next((len(e.candidates) for e in events if isinstance(e, CandidatesFound)), 0)
-    version = next((e.prompt_version for e in events if e.kind == "run_started"), "")
+    version = next((e.prompt_version for e in events if isinstance(e, RunStarted)), "")
     return {
         "state": Run.State.FINISHED.value,
         "prompt_version": version,

@@ -166,6 +166,8 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING").upper()},
+    # It warns of every notice that nobody is there to receive, which is the usual case.
+    "loggers": {"channels_postgres": {"level": "ERROR"}},
 }
 
 # The chat model: an OpenAI-compatible endpoint, or the embedded one when neither address nor key is given.

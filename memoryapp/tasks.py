@@ -10,7 +10,7 @@ from django.conf import settings
 
 from memoryapp import clients, ingestion, runs, vectors
 from memoryapp.celery import app
-from memoryapp.models import ChatUser
+from memoryapp.models import ChatUser, Message
 
 
 @app.task
@@ -38,7 +38,7 @@ def embed_pending() -> None:
 
 @app.task
 def archive_due() -> None:
-    for owner in ChatUser.objects.filter(message__topic__isnull=True).distinct().iterator():
+    for owner in ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")).iterator():
         ingestion.archive(
             owner,
             clients.embedder(),

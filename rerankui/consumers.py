@@ -12,11 +12,11 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
 from memoryapp import runs
+from memoryapp.database import in_thread
 from rerankui import fragments
 from rerankui.access import run_seen_by
 
@@ -28,7 +28,7 @@ ENDED = 1000
 logger = logging.getLogger(__name__)
 
 
-class RunConsumer(AsyncWebsocketConsumer):
+class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One viewer of one run. Closes with 1000 at the run's end, on which htmx does not reconnect."""
 
     async def connect(self) -> None:
@@ -36,7 +36,7 @@ class RunConsumer(AsyncWebsocketConsumer):
         self.more = asyncio.Event()
         self.following: asyncio.Task[None] | None = None
         await self.accept()
-        if not await database_sync_to_async(run_seen_by)(self.scope["user"], self.run_id):
+        if not await in_thread(run_seen_by, self.scope["user"], self.run_id):
             await self.close(NOT_FOUND)
             return
         await self._listen()
@@ -74,10 +74,7 @@ class RunConsumer(AsyncWebsocketConsumer):
             await self._woken()
 
     async def _frame(self, sent: int) -> fragments.Frame:
-        language = self.scope["url_route"]["kwargs"].get("language") or _language(self.scope)
-        read = database_sync_to_async(fragments.frame, thread_sensitive=False)
-        frame: fragments.Frame = await read(self.run_id, after=sent, language=language)
-        return frame
+        return await in_thread(fragments.frame, self.run_id, after=sent, language=_language(self.scope))
 
     async def _woken(self) -> None:
         try:

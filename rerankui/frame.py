@@ -20,7 +20,7 @@ from rerankui.access import operator_for
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-THEMES = {"auto": _("as the system"), "light": _("light"), "dark": _("dark")}
+THEMES = {"auto": _("system"), "light": _("light"), "dark": _("dark")}
 MOST_OWNERS = 30
 
 # name of the route, what the rail says, icon, whether the route is one chat user's
@@ -99,6 +99,11 @@ class Frame:
         return self.current if self.current in of_one else "memory"
 
     @property
+    def section(self) -> Section | None:
+        """The section this page belongs to."""
+        return next((section for section in self.sections if section.is_current), None)
+
+    @cached_property
     def sections(self) -> list[Section]:
         shown = [self._section(*section) for section in _SECTIONS] if self.operator else []
         return [section for section in shown if section]
@@ -110,7 +115,8 @@ class Frame:
             href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
         except NoReverseMatch:
             return None
-        return Section(name, str(label), icon, href, name == self.current)
+        place = "#latest" if name == "messages" else ""
+        return Section(name, str(label), icon, href + place, name == self.current)
 
 
 def frame(request: HttpRequest) -> dict[str, Frame]:

@@ -63,7 +63,7 @@ def result_of(run: Run, finished: RunFinished | None, candidates: Mapping[str, C
 def _chosen(selected: Selected, candidates: Mapping[str, Candidate], messages: Mapping[int, Message]) -> Chosen:
     by_message: dict[int, list[Piece]] = {}
     for piece in selected.excerpt:
-        if piece.message in messages:
+        if piece.message is not None and piece.message in messages:
             by_message.setdefault(piece.message, []).append(piece)
     counts: dict[str, int] = {}
     for piece in selected.excerpt:

@@ -5,10 +5,15 @@ Anna's memory is the one looked at; the stranger is an operator who may see Bori
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from channels.layers import channel_layers
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 
 from memoryapp.engine.memory import MessageContent, TopicDraft
@@ -111,3 +116,22 @@ def as_viewer(viewer: Operator) -> Client:
 @pytest.fixture
 def as_stranger(stranger: Operator) -> Client:
     return signed_in(stranger)
+
+
+@pytest.fixture(autouse=True)
+def notices_within_the_process(settings: Any) -> Iterator[None]:
+    """The real channel layer keeps its connections for the life of a process, longer than a test's event loop.
+
+    The tests that start the whole program use it.
+    """
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    channel_layers.backends.clear()
+    yield
+    channel_layers.backends.clear()
+
+
+@pytest.fixture
+async def thread_closed() -> AsyncIterator[None]:
+    """For tests in an event loop: the rows are reached in asgiref's thread, whose connection nobody else closes."""
+    yield
+    await sync_to_async(connections.close_all)()

@@ -72,7 +72,7 @@ def test_each_event_kind_has_one_partial_and_no_partial_lacks_its_kind() -> None
     assert partials == set(KINDS)
 
 
-@pytest.mark.parametrize("model", apps.get_app_config("memoryapp").get_models(), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", list(apps.get_app_config("memoryapp").get_models()), ids=lambda model: model.__name__)
 def test_every_row_has_its_owner(model: type[models.Model]) -> None:
     if model.__name__ in OWNERLESS:
         assert not issubclass(model, Owned), f"{model.__name__} has an owner now: take it off the list"

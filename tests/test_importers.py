@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoryapp.importers import MessageRecord, Rejected, UnreadableFile, document, open_chat, read
@@ -513,6 +513,7 @@ CHAT_FIELDS = (
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     value=st.dictionaries(st.sampled_from(CHAT_FIELDS), JSON, max_size=6),
     shape=st.sampled_from(["telegram message", "chat", "conversation", "node", "line", "message"]),

@@ -21,7 +21,7 @@ from memoryapp.parameters import ParameterError
 from memoryapp.vectors import embed_pending
 from tests.conftest import talk
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
 TOPICS = [
     ("vLLM on H100 crashes at start", ["vLLM on our H100 dies with out of memory", "Lower gpu_memory_utilization"]),

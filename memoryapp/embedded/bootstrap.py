@@ -35,7 +35,7 @@ def enter(argv: Sequence[str]) -> None:
     """Goes on inside `.venv`, which ``up`` and ``test`` make if need be. Ends the process when that can't be."""
     command = argv[1] if len(argv) > 1 else "help"
     fresh = command in LOCKS and _install(LOCKS[command])
-    inside = Path(sys.prefix).resolve() == VENV.resolve()
+    inside = Path(sys.executable).parent.resolve() == PYTHON.parent.resolve()
     if PYTHON.exists() and (fresh or not inside):
         os.environ.setdefault("PYTHONUTF8", "1")
         os.execv(PYTHON, [str(PYTHON), *sys.orig_argv[1:]])
@@ -137,10 +137,13 @@ def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
     ) as process:
         for line in process.stdout or ():
             last.append(line.rstrip())
-            collected += line.startswith("Collecting ")
-            if time.monotonic() - said > _SAY_EVERY:
+            collected += line.startswith(("Collecting ", "Requirement already satisfied"))
+            if total and line.startswith("Installing collected packages"):
+                total = 0
+                _say("  unpacking them ...")
+            elif total and time.monotonic() - said > _SAY_EVERY:
                 said = time.monotonic()
-                _say(f"  {collected} of {total} packages fetched" if collected < total else "  unpacking")
+                _say(f"  {collected} of {total} packages fetched")
     if process.returncode:
         _UNFINISHED.unlink(missing_ok=True)  # it failed whole: what was installed before is as it was
         sys.exit("\n".join((*last, "", f"The packages could not be installed: {arguments[0]} said the lines above.")))

@@ -24,11 +24,13 @@ _WITHOUT_DATABASE = {
     *("up", "help", "version", "--help", "-h", "--version", "check", "diffsettings", "collectstatic", "findstatic"),
     *("makemessages", "compilemessages", "startapp", "startproject"),
 }
-_OURS = (
-    *("DATABASE_URL", "REDIS_URL", "CELERY_", "SECRET_KEY", "ALLOWED_HOSTS", "DATA_DIR", "DEBUG", "SECURE_COOKIES"),
-    *("CSRF_TRUSTED_ORIGINS", "LOG_LEVEL", "LLM_", "EMBEDDING_", "RERANK", "SPLITTER_", "MERGER_", "ARCHIVIST_"),
-    *("ENRICHER_", "CHUNK_", "MAX_CHUNK_", "SPLIT_", "CONSOLIDATION_", "MAX_MERGED_", "ENABLE_AGENT", "AGENT_"),
-    *("TOOL_TIMEOUT_", "RRF_", "MMR_", "DJANGO_"),
+_SETTINGS = {
+    *("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS", "DATA_DIR", "DEBUG", "SECURE_COOKIES", "LOG_LEVEL"),
+    *("CSRF_TRUSTED_ORIGINS", "MAX_CHUNK_SIZE", "MAX_MERGED_SIZE_CHARS", "ENABLE_AGENT", "TOOL_TIMEOUT_S", "RRF_K"),
+}
+_FAMILIES = (
+    *("CELERY_", "DJANGO_", "LLM_", "EMBEDDING_", "RERANK_", "RERANKER_", "SPLITTER_", "MERGER_", "ARCHIVIST_"),
+    *("ENRICHER_", "CHUNK_", "SPLIT_", "CONSOLIDATION_", "AGENT_", "MMR_"),
 )
 
 
@@ -67,7 +69,7 @@ def _database(command: str) -> AbstractContextManager[object]:
 @contextmanager
 def _tests_own() -> Iterator[None]:
     """The tests' server and folder in the environment, for the steps of ``test`` and what they start."""
-    for name in [name for name in os.environ if name.startswith(_OURS)]:
+    for name in [name for name in os.environ if name in _SETTINGS or name.startswith(_FAMILIES)]:
         del os.environ[name]
     with throwaway() as folder:
         address = urllib.parse.urlencode({"host": Cluster(folder / "postgres").socket}, quote_via=urllib.parse.quote)

@@ -98,6 +98,7 @@ def main(base: Path, throwaway: bool) -> None:
         except (ServerError, OSError) as error:
             _report(str(error), log)
         if throwaway:
+            shutil.rmtree(keeper.cluster.socket, ignore_errors=True)
             shutil.rmtree(base)
 
 

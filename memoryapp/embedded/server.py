@@ -43,8 +43,9 @@ class Server:
             self._make()
         self._check()
         self._clear()
+        before = os.fstat(log.fileno()).st_size
         process = self._launch(log)
-        self._wait(process)
+        self._wait(process, before)
         return process
 
     def accepts(self) -> bool:
@@ -101,6 +102,10 @@ class Server:
         data = self.cluster.data
         if not self.account.reaches(data):
             raise ServerError(f"The database in {data} belongs to another account, and a folder above is closed to it.")
+        if self.account.uid == 0:
+            raise ServerError(
+                f"The database in {data} belongs to root, as whom it can't run: chown -R nobody '{data}'."
+            )
         if data.stat().st_uid != self.account.uid:
             raise ServerError(f"The database in {data} belongs to another user: start as that user, or as root.")
         made_by = (data / "PG_VERSION").read_text().strip()
@@ -178,18 +183,19 @@ class Server:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], before: int) -> None:
         deadline = time.monotonic() + _LONGEST_START
         while not self.accepts():
             if process.poll() is not None or time.monotonic() > deadline:
                 stop(process)
-                raise ServerError(f"The database doesn't start: {self._last_line()} (see {self.cluster.log}).")
+                raise ServerError(f"The database doesn't start: {self._complaint(before)} (see {self.cluster.log}).")
             time.sleep(0.03)
 
-    def _last_line(self) -> str:
-        lines = self.cluster.log.read_text(errors="replace").strip().splitlines()
-        telling = [line for line in lines[-20:] if "FATAL:" in line or "could not" in line or "ERROR:" in line]
-        return (telling or lines or ["it says nothing"])[-1]
+    def _complaint(self, before: int) -> str:
+        """The most telling line the server wrote since its log was ``before`` bytes long."""
+        lines = self.cluster.log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
+        telling = [line for line in lines if "FATAL:" in line or "could not" in line or "ERROR:" in line]
+        return (telling or lines or ["it says nothing"])[-1].rstrip(".")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -85,46 +85,50 @@ def _response_format(schema: Mapping[str, Any], rung: str) -> dict[str, Any]:
     return {"response_format": {"type": "json_object"}} if rung == "json_object" else {}
 
 
-def refused(request: ChatRequest, can: Abilities, why: str) -> tuple[Abilities, SteppedDown] | None:
-    """The next rung after the endpoint refused ``request``; None when ``why`` names nothing to give up."""
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One ability's next rung. Only that is applied: another request may have learnt something else meanwhile."""
+
+    ability: str
+    rung: str | bool
+    step: SteppedDown
+
+    def applied(self, can: Abilities) -> Abilities:
+        return replace(can, **{self.ability: self.rung})  # type: ignore[arg-type]
+
+
+def refused(request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """What the endpoint's refusal teaches; None when ``why`` names nothing that can be given up."""
     said = body("", request, can)
     if "tools" in said and not request.tools and "tool" in why.lower():
-        return replace(can, declares_unused_tools=False), _step("declaring unused tools", "no tools", why)
+        return Lesson("declares_unused_tools", False, _step("declaring unused tools", "no tools", why))
     if "tools" in said and _NAMES_TOOL_CHOICE.search(why):
         return _without_tool_choice(request, can, why)
     if "response_format" in said and _NAMES_FORMAT.search(why):
-        return _without_format("tools" in said, can, why)
+        if "tools" in said:
+            return _down("format_with_tools", _FORMAT, can.format_with_tools, "answer format with tools", why)
+        return _down("format_alone", _FORMAT, can.format_alone, "answer format", why)
     if ("reasoning" in said or "reasoning_effort" in said) and _NAMES_EFFORT.search(why):
-        rung = _next(_EFFORT, can.effort)
-        return replace(can, effort=rung), _step("reasoning effort", rung, why)
+        return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
     return None
 
 
-def ignored(request: ChatRequest, can: Abilities) -> tuple[Abilities, SteppedDown] | None:
-    """The next rung after the model answered though a tool was forced; None when none was."""
+def ignored(request: ChatRequest, can: Abilities) -> Lesson | None:
+    """What it teaches that the model answered though a tool was forced; None when none was."""
     if not _forces(request, can):
         return None
     return _without_tool_choice(request, can, "The endpoint ignored the forced tool choice.")
 
 
-def _without_tool_choice(request: ChatRequest, can: Abilities, why: str) -> tuple[Abilities, SteppedDown]:
+def _without_tool_choice(request: ChatRequest, can: Abilities, why: str) -> Lesson:
     if _forces(request, can):
-        rung = _next(_FORCED, can.forced_choice)
-        return replace(can, forced_choice=rung), _step("forced tool choice", rung, why)
-    rung = _next(_FREE, can.free_choice)
-    return replace(can, free_choice=rung), _step("free tool choice", rung, why)
+        return _down("forced_choice", _FORCED, can.forced_choice, "forced tool choice", why)
+    return _down("free_choice", _FREE, can.free_choice, "free tool choice", why)
 
 
-def _without_format(with_tools: bool, can: Abilities, why: str) -> tuple[Abilities, SteppedDown]:
-    if with_tools:
-        rung = _next(_FORMAT, can.format_with_tools)
-        return replace(can, format_with_tools=rung), _step("answer format with tools", rung, why)
-    rung = _next(_FORMAT, can.format_alone)
-    return replace(can, format_alone=rung), _step("answer format", rung, why)
-
-
-def _next(ladder: tuple[str, ...], rung: str) -> str:
-    return ladder[min(ladder.index(rung) + 1, len(ladder) - 1)]
+def _down(ability: str, ladder: tuple[str, ...], rung: str, capability: str, why: str) -> Lesson:
+    lower = ladder[ladder.index(rung) + 1]
+    return Lesson(ability, lower, _step(capability, lower, why))
 
 
 def _step(capability: str, instead: str, why: str) -> SteppedDown:

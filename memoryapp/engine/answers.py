@@ -35,7 +35,7 @@ _ID_KEYS = ("id", "topic_id", "person_id", "artifact_id")
 _KIND_PREFIX = re.compile(r"^\s*\[?\s*(topic|person|artifact)\s*:", re.IGNORECASE)
 _LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
 # A string that ends inside an id ("Topic:1) may have been going to be "Topic:18".
-_CUT_ID = re.compile(r"""["']\[?(?:topic|person|artifact)?:?\d+$""", re.IGNORECASE)
+_CUT_ID = re.compile(r"""(?<=[\[,:{\s])["']\[?[a-z]*:?\d*$""", re.IGNORECASE)
 # "[" opens many things in prose; JSON goes on with one of these.
 _OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
 

@@ -132,7 +132,8 @@ def unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.all(np.isfinite(lengths)) or np.any(lengths == 0):
         raise ValueError("it has no direction")
-    return vectors / lengths
+    scaled: Vectors = vectors / lengths
+    return scaled
 
 
 def _rows(answer: Any) -> dict[int, Any] | None:

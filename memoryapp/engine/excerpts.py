@@ -8,6 +8,8 @@ at those offsets, never from the model.
     normalised   the same words; case, spaces or typography differ
     altered      most of its words stand there in that order (offsets span them)
     absent       no message holds it
+
+Where a large topic comes without a usable excerpt, ``best_exchanges`` picks whole exchanges by their words.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from functools import cached_property
 
 from memoryapp.engine.answers import ExcerptPart
 from memoryapp.engine.events import Piece
+from memoryapp.engine.lexical import idf, stems
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.passages import exchanges
 from memoryapp.engine.prompts import MESSAGE_HEAD, quoted
 
 # Share of a piece's words that must be found in order for "altered"; below it, it is another text.
@@ -30,6 +34,9 @@ _ALTERED_SHARE = 0.6
 _MAX_PIECES = 100
 # Word matching is quadratic: beyond this a piece is compared by its beginning.
 _MAX_WORDS = 600
+
+# An excerpt by the scorer: a few exchanges, as a model would give.
+_BEST_CHARS = 6_000
 
 _Word = tuple[str, int, int]
 _WORD = re.compile(r"\w+")
@@ -88,6 +95,22 @@ def verify(parts: Sequence[ExcerptPart], messages: Sequence[MessageContent]) -> 
 def is_usable(pieces: Sequence[Piece]) -> bool:
     """Whether at least one piece points into a real message."""
     return any(piece.message is not None for piece in pieces)
+
+
+def best_exchanges(query: str, messages: Sequence[MessageContent]) -> tuple[Piece, ...]:
+    """Whole exchanges holding most of the query's rarer words, about 6,000 characters, in order of time."""
+    runs = exchanges(messages)
+    held = [set(stems(" ".join(message.text for message in run))) for run in runs]
+    weights = {stem: idf(len(runs), sum(stem in stems_ for stems_ in held)) for stem in set(stems(query))}
+    scores = [sum(weights[stem] for stem in weights.keys() & stems_) for stems_ in held]
+    taken: set[int] = set()
+    room = _BEST_CHARS
+    for number in sorted(range(len(runs)), key=lambda n: (-scores[n], n)):
+        size = sum(len(message.text) for message in runs[number])
+        if not taken or (scores[number] > 0 and size <= room):
+            taken.add(number)
+            room -= size
+    return tuple(Piece(m.text, "exact", m.id, 0, len(m.text)) for number in sorted(taken) for m in runs[number])
 
 
 def _of_id(part: ExcerptPart, sources: Sequence[_Source]) -> list[Piece]:

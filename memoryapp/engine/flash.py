@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from memoryapp.engine.answers import Pick, parse_answer
 from memoryapp.engine.budget import Budget
@@ -29,7 +29,7 @@ from memoryapp.engine.events import (
     TopicsRead,
     TurnStarted,
 )
-from memoryapp.engine.excerpts import verify
+from memoryapp.engine.excerpts import best_exchanges, is_usable, verify
 from memoryapp.engine.llm import Chat, ChatRequest, LLMError, LLMTimeout, Reply, Usage
 from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
 from memoryapp.engine.outcomes import Fallback, Trail, chosen, fall_back
@@ -328,11 +328,7 @@ async def _settled(run: _Run, state: _State, reply: Reply) -> _State | RunFinish
 
 async def _selected(run: _Run, state: _State, pick: Pick, rank: int) -> Selected:
     candidate = run.candidates[pick.id]
-    excerpt: tuple[Piece, ...] = ()
-    if pick.excerpt:
-        topic = state.topics.get(pick.id)
-        # In a thread: a topic of 200,000 characters takes longer than others should wait.
-        excerpt = await asyncio.to_thread(verify, pick.excerpt, topic.messages if topic else ())
+    excerpt, by = await _excerpt(run, pick, state.topics.get(pick.id))
     return Selected(
         id=pick.id,
         rank=rank,
@@ -340,8 +336,21 @@ async def _selected(run: _Run, state: _State, pick: Pick, rank: int) -> Selected
         score=candidate.score,
         vector_rank=candidate.vector_rank,
         excerpt=excerpt,
-        excerpt_by="model" if excerpt else "",
+        excerpt_by=by,
     )
+
+
+async def _excerpt(
+    run: _Run, pick: Pick, topic: TopicContent | None
+) -> tuple[tuple[Piece, ...], Literal["model", "scorer", ""]]:
+    """What the model quoted, verified; for a large topic without a usable quotation the best exchanges."""
+    # In threads: a topic of 200,000 characters takes longer than other reranks should wait.
+    excerpt: tuple[Piece, ...] = ()
+    if pick.excerpt:
+        excerpt = await asyncio.to_thread(verify, pick.excerpt, topic.messages if topic else ())
+    if topic and topic.size_chars > run.limits.excerpt_over_chars and not is_usable(excerpt):
+        return await asyncio.to_thread(best_exchanges, run.request.query, topic.messages), "scorer"
+    return excerpt, "model" if excerpt else ""
 
 
 def _fallen(run: _Run, state: _State, fallback: Fallback) -> RunFinished:

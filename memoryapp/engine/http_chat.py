@@ -32,7 +32,9 @@ _TRY_AGAIN = frozenset({408, 409, 425, 429})
 # Endpoints refuse what they lack with these; 500 is what some small servers say instead of 400.
 _MAY_NAME_AN_ABILITY = frozenset({400, 404, 405, 415, 422, 500, 501})
 
+# By status; 0 is no answer at all. A redirect means a wrong address.
 _ADVICE: Mapping[int, str] = {
+    0: "cannot be reached",
     400: "did not understand the request",
     401: "does not accept the API key: check LLM_API_KEY",
     402: "says that the account has no credit left: top it up or use another key",
@@ -102,8 +104,8 @@ class HttpChat:
             learnt = refused(request, can, answer.said)
         if learnt is None:
             return None
-        self._can, step = learnt
-        return step
+        self._can = learnt.applied(self._can)
+        return learnt.step
 
     async def _ask(self, said: Mapping[str, Any], budget: Budget, spent: Usage) -> Reply | _Problem:
         """One try. Raises LLMTimeout when the budget ends."""
@@ -138,9 +140,7 @@ class HttpChat:
         return wait
 
     def _sentence(self, problem: _Problem) -> str:
-        advice = _ADVICE.get(problem.status)
-        if advice is None:
-            advice = "cannot be reached" if problem.status == 0 else "cannot answer now"
+        advice = _ADVICE.get(problem.status, "cannot answer now" if problem.status >= 400 else _ADVICE[404])
         detail = ", ".join(part for part in (f"{problem.status or ''}", problem.said[:300]) if part)
         return f"{self._host} {advice} ({detail})." if detail else f"{self._host} {advice}."
 

@@ -32,22 +32,22 @@ _WORD = re.compile(r"[^\W_]+")
 _NAMED = re.compile(r"(?<![^\W_])([^\W\d_]+)[\s\-_]?(\d+(?:\.\d+)*)(?![^\W_])")
 _NUMBERED = re.compile(r"(?<![^\W_])(\d+)-?([^\W\d_]+)(?![^\W_])")
 _HALVES = re.compile(r"(?<![^\W_]|-)([^\W\d_]+)-([^\W\d_]+)(?![^\W_]|-)")
+_MAY_JOIN = re.compile(r"[\d-]")
 # Postgres reads the hyphen before a digit as a minus: "GPT-5" would hold the number -5.
 _HYPHEN_BEFORE_DIGIT = re.compile(r"(?<=\w)-(?=\d)")
 
-_STOP_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be because been before being between both but by can could did do does
-    doing during each for from further had has have having he her here hers him his how i if in into is it its just me more
-    most my myself no nor not of off on once only or other our out over own same she should so some such than that the their
-    them then there these they this those through to too under until up us very was we were what when where which while who
-    whom why will with would you your
-    а без бы был была были было быть в вам вас весь во вот все всего всех вы где да даже для до его ее ей если есть еще же за
-    и из или им их к как какая какие какой ко когда кто ли между меня мне много мной мои мой моя мы на над надо нам нас наш не
-    него нее нет ни них но ну о об он она они оно от по под при про с сам свой себя со так такой там те тебя тем то того тоже
-    той только том ты у уже хотя чего чей чем что чтобы чье эта эти это этого этой этом этот я
-    """.split()
-)
+_STOPPED = """
+a about after all also am an and any are as at be because been before being between both but by can could did do
+does doing during each for from further had has have having he her here hers him his how i if in into is it its just
+me more most my myself no nor not of off on once only or other our out over own same she should so some such than
+that the their them then there these they this those through to too under until up us very was we were what when
+where which while who whom why will with would you your
+а без бы был была были было быть в вам вас весь во вот все всего всех вы где да даже для до его ее ей если есть еще
+же за и из или им их к как какая какие какой ко когда кто ли между меня мне много мной мои мой моя мы на над надо
+нам нас наш не него нее нет ни них но ну о об он она они оно от по под при про с сам свой себя со так такой там те
+тебя тем то того тоже той только том ты у уже хотя чего чей чем что чтобы чье эта эти это этого этой этом этот я
+"""
+_STOP_WORDS = frozenset(_STOPPED.split())
 
 
 def clean(text: str) -> str:
@@ -57,6 +57,8 @@ def clean(text: str) -> str:
 
 def normal(text: str) -> str:
     """Lower case, one form per character, ``е`` for ``ё``."""
+    if text.isascii():
+        return text.lower().replace("\x00", " ")
     return unicodedata.normalize("NFKC", clean(text)).lower().replace("ё", "е")
 
 
@@ -67,21 +69,28 @@ def fold(text: str) -> str:
 
 
 def _joined(plain: str) -> list[str]:
+    if not _MAY_JOIN.search(plain):
+        return []
     pairs = [*_NAMED.findall(plain), *_NUMBERED.findall(plain), *_HALVES.findall(plain)]
     return list(dict.fromkeys(f"{left}{right}".replace(".", "") for left, right in pairs))
 
 
+def words(text: str) -> list[str]:
+    """The words of ``text`` as written, in order."""
+    return _WORD.findall(text)
+
+
 def count_terms(text: str) -> int:
     """How many words ``text`` has, stop words included: its length for BM25."""
-    return len(_WORD.findall(text))
+    return len(words(text))
 
 
 def stems(text: str) -> list[str]:
     """Stems of the words in order, stop words left out, joined forms last."""
     plain = normal(text)
-    words = [word for word in _WORD.findall(plain) if word not in _STOP_WORDS]
-    known = set(words)
-    return [_stem(word) for word in words] + [word for word in _joined(plain) if word not in known]
+    telling = [word for word in words(plain) if word not in _STOP_WORDS]
+    known = set(telling)
+    return [_stem(word) for word in telling] + [word for word in _joined(plain) if word not in known]
 
 
 @lru_cache(maxsize=1)

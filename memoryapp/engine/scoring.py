@@ -45,7 +45,9 @@ class Best:
 
 def fuse(cosine: Floats, words: Weighed) -> Floats:
     """Sum of both z-scores, shape (n,). A NaN cosine (no vector yet) counts as average."""
-    return np.nan_to_num(z_scores(cosine)) + z_scores(words.total, LEXICAL_FLOOR * words.weight)
+    meaning: Floats = np.nan_to_num(z_scores(cosine))
+    shared: Floats = z_scores(words.total, LEXICAL_FLOOR * words.weight)
+    return meaning + shared
 
 
 def z_scores(values: Floats, floor: float = 0.0) -> Floats:
@@ -57,7 +59,8 @@ def z_scores(values: Floats, floor: float = 0.0) -> Floats:
     if not len(known):
         return values
     spread = max(float(known.std()), floor)
-    return values - known.mean() if spread < _FLAT else (values - known.mean()) / spread
+    deviations: Floats = (values - known.mean()) / (spread if spread > _FLAT else 1.0)
+    return deviations
 
 
 def shown_score(fused: float) -> float:

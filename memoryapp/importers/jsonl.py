@@ -66,10 +66,10 @@ def conversation(value: object, place: int | str) -> Iterator[MessageRecord | Re
     if messages is None:
         yield _message(rest, user, place, {})
         return
-    where = _("line %(number)s") % {"number": place} if isinstance(place, int) else place
+    where = f"line {place}" if isinstance(place, int) else place
     for number, item in enumerate(messages, start=1):
-        line = _("%(where)s, message %(number)s") % {"where": where, "number": number}
-        yield _message(item, user, line, {"conversation": rest} if rest and number == 1 else {})
+        extra = {"conversation": rest} if rest and number == 1 else {}
+        yield _message(item, user, f"{where}, message {number}", extra)
 
 
 def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:

@@ -73,7 +73,7 @@ class Rejected:
 def message(**fields: Any) -> MessageRecord:
     """The record of these fields, cleaned and checked. Raises BadRecord."""
     fields["metadata"] = {str(key): value for key, value in clean(fields.get("metadata") or {}).items()}
-    if len(json.dumps(fields["metadata"])) > MOST_TEXT:
+    if fields["metadata"] and len(json.dumps(fields["metadata"])) > MOST_TEXT:
         raise BadRecord(
             _("what it carries beside its text is longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"}
         )

@@ -5,7 +5,7 @@ sizes in thousands, money with four digits. Stored text is escaped here and nowh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from django import template
@@ -52,16 +52,6 @@ def money(dollars: float) -> str:
     return f"${dollars:.4f}"
 
 
-@register.filter
-def duration(seconds: float) -> str:
-    """``420 ms`` below a second, ``1.8 s`` below a minute, then minutes."""
-    if seconds < 1:
-        return _("%(n)d ms") % {"n": round(seconds * 1000)}
-    if seconds < 60:
-        return _("%(n).1f s") % {"n": seconds}
-    return _("%(n)d min") % {"n": round(seconds / 60)}
-
-
 @register.simple_tag
 def bar(share: float, kind: str = "") -> SafeString:
     """A bar of ``share`` in [0, 1]; an SVG, for inline styles are refused."""
@@ -77,6 +67,23 @@ def bar(share: float, kind: str = "") -> SafeString:
 @register.simple_tag
 def share_bar(value: int, most: int, kind: str = "") -> SafeString:
     return bar(value / most if most else 0, kind)
+
+
+@register.simple_tag
+def sparkline(counts: Sequence[int]) -> SafeString:
+    """A bar for each count; decoration beside the number it belongs to."""
+    most = max(counts, default=0) or 1
+    heights = [round(18 * count / most, 1) for count in counts]
+    bars = format_html_join("", '<rect x="{}" y="{}" width="4" height="{}"/>', _bars(heights))
+    return format_html(
+        '<svg class="spark" viewBox="0 0 {} 18" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
+        max(len(counts), 1) * 5,
+        bars,
+    )
+
+
+def _bars(heights: Sequence[float]) -> Iterator[tuple[int, float, float]]:
+    return ((place * 5, 18 - max(height, 0.8), max(height, 0.8)) for place, height in enumerate(heights))
 
 
 @register.simple_tag
@@ -162,17 +169,6 @@ def topic_chip(pk: int, kind: str = "") -> SafeString:
         reverse("topic_peek", args=[pk]),
         pk,
     )
-
-
-@register.simple_tag
-def chip(noun: str, pk: int, href: str) -> SafeString:
-    return format_html('<a class="chip" href="{}">{}:{}</a>', href, noun, pk)
-
-
-@register.simple_tag
-def chip_text(noun: str, pk: int) -> SafeString:
-    """The plate of an id that has no page of its own."""
-    return format_html('<span class="chip">{}:{}</span>', noun, pk)
 
 
 @register.simple_tag

@@ -10,8 +10,9 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
-from kombu import Connection
 from kombu.exceptions import KombuError
+
+from memoryapp.celery import app
 
 BROKER_SECONDS = 2.0
 
@@ -47,7 +48,7 @@ def _broker() -> str:
         existing = folder if folder.exists() else settings.DATA_DIR
         return "ok" if os.access(existing, os.W_OK) else "its folder cannot be written"
     try:
-        with Connection(settings.CELERY_BROKER_URL, connect_timeout=BROKER_SECONDS) as broker:
+        with app.connection_for_write(connect_timeout=BROKER_SECONDS) as broker:
             broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS)
     except (KombuError, OSError):
         return "out of reach"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -27,7 +28,7 @@ def messages(request: Request, owner: int) -> HttpResponse:
     at = _pointed_at(request, of)
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
-    context = {
+    context: dict[str, Any] = {
         "owner": of,
         "filters": filters,
         "page": page,
@@ -37,6 +38,7 @@ def messages(request: Request, owner: int) -> HttpResponse:
     }
     if not request.htmx:
         context["months"] = browse.messages_by_month(of)
+        context["busiest"] = max((count for _month, count in context["months"]), default=0)
     return show(request, "pages/messages.html", "partials/messages.html", context)
 
 

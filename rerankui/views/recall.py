@@ -29,7 +29,7 @@ def recall(request: HttpRequest, owner: int) -> HttpResponse:
             form.cleaned_data["query"],
             strategy=form.cleaned_data["strategy"],
             parameters=form.parameters(),
-            operator=request.user,  # type: ignore[arg-type]
+            operator=operator_of(request).user,
         )
         runner.launch(run.pk)
         return redirect("run", pk=run.pk)

@@ -50,14 +50,15 @@
     const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
     if (!link || !isPlain || !isWide() || link.closest("#peek .peek-head") || isPeeked(link)) return;
     event.preventDefault();
-    const row = link.closest("[data-row]");
+    const row = link.closest(ROW);
     if (row) choose(row);
     showPeek(link);
   });
 
   // rows: j and k move, the preview follows when it is open
-  const rows = () => $$("[data-row]").filter((row) => row.offsetParent !== null);
-  const current = () => $("[data-row].is-current");
+  const ROW = "[data-row], [data-rows] tbody tr";
+  const rows = () => $$(ROW).filter((row) => row.offsetParent !== null);
+  const current = () => rows().find((row) => row.classList.contains("is-current"));
   const opens = (row) => row && ($("[data-open]", row) ?? $("a", row));
   const choose = (row) => {
     current()?.classList.remove("is-current");

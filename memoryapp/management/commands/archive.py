@@ -41,7 +41,7 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(report))
         else:
-            form = _("%(messages)s messages of %(sessions)s sessions are in %(topics)s new topics.")
+            form = _("Messages archived: %(messages)s, of sessions: %(sessions)s, into new topics: %(topics)s.")
             self.stdout.write(form % report)
         if any(part.busy for part in done):
             raise CommandError(_("Another process is archiving the same chat user; run this again later."))

@@ -52,7 +52,7 @@ class Command(BaseCommand):
             users = ", ".join(imported.users)
             self.stdout.write(form % {"users": users, "added": imported.added, "skipped": imported.skipped})
         for item in imported.rejected[:MOST_SHOWN]:
-            place = _("line %(line)s") % {"line": item.line} if isinstance(item.line, int) else item.line
+            place = f"line {item.line}" if isinstance(item.line, int) else item.line
             self.stderr.write(f"{place}: {item.reason}")
         more = len(imported.rejected) - MOST_SHOWN
         if more > 0:

@@ -145,8 +145,10 @@ def _alone(folder: Path, url: str) -> Iterator[bool]:
             raise CommandError(f"Already running with this data ({lock.read()}). Stop it, or use another --data-dir.")
         cut_off = bool(lock.read())
         locks.write(lock, f"pid {os.getpid()}, {url}")
-        yield cut_off
-        locks.write(lock, "")
+        try:
+            yield cut_off
+        finally:
+            locks.write(lock, "")
 
 
 def _check_port(host: str, port: int, patience: float) -> None:

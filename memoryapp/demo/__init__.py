@@ -1,0 +1,172 @@
+"""The demo memory: two people's year of talk, so that a newcomer has something to see.
+
+The content lies in the folders beside this module as JSON made to be read; ``golden.jsonl`` holds
+questions about it with the messages that answer them. It goes into an empty memory and nowhere else, all
+in one transaction: a load that was killed left nothing behind, and the next one starts anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from memoryapp.clients import embedder
+from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.importers import MessageRecord
+from memoryapp.importers.record import message, moment
+from memoryapp.ingestion import add_messages, put_topics
+from memoryapp.models import Artifact, ChatUser, Fact, Message, Operator, Person, Role, Topic
+from memoryapp.vectors import embed_pending
+
+LOGIN = "demo"
+PASSWORD = "demo-demo-1"
+CALLED = {"anna": "Анна", "boris": "Boris"}
+CONTENT = Path(__file__).parent
+QUESTIONS = CONTENT / "golden.jsonl"
+# How long ago the active session's last message was said, on a first start: recent enough to be active.
+SILENCE = timedelta(minutes=5)
+
+ROLES = {"u": "user", "a": "assistant"}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A topic of the content, or the active session, which has no summary yet."""
+
+    key: str
+    summary: str
+    records: tuple[MessageRecord, ...]
+
+
+def load() -> bool:
+    """Puts the demo into a memory that holds no chat user yet; False when it holds one.
+
+    Vectors that could not be made now are made by the sweep, as for any other topic.
+    """
+    if not _fill_empty_memory():
+        logger.info("The memory holds chat users already; the demo was left out.")
+        return False
+    try:
+        async_to_sync(embed_pending)(embedder())
+    except EmbeddingError as error:
+        logger.warning("The demo is loaded, its vectors will follow: %s", error)
+    return True
+
+
+@transaction.atomic
+def _fill_empty_memory() -> bool:
+    if ChatUser.objects.exists():
+        return False
+    for name in CALLED:
+        _put_user(name)
+    _put_operator()
+    return True
+
+
+def _put_user(name: str) -> None:
+    memory = json.loads((CONTENT / name / "memory.json").read_text("utf-8"))
+    owner = ChatUser.objects.create(**memory["user"])
+    archived, active = talks(name), active_session(name, timezone.now())
+    add_messages(owner, [record for talk in (*archived, active) for record in talk.records])
+    ids = dict(Message.objects.of(owner).values_list("external_id", "pk"))
+    drafts = [TopicDraft(talk.summary, tuple(ids[record.external_id] for record in talk.records)) for talk in archived]
+    topics = put_topics(owner, drafts, actor="demo")
+    _put_people(owner, memory["people"])
+    _put_artifacts(owner, memory["artifacts"])
+    _put_facts(owner, memory["facts"], dict(zip((talk.key for talk in archived), topics, strict=True)))
+
+
+def talks(name: str) -> list[Talk]:
+    """The archived talks of a demo user, oldest first."""
+    paths = sorted((CONTENT / name).glob("20*.json"))
+    return [
+        Talk(item["key"], item["summary"], tuple(_records(name, item["key"], item)))
+        for path in paths
+        for item in json.loads(path.read_text("utf-8"))
+    ]
+
+
+def active_session(name: str, now: datetime) -> Talk:
+    """The talk that goes on, moved so that its last message was said shortly before ``now``.
+
+    Left at its written date it would be archived by the first sweep, before anybody has seen it.
+    """
+    item = json.loads((CONTENT / name / "active.json").read_text("utf-8"))
+    last = _moment(item["date"], item["messages"][-1][0])
+    later = max(now.replace(second=0, microsecond=0) - SILENCE - last, timedelta(0))
+    return Talk("active", "", tuple(_records(name, "active", item, later)))
+
+
+def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = timedelta(0)) -> Iterator[MessageRecord]:
+    """Lines ``[clock, role, text, {forwarded_from, attachments}?]`` as messages ``key.1``, ``key.2``, …"""
+    for number, (clock, role, text, *rest) in enumerate(item["messages"], start=1):
+        extra: dict[str, Any] = dict(*rest)
+        yield message(
+            user=name,
+            external_id=f"{key}.{number}",
+            role=ROLES[role],
+            author=CALLED[name] if role == "u" else "",
+            sent_at=_moment(item["date"], clock) + later,
+            text=text,
+            forwarded_from=extra.pop("forwarded_from", ""),
+            metadata=extra,
+        )
+
+
+def _moment(day: str, clock: str) -> datetime:
+    return moment(f"{day}T{clock}")
+
+
+def _put_people(owner: ChatUser, people: Sequence[Mapping[str, Any]]) -> None:
+    Person.objects.bulk_create(
+        Person(owner=owner, **{**fields, **{name: moment(fields[name]) for name in ("first_seen", "last_seen")}})
+        for fields in people
+    )
+
+
+def _put_artifacts(owner: ChatUser, artifacts: Sequence[Mapping[str, Any]]) -> None:
+    named = [fields["message"] for fields in artifacts]
+    said = {row.external_id: row for row in Message.objects.of(owner).filter(external_id__in=named)}
+    Artifact.objects.bulk_create(
+        Artifact(
+            owner=owner,
+            state=Artifact.State.READY,
+            sha256=_fingerprint(fields),
+            created_at=said[fields["message"]].sent_at,
+            **{**fields, "message": said[fields["message"]]},
+        )
+        for fields in artifacts
+    )
+
+
+def _fingerprint(fields: Mapping[str, Any]) -> str:
+    """There are no files behind the demo, so what they say stands in for their bytes."""
+    return hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest()
+
+
+def _put_facts(owner: ChatUser, facts: Sequence[Mapping[str, Any]], topics: Mapping[str, Topic]) -> None:
+    Fact.objects.bulk_create(
+        Fact(owner=owner, created_at=topics[fields["topic"]].ended_at, **{**fields, "topic": topics[fields["topic"]]})
+        for fields in facts
+    )
+    Topic.objects.of(owner).update(facts_extracted=True)
+
+
+def _put_operator() -> None:
+    """The demo operator sees everything, Django's admin included; somebody's own user of that name is left alone."""
+    if not User.objects.filter(username=LOGIN).exists():
+        Operator.objects.create(user=User.objects.create_superuser(LOGIN, password=PASSWORD), role=Role.ADMIN)

@@ -1,0 +1,130 @@
+"""A memory to browse and how to read the pages that show it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memoryapp.models import (
+    Access,
+    Artifact,
+    ChatUser,
+    EditedTopic,
+    Fact,
+    Message,
+    Operator,
+    Person,
+    Run,
+    RunEvent,
+    Topic,
+    TopicEdit,
+    TopicMessage,
+)
+from tests.conftest import BEGAN
+
+HTMX = {"HX-Request": "true"}
+
+
+def grow(owner: ChatUser, count: int) -> None:
+    """``count`` more of each noun: topics of one message, people, artifacts, facts, runs."""
+    start = Topic.objects.count()
+    for number in range(start, start + count):
+        topic = topic_of(owner, f"Summary {number}", [f"Message {number}"], day=number // 2)
+        said = topic.message_set.all()[0]
+        Person.objects.create(owner=owner, display_name=f"Person {number}", mention_count=number % 3)
+        Artifact.objects.create(
+            owner=owner, message=said, name=f"{number}.pdf", file_type="pdf", sha256=str(number), created_at=BEGAN
+        )
+        Fact.objects.create(
+            owner=owner,
+            topic=topic,
+            relation="likes",
+            category="food",
+            content=f"Fact {number}",
+            type="status",
+            importance=number % 4,
+            created_at=BEGAN,
+        )
+        run_of(owner, topic)
+
+
+def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -> Topic:
+    """A topic with its messages, said a minute after another, half past nine on that day."""
+    at = BEGAN + timedelta(days=day)
+    topic = Topic.objects.create(
+        owner=owner,
+        summary=summary,
+        started_at=at,
+        ended_at=at + timedelta(minutes=len(texts) - 1),
+        message_count=len(texts),
+        size_chars=sum(map(len, texts)),
+    )
+    hold(topic, [said(owner, text, minutes=day * 1440 + place, topic=topic) for place, text in enumerate(texts)])
+    edit = TopicEdit.objects.create(owner=owner, kind="archive", actor="test")
+    EditedTopic.objects.create(owner=owner, edit=edit, topic=topic, side="in")
+    return topic
+
+
+def hold(topic: Topic, messages: list[Message]) -> None:
+    TopicMessage.objects.bulk_create(TopicMessage(owner=topic.owner, topic=topic, message=m) for m in messages)
+
+
+def said(
+    owner: ChatUser, text: str, *, minutes: int = 0, topic: Topic | None = None, role: str = "user", **more: object
+) -> Message:
+    return Message.objects.create(
+        owner=owner,
+        external_id=f"x{Message.objects.count()}",
+        role=role,
+        author="Anna" if role == "user" else "bot",
+        sent_at=BEGAN + timedelta(minutes=minutes),
+        text=text,
+        content_hash="-",
+        topic=topic,
+        **more,
+    )
+
+
+def run_of(owner: ChatUser, topic: Topic, *, chose: bool = True) -> Run:
+    run = Run.objects.create(owner=owner, query="vllm?", strategy="flash", state="finished", selected_count=1)
+    payload = {"selected": [{"id": f"Topic:{topic.pk}"}] if chose else [], "requested": [f"Topic:{topic.pk}"]}
+    RunEvent.objects.create(owner=owner, run=run, seq=1, kind="run_finished", at=timezone.now(), payload=payload)
+    return run
+
+
+def opened_to(operator: Operator, count: int) -> None:
+    """``count`` more chat users whom the operator may see, each with a grown memory."""
+    for number in range(count):
+        owner = ChatUser.objects.create(name=f"user{ChatUser.objects.count()}-{number}")
+        Access.objects.create(operator=operator, owner=owner)
+        grow(owner, 1)
+
+
+def get(client: Client, address: str, **headers: str) -> str:
+    answer = client.get(address, headers=headers)
+    assert answer.status_code == 200, f"{address}: {answer.status_code}"
+    return answer.content.decode()
+
+
+def cost(client: Client, address: str) -> int:
+    """How many queries the page takes, the second time it is opened."""
+    get(client, address)
+    with CaptureQueriesContext(connection) as queries:
+        get(client, address)
+    return len(queries)
+
+
+def rows(page: str, noun: str) -> list[int]:
+    """The ids of a list's rows, from the top."""
+    return [int(pk) for pk in re.findall(rf'id="{noun}-(\d+)"', page)]
+
+
+def link(page: str, relation: str) -> str | None:
+    """Where ``rel=next`` or ``rel=prev`` leads, None at the end of the list."""
+    found = re.search(rf'rel="{relation}" href="([^"#]+)', page)
+    return found[1].replace("&amp;", "&") if found else None

@@ -1,0 +1,147 @@
+"""A chat model that follows a script, and what a rerank needs around it.
+
+events = await collect(rerank(request(1, 2, 3), chat=ScriptedChat(asks(1, 3), chooses(3)), ...))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeVar
+
+from memoryapp.engine.events import Candidate, Retried, SteppedDown, ToolCall
+from memoryapp.engine.llm import ChatRequest, LLMError, Reply
+from memoryapp.engine.memory import MessageContent, TopicContent
+from memoryapp.engine.prompts import TOOL_NAME, RerankRequest, candidate_line
+
+T = TypeVar("T")
+NOON = datetime(2025, 7, 25, 12, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One turn of the script: what is yielded on the way, then a reply or an error, after a wait."""
+
+    outcome: Reply | LLMError
+    before: tuple[Retried | SteppedDown, ...] = ()
+    seconds: float = 0.0
+
+
+class ScriptedChat:
+    """Plays its steps one a turn and keeps the requests it was given."""
+
+    model = "scripted"
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps = list(steps)
+        self.requests: list[ChatRequest] = []
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]:
+        self.requests.append(request)
+        step = self._steps.pop(0)
+        for event in step.before:
+            yield event
+        if step.seconds:
+            await asyncio.sleep(step.seconds)
+        if isinstance(step.outcome, LLMError):
+            raise step.outcome
+        yield step.outcome
+
+
+def says(text: str) -> Step:
+    """The model writes ``text``."""
+    return Step(Reply(text=text, message={"role": "assistant", "content": text}, input_tokens=100, output_tokens=10))
+
+
+def calls(*tool_calls: ToolCall, **extra: Any) -> Step:
+    """The model calls tools; ``extra`` goes into the assistant message."""
+    written = [
+        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}} for c in tool_calls
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": written, **extra}
+    return Step(Reply(text="", tool_calls=tool_calls, message=message, input_tokens=100, output_tokens=10))
+
+
+def asks(*ids: int | str, call: str = "call_1") -> Step:
+    """The model asks to read topics."""
+    return calls(ToolCall(call, TOOL_NAME, json.dumps({"ids": ids})))
+
+
+def chooses(*ids: int) -> Step:
+    """The model answers with topics, each with a reason."""
+    return says(json.dumps({"topics": [{"id": f"Topic:{id}", "reason": f"about {id}", "excerpt": ""} for id in ids]}))
+
+
+def fails(error: LLMError) -> Step:
+    return Step(error)
+
+
+def slow(step: Step, seconds: float = 60.0) -> Step:
+    """The same, after ``seconds``; the default is longer than any test waits."""
+    return replace(step, seconds=seconds)
+
+
+def after(step: Step, *events: Retried | SteppedDown) -> Step:
+    """The same, after ``events`` on the way."""
+    return replace(step, before=events)
+
+
+async def collect(stream: AsyncIterator[T]) -> list[T]:
+    return [item async for item in stream]
+
+
+def message(id: int, text: str, role: str = "user", **fields: Any) -> MessageContent:
+    values: dict[str, Any] = {"author": "", "sent_at": NOON + timedelta(minutes=id), **fields}
+    return MessageContent(id=id, role=role, text=text, **values)
+
+
+def topic(id: int, *messages: MessageContent, summary: str = "", size_chars: int | None = None) -> TopicContent:
+    told = messages or (message(id * 10, f"question {id}"), message(id * 10 + 1, f"answer {id}", "assistant"))
+    size = sum(len(m.text) for m in told) if size_chars is None else size_chars
+    return TopicContent(id, summary or f"summary {id}", told[0].sent_at, size, tuple(told))
+
+
+def candidate(id: int, rank: int, size_chars: int = 100, vector_rank: int | None = None) -> Candidate:
+    score = round(0.9 - rank / 100, 4)
+    line = candidate_line(f"Topic:{id}", score, "2025-07-25", 2, size_chars, f"summary {id}")
+    return Candidate(
+        id=f"Topic:{id}",
+        rank=rank,
+        vector_rank=vector_rank or rank,
+        cosine=score,
+        bm25=1.0,
+        fused=1.0,
+        score=score,
+        date="2025-07-25",
+        message_count=2,
+        size_chars=size_chars,
+        summary=f"summary {id}",
+        line=line,
+        shown=True,
+    )
+
+
+def request(*ids: int, query: str = "what was it?", **fields: Any) -> RerankRequest:
+    """A request over candidates ``ids``; the plain vector order is the same order reversed."""
+    candidates = tuple(candidate(id, rank, vector_rank=len(ids) + 1 - rank) for rank, id in enumerate(ids, start=1))
+    values: dict[str, Any] = {
+        "enriched": query,
+        "candidates": candidates,
+        "baseline": tuple(f"Topic:{id}" for id in reversed(ids)),
+        "today": date(2025, 8, 1),
+        **fields,
+    }
+    return RerankRequest(query=query, **values)
+
+
+def shelf(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
+    """``read_topics`` over given topics; any other number has a small topic of its own."""
+    stored = {t.id: t for t in topics}
+
+    async def read_topics(numbers: Sequence[int]) -> Sequence[TopicContent]:
+        return [stored.get(number) or topic(number) for number in numbers]
+
+    return read_topics

@@ -1,0 +1,339 @@
+"""The client of OpenAI-compatible endpoints: what it sends, what it learns, when it tries again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from memoryapp.engine.events import Retried, SteppedDown
+from memoryapp.engine.http_chat import HttpChat
+from memoryapp.engine.llm import ChatRequest, LLMError, LLMRefused, LLMTimeout, LLMUnavailable, Reply
+from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from tests.engine.scripted import collect
+
+QUESTION = [{"role": "user", "content": "hello"}]
+FORCED = ChatRequest(QUESTION, tools=(TOOL,), force_tool=TOOL_NAME)
+FREE = ChatRequest(QUESTION, tools=(TOOL,), answer_schema=ANSWER_SCHEMA)
+LAST = ChatRequest(QUESTION, tools_off=(TOOL,), answer_schema=ANSWER_SCHEMA)
+PLAIN = ChatRequest(QUESTION)
+
+
+class Endpoint:
+    """Answers each POST with the next response (the last one for ever) and keeps the bodies."""
+
+    def __init__(self, *answers: httpx.Response | Exception | Callable[[dict[str, Any]], httpx.Response]) -> None:
+        self._answers = list(answers)
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[httpx.Headers] = []
+
+    def __call__(self, sent: httpx.Request) -> httpx.Response:
+        self.bodies.append(json.loads(sent.content))
+        self.headers.append(sent.headers)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, httpx.Response) else answer(self.bodies[-1])
+
+    def chat(self) -> HttpChat:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(self))
+        return HttpChat(client, "https://models.example/v1/", "secret-key", "acme/flash")
+
+
+def says(text: str | None, **message: Any) -> httpx.Response:
+    choice = {"finish_reason": "stop", "message": {"role": "assistant", "content": text, **message}}
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "cost": 0.5}
+    return httpx.Response(200, json={"model": "acme/flash-001", "choices": [choice], "usage": usage})
+
+
+def calls_tool(**extra: Any) -> httpx.Response:
+    call = {"id": "c1", "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
+    return says(None, tool_calls=[call], **extra)
+
+
+def error(status: int, message: str, **headers: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"code": status, "message": message}}, headers=headers)
+
+
+async def reply(endpoint: Endpoint, request: ChatRequest = PLAIN) -> Reply:
+    *_, last = await collect(endpoint.chat().converse(request))
+    assert isinstance(last, Reply)
+    return last
+
+
+async def failure(endpoint: Endpoint, request: ChatRequest = PLAIN) -> LLMError:
+    with pytest.raises(LLMError) as caught:
+        await collect(endpoint.chat().converse(request))
+    return caught.value
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Waiting takes no time and is written down."""
+    kept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        kept.append(seconds)
+
+    monkeypatch.setattr("memoryapp.engine.http_chat.asyncio.sleep", sleep)
+    return kept
+
+
+async def test_a_reply_brings_text_tokens_cost_and_model() -> None:
+    endpoint = Endpoint(says("hi", reasoning="because"))
+    got = await reply(endpoint)
+    assert (got.text, got.reasoning, got.finish_reason, got.model) == ("hi", "because", "stop", "acme/flash-001")
+    assert (got.input_tokens, got.output_tokens, got.cost_usd) == (100, 20, 0.5)
+    assert endpoint.headers[0]["authorization"] == "Bearer secret-key"
+    assert endpoint.bodies[0] == {"model": "acme/flash", "messages": QUESTION, "reasoning": {"effort": "low"}}
+
+
+async def test_a_forced_tool_is_named_and_a_free_one_is_auto() -> None:
+    endpoint = Endpoint(calls_tool())
+    await reply(endpoint, FORCED)
+    assert endpoint.bodies[0]["tool_choice"] == {"type": "function", "function": {"name": TOOL_NAME}}
+    assert "response_format" not in endpoint.bodies[0]
+    endpoint = Endpoint(says("{}"))
+    await reply(endpoint, FREE)
+    assert endpoint.bodies[0]["tool_choice"] == "auto"
+    assert endpoint.bodies[0]["response_format"]["json_schema"]["schema"] == ANSWER_SCHEMA
+
+
+async def test_tools_switched_off_stay_declared() -> None:
+    endpoint = Endpoint(says("{}"))
+    await reply(endpoint, LAST)
+    assert endpoint.bodies[0]["tool_choice"] == "none"
+    assert len(endpoint.bodies[0]["tools"]) == 1
+
+
+async def test_reasoning_details_come_back_unmodified_in_the_message() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "abc", "format": "google-gemini-v1", "index": 0}]
+    got = await reply(Endpoint(calls_tool(reasoning_details=details, refusal=None)), FORCED)
+    assert got.message["reasoning_details"] == details
+    assert got.message["tool_calls"][0]["id"] == got.tool_calls[0].id == "c1"
+    assert "refusal" not in got.message
+
+
+async def test_odd_tool_calls_are_straightened() -> None:
+    odd = [{"function": {"name": TOOL_NAME, "arguments": {"ids": [1]}}}, "nonsense", {"id": "x"}]
+    got = await reply(Endpoint(says(None, tool_calls=odd)), FORCED)
+    first, second = got.tool_calls
+    assert json.loads(first.arguments) == {"ids": [1]}
+    assert first.id == got.message["tool_calls"][0]["id"] != ""
+    assert (second.id, second.name) == ("x", "")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        ("No endpoints found that support the provided 'tool_choice' value.", 404),
+        ("Invalid tool_choice: only 'auto' is supported", 400),
+        ("tool_choice: input should be a string", 422),
+        ("tool choice is not implemented", 500),
+    ],
+)
+async def test_a_refused_forced_choice_steps_down_to_required(refusal: str, status: int) -> None:
+    endpoint = Endpoint(error(status, refusal), calls_tool())
+    chat = endpoint.chat()
+    step, got = await collect(chat.converse(FORCED))
+    assert step == SteppedDown("forced tool choice", "required", refusal)
+    assert isinstance(got, Reply)
+    assert endpoint.bodies[1]["tool_choice"] == "required"
+    await collect(chat.converse(FORCED))
+    assert endpoint.bodies[2]["tool_choice"] == "required"
+
+
+async def test_an_ignored_forced_choice_steps_down_to_auto_and_keeps_the_cost() -> None:
+    endpoint = Endpoint(says("I would rather answer."))
+    chat = endpoint.chat()
+    *steps, got = await collect(chat.converse(FORCED))
+    assert [s.instead for s in steps if isinstance(s, SteppedDown)] == ["required", "free"]
+    assert [b["tool_choice"] for b in endpoint.bodies[1:]] == ["required", "auto"]
+    assert isinstance(got, Reply)
+    assert (got.input_tokens, got.cost_usd) == (300, 1.5)
+
+
+async def test_an_endpoint_without_auto_choice_is_offered_no_tools_in_the_end() -> None:
+    def picky(sent: dict[str, Any]) -> httpx.Response:
+        if "tools" in sent:
+            return error(400, '"auto" tool choice requires --enable-auto-tool-choice')
+        return says("{}")
+
+    endpoint = Endpoint(picky)
+    *steps, _ = await collect(endpoint.chat().converse(FREE))
+    assert [s.instead for s in steps if isinstance(s, SteppedDown)] == ["unsaid", "none", "no tools"]
+
+
+async def test_the_answer_format_steps_down_apart_with_and_without_tools() -> None:
+    def gemini(sent: dict[str, Any]) -> httpx.Response:
+        if "tools" in sent and "response_format" in sent:
+            return error(400, "Function calling with a response mime type: 'application/json' is unsupported")
+        return says("{}")
+
+    endpoint = Endpoint(gemini)
+    chat = endpoint.chat()
+    *steps, _ = await collect(chat.converse(FREE))
+    assert [(s.capability, s.instead) for s in steps if isinstance(s, SteppedDown)] == [
+        ("answer format with tools", "json_object"),
+        ("answer format with tools", "none"),
+    ]
+    (_,) = await collect(chat.converse(LAST))
+    assert endpoint.bodies[-1]["response_format"]["type"] == "json_schema"
+    assert "tools" not in endpoint.bodies[-1]
+
+
+async def test_unknown_reasoning_fields_are_given_up() -> None:
+    def strict(sent: dict[str, Any]) -> httpx.Response:
+        for name in ("reasoning", "reasoning_effort"):
+            if name in sent:
+                return error(400, f"Unrecognized request argument supplied: {name}")
+        return says("hi")
+
+    *steps, _ = await collect(Endpoint(strict).chat().converse(PLAIN))
+    assert [s.instead for s in steps if isinstance(s, SteppedDown)] == ["reasoning_effort", "none"]
+
+
+async def test_an_endpoint_that_can_do_nothing_is_asked_a_bounded_number_of_times() -> None:
+    endpoint = Endpoint(error(400, "tool_choice response_format reasoning are all unsupported tools"))
+    assert isinstance(await failure(endpoint, FREE), LLMRefused)
+    assert len(endpoint.bodies) < 12
+
+
+async def test_two_requests_at_once_do_not_unlearn_each_other() -> None:
+    async def strict(sent: httpx.Request) -> httpx.Response:
+        said = json.loads(sent.content)
+        await asyncio.sleep(0)
+        if "reasoning" in said:
+            return error(400, "reasoning is unsupported")
+        if said.get("response_format", {}).get("type") == "json_schema":
+            return error(400, "json_schema is unsupported")
+        return says("{}")
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(strict))
+    chat = HttpChat(client, "https://models.example/v1", "", "m")
+    await asyncio.gather(*(collect(chat.converse(FREE)) for _ in range(5)))
+    (only,) = await collect(chat.converse(FREE))
+    assert isinstance(only, Reply)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+async def test_passing_trouble_is_tried_again_after_the_time_asked_for(status: int, waits: list[float]) -> None:
+    endpoint = Endpoint(error(status, "busy", **{"Retry-After": "2"}), says("hi"))
+    retried, got = await collect(endpoint.chat().converse(PLAIN))
+    assert isinstance(retried, Retried)
+    assert (retried.attempt, retried.wait) == (1, 2.0)
+    assert isinstance(got, Reply)
+    assert waits == [2.0]
+
+
+async def test_waits_grow_when_nobody_says_how_long(waits: list[float]) -> None:
+    error_ = await failure(Endpoint(error(503, "busy")), ChatRequest(QUESTION, seconds=60))
+    assert isinstance(error_, LLMUnavailable)
+    assert waits == [0.5, 1.0, 2.0, 4.0]
+
+
+async def test_a_wait_beyond_the_time_left_ends_at_once(waits: list[float]) -> None:
+    error_ = await failure(Endpoint(error(429, "slow down", **{"Retry-After": "3600"})))
+    assert isinstance(error_, LLMUnavailable)
+    assert waits == []
+
+
+@pytest.mark.parametrize("header", ["soon", "-5", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT"])
+async def test_odd_retry_after_headers_do_no_harm(header: str, waits: list[float]) -> None:
+    await reply(Endpoint(error(503, "busy", **{"Retry-After": header}), says("hi")))
+    assert waits[0] in (0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(400, "did not understand"), (401, "LLM_API_KEY"), (402, "credit"), (403, "does not allow"), (404, "LLM_MODEL")],
+)
+async def test_refusals_are_never_tried_again_and_say_what_to_do(status: int, advice: str) -> None:
+    endpoint = Endpoint(error(status, "no"))
+    error_ = await failure(endpoint)
+    assert isinstance(error_, LLMRefused)
+    assert advice in str(error_)
+    assert "models.example" in str(error_)
+    assert "secret-key" not in str(error_)
+    assert len(endpoint.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": 502, "message": "provider failed"}},
+        {"choices": [{"error": {"code": 429, "message": "limit"}, "finish_reason": "error", "message": {}}]},
+        {"choices": [{"finish_reason": "error", "native_finish_reason": "MALFORMED_FUNCTION_CALL", "message": {}}]},
+        {"error": "overloaded"},
+    ],
+    ids=["at the top", "in the choice", "as finish reason", "as text"],
+)
+async def test_http_200_may_carry_an_error_and_its_cost_is_kept(body: dict[str, Any], waits: list[float]) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 1, "cost": 0.25}
+    error_ = await failure(Endpoint(httpx.Response(200, json={**body, "usage": usage})))
+    assert isinstance(error_, LLMUnavailable)
+    assert error_.spent.input_tokens == 7 * 5
+    await reply(Endpoint(httpx.Response(200, json=body), says("hi")))
+
+
+async def test_http_200_with_a_refusal_inside_is_a_refusal() -> None:
+    endpoint = Endpoint(httpx.Response(200, json={"error": {"code": 402, "message": "no credit"}}))
+    assert isinstance(await failure(endpoint), LLMRefused)
+    assert len(endpoint.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[1]", b"null", b"[" * 100_000], ids=["empty", "html", "list", "null", "deep"]
+)
+async def test_what_is_no_json_object_is_no_answer(body: bytes, waits: list[float]) -> None:
+    assert isinstance(await failure(Endpoint(httpx.Response(200, content=body))), LLMUnavailable)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"choices": []},
+        {"choices": [None]},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {"content": None}}], "usage": {"prompt_tokens": "many", "cost": None}},
+    ],
+)
+async def test_an_answer_that_says_nothing_is_an_empty_reply(body: dict[str, Any]) -> None:
+    got = await reply(Endpoint(httpx.Response(200, json=body)))
+    assert (got.text, got.tool_calls, got.cost_usd) == ("", (), 0.0)
+
+
+async def test_content_in_parts_is_one_text() -> None:
+    got = await reply(Endpoint(says([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])))  # type: ignore[arg-type]
+    assert got.text == "ab"
+
+
+async def test_a_broken_line_is_tried_again(waits: list[float]) -> None:
+    got = await reply(Endpoint(httpx.ConnectError("refused"), httpx.ReadError(""), says("hi")))
+    assert got.text == "hi"
+    assert "cannot be reached" in str(await failure(Endpoint(httpx.ConnectError("refused"))))
+
+
+async def test_an_address_that_is_none_is_refused_with_a_sentence() -> None:
+    chat = HttpChat(httpx.AsyncClient(), "models.example/v1", "", "m")
+    with pytest.raises(LLMRefused, match="LLM_BASE_URL"):
+        await collect(chat.converse(PLAIN))
+
+
+async def test_the_time_given_bounds_all_tries() -> None:
+    async def silent(sent: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    chat = HttpChat(httpx.AsyncClient(transport=httpx.MockTransport(silent)), "https://models.example/v1", "", "m")
+    with pytest.raises(LLMTimeout, match="no answer within"):
+        await collect(chat.converse(ChatRequest(QUESTION, seconds=0.02)))
+
+
+async def test_a_lone_surrogate_in_the_text_does_not_stop_the_request() -> None:
+    assert (await reply(Endpoint(says("hi")), ChatRequest([{"role": "user", "content": "\ud800"}]))).text == "hi"

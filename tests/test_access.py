@@ -1,0 +1,358 @@
+"""A stranger walks every address, socket and command, and finds nothing of another's memory.
+
+The walk is over what the program has, not over a list: a new address whose arguments this file cannot fill
+fails the test until somebody teaches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.core.management import call_command, get_commands
+from django.db import connections
+from django.db.models import Model
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RegexPattern, RoutePattern
+from django.utils import timezone
+
+from memoryapp.engine.events import (
+    Candidate,
+    CandidatesFound,
+    Event,
+    RunFinished,
+    RunStarted,
+    Totals,
+    to_payload,
+)
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    EmbeddingProfile,
+    Evaluation,
+    Fact,
+    ImportBatch,
+    Operator,
+    Passage,
+    PassageVector,
+    Person,
+    Role,
+    Run,
+    RunEvent,
+    Topic,
+    TopicVector,
+)
+from rerankui.routing import websocket_urlpatterns
+from tests.conftest import operator, signed_in, talk
+
+# stands in every row of Anna's memory and nowhere else
+WORD = "мандрагора"
+SECRET = "кларнет"
+OPEN_TO_ALL = {"login", "language", "theme", "healthz", "readyz", "admin:login", "admin:jsi18n"}
+ADMIN_ONLY = "admin:"
+REFUSALS = {302, 400, 403, 404, 405}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    name: str
+    path: str
+    is_anybodys: bool
+
+
+def events(topic: Topic) -> list[Event]:
+    """A run that found the topic and then ran out of time."""
+    found = Candidate(
+        id=f"Topic:{topic.pk}",
+        rank=1,
+        vector_rank=1,
+        cosine=0.5,
+        bm25=1.0,
+        fused=1.0,
+        score=0.7,
+        date="2026-03-02",
+        message_count=2,
+        size_chars=40,
+        summary=topic.summary,
+        line=topic.summary,
+        shown=True,
+    )
+    started = RunStarted("flash", f"{WORD}?", {}, "", "", "")
+    return [started, CandidatesFound((found,), 1, 0.01), RunFinished((), (), "timeout", SECRET, totals=Totals())]
+
+
+@pytest.fixture
+def memory(anna: ChatUser) -> dict[str, Model]:
+    """One row of each noun in Anna's memory, by model name; each says the word."""
+    anna.display_name, anna.profile = f"Anna {WORD}", SECRET
+    anna.save()
+    topic, said = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
+    run = Run.objects.create(**said, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED)
+    for seq, event in enumerate(events(topic), start=1):
+        RunEvent.objects.create(**said, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
+    profile = EmbeddingProfile.objects.create(provider="test", model="two", dimensions=2, threshold=0.5)
+    passage = Passage.objects.get(messages=topic.message_set.all()[0])
+    rows: list[Model] = [
+        anna,
+        topic,
+        topic.message_set.all()[0],
+        run,
+        profile,
+        PassageVector.objects.create(**said, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
+        TopicVector.objects.create(**said, topic=topic, profile=profile, vector=[1, 0]),
+        Person.objects.create(**said, display_name=WORD, bio=SECRET),
+        Fact.objects.create(
+            **said, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
+        ),
+        Artifact.objects.create(
+            **said, name=f"{WORD}.pdf", summary=SECRET, file_type="pdf", sha256="0", created_at=timezone.now()
+        ),
+        ImportBatch.objects.create(**said, source=WORD, format="jsonl"),
+        Evaluation.objects.create(source=WORD, strategy="flash"),
+    ]
+    named = {row._meta.model_name or "": row for row in rows}
+    rest = {model.__name__.lower(): model._default_manager.first() for model in apps.get_models()}
+    return {**{name: row for name, row in rest.items() if row is not None}, **named}
+
+
+def routes(memory: dict[str, Model]) -> list[Route]:
+    """Every address; the one that signs out comes last."""
+    return sorted(_walk(get_resolver().url_patterns, "/", "", memory), key=lambda route: route.name == "logout")
+
+
+def _walk(patterns: list[URLPattern | URLResolver], base: str, space: str, memory: dict[str, Model]) -> Iterator[Route]:
+    for pattern in patterns:
+        path = base + _filled(pattern, memory)
+        if isinstance(pattern, URLResolver):
+            inside = f"{pattern.namespace}:" if pattern.namespace else space
+            yield from _walk(pattern.url_patterns, path, inside, memory)
+        else:
+            name = f"{space}{pattern.name or ''}"
+            yield Route(name, path, not re.search(r"[<(]", str(pattern.pattern)))
+
+
+def _filled(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
+    shape = pattern.pattern
+    if isinstance(shape, RoutePattern):
+        return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: _argument(str(shape), found[1], pattern, memory), str(shape))
+    assert isinstance(shape, RegexPattern)
+    groups = re.sub(
+        r"\(\?P<(\w+)>[^)]*\)",
+        lambda found: _argument(str(shape), found[1], pattern, memory),
+        str(shape).strip("^$"),
+    )
+    return groups.replace(r"\Z", "")
+
+
+def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
+    """Anna's value for an argument, so that the stranger asks for exactly what is hers."""
+    kind = route.partition("/")[0]
+    known: dict[tuple[str, str], Callable[[], object]] = {
+        ("memory", "owner"): lambda: memory["chatuser"].pk,
+        ("topics", "pk"): lambda: memory["topic"].pk,
+        ("runs", "pk"): lambda: memory["run"].pk,
+        ("runs", "topic"): lambda: memory["topic"].pk,
+        ("ws", "pk"): lambda: memory["run"].pk,
+        ("<path:object_id>", "object_id"): lambda: _administered(pattern, memory).pk,
+        ("<id>", "id"): lambda: 1,
+        ("r", "content_type_id"): lambda: ContentType.objects.get_for_model(Topic).pk,
+        ("r", "object_id"): lambda: memory["topic"].pk,
+        ("^(?P<app_label>auth|memoryapp)", "app_label"): lambda: "memoryapp",
+        ("(?P<url>.*)$", "url"): lambda: "nothing/here/",
+    }
+    if (kind, name) not in known:
+        raise AssertionError(f"{route}: no value for {name!r}; teach tests/test_access.py this address")
+    return str(known[kind, name]())
+
+
+def _administered(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> Model:
+    """The row an address of the administration is about, by its name: ``memoryapp_fact_change``."""
+    name = getattr(pattern, "name", None) or ""
+    return next((row for noun, row in memory.items() if f"_{noun}_" in name), memory["topic"])
+
+
+def body(answer: Any) -> str:
+    return b"".join(answer).decode(errors="replace")  # streams and pages alike
+
+
+def holdings() -> dict[str, int]:
+    memory = apps.get_app_config("memoryapp").get_models()
+    return {model.__name__: model._default_manager.count() for model in memory}
+
+
+@pytest.fixture
+def nobody(db: None) -> Operator:
+    """An operator whom no chat user was opened to."""
+    return operator("nina", Role.CURATOR)
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("person", ["stranger", "nobody"])
+def test_an_operator_finds_nothing_of_a_memory_they_may_not_see(
+    person: str, method: str, memory: dict[str, Model], request: pytest.FixtureRequest
+) -> None:
+    client = signed_in(request.getfixturevalue(person))
+    walked, before = routes(memory), holdings()
+    for route in walked:
+        answer = getattr(client, method)(route.path)
+        text = body(answer)
+        assert WORD not in text, f"{method} {route.path} tells"
+        assert SECRET not in text, f"{method} {route.path} tells"
+        assert route.is_anybodys or answer.status_code in REFUSALS, f"{method} {route.path}: {answer.status_code}"
+        assert answer.status_code < 500, route.path
+    assert holdings() == before
+    assert len(walked) > 20
+
+
+def test_a_hidden_row_is_answered_like_one_that_does_not_exist(memory: dict[str, Model], as_stranger: Client) -> None:
+    asked = [route.path for route in routes(memory) if not route.is_anybodys and not route.name.startswith(ADMIN_ONLY)]
+    theirs = {path: as_stranger.get(path) for path in asked}
+    Run.objects.all().delete()
+    nowhere = {path: as_stranger.get(re.sub(r"(?<=/)\d+(?=/)", "999999", path)) for path in asked}
+    for path, answer in theirs.items():
+        assert answer.status_code == nowhere[path].status_code == 404, path
+        assert _unnamed(answer) == _unnamed(nowhere[path]), path
+
+
+def _unnamed(answer: Any) -> str:
+    """The page without what differs in every answer: its token, and the address it repeats."""
+    return re.sub(r'X-CSRFToken": "\w+|value="[^"]*"', "", body(answer))
+
+
+def test_whoever_is_not_signed_in_is_asked_to(memory: dict[str, Model]) -> None:
+    client = Client()
+    for route in routes(memory):
+        if route.name in OPEN_TO_ALL:
+            continue
+        for answer in (client.get(route.path), client.post(route.path)):
+            assert answer.status_code == 302, f"{route.path}: {answer.status_code}"
+            assert "/login/" in answer["Location"], route.path
+
+
+def test_a_user_who_is_no_operator_is_told_so(memory: dict[str, Model]) -> None:
+    client, user = Client(), User.objects.create_user("ulf", password="a-long-enough-word")
+    client.force_login(user)
+    for route in routes(memory):
+        answer = client.get(route.path)
+        assert WORD not in body(answer)
+        assert answer.status_code in REFUSALS or route.name in OPEN_TO_ALL | {"admin:login"}, route.path
+    assert client.get("/").status_code == 403
+
+
+def test_the_walk_would_see_the_word(memory: dict[str, Model], as_admin: Client) -> None:
+    """The same addresses, opened by one who may: otherwise the walk above would prove nothing."""
+    shown = [route for route in routes(memory) if not route.is_anybodys and not route.name.startswith(ADMIN_ONLY)]
+    for route in shown:
+        answer = as_admin.get(route.path)
+        assert (answer.status_code, WORD in body(answer)) == (200, True), route.path
+
+
+def test_search_does_not_reach_into_other_memories(memory: dict[str, Model], as_stranger: Client) -> None:
+    for path in ("/find/", "/", "/runs/"):
+        assert WORD not in body(as_stranger.get(path, {"q": WORD})).replace(f'value="{WORD}"', "").replace(
+            f"“{WORD}”", ""
+        )
+    assert SECRET not in body(as_stranger.get("/find/", {"q": f"Topic:{memory['topic'].pk}"}))
+    assert SECRET not in body(as_stranger.get("/runs/", {"user": "anna"}))
+
+
+def test_another_memorys_message_is_no_permalink_in_ones_own(
+    memory: dict[str, Model], as_stranger: Client, boris: ChatUser
+) -> None:
+    assert as_stranger.get(f"/memory/{boris.pk}/messages/", {"at": memory["message"].pk}).status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_socket_tells_a_stranger_nothing(stranger: Operator, memory: dict[str, Model]) -> None:
+    paths = [_filled(pattern, memory) for pattern in websocket_urlpatterns]
+    assert paths
+    for path in paths:
+        socket = WebsocketCommunicator(URLRouter(websocket_urlpatterns), f"/{path}")
+        socket.scope["user"] = stranger.user
+        await socket.connect()
+        told = await _until_closed(socket)
+        assert told["type"] == "websocket.close", path
+    await close_the_threads_connections()
+
+
+async def close_the_threads_connections() -> None:
+    """What ran in asgiref's one thread left a connection there; the test database cannot go while it lives."""
+    await sync_to_async(connections.close_all)()
+
+
+async def _until_closed(socket: WebsocketCommunicator) -> dict[str, object]:
+    told: dict[str, object] = await socket.receive_output(timeout=5)
+    await socket.wait()
+    return told
+
+
+def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
+    """How a command is told to work for Boris only; those that work for nobody in particular have none."""
+    return {
+        "archive": ["--user", "boris", "--now"],
+        "check_memory": ["--user", "boris"],
+        "evaluate": [str(questions)],
+        "import_chat": [str(chat), "--user", "boris"],
+        "recall": [WORD, "--user", "boris"],
+        "up": [],
+        "test": [],
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_command_for_one_memory_tells_nothing_of_another(
+    memory: dict[str, Model], boris: ChatUser, tmp_path: Path
+) -> None:
+    talk(boris, ("Tomatoes", ["How do I prune tomatoes?", "Above the second leaf."]))
+    said = {"id": "b9", "role": "user", "author": "Boris", "ts": "2026-03-09T10:00:00Z", "text": "And cucumbers?"}
+    chat, questions = tmp_path / "chat.jsonl", tmp_path / "questions.jsonl"
+    chat.write_text(json.dumps({"user": "boris", "messages": [said]}))
+    questions.write_text(json.dumps({"user": "boris", "qid": "1", "question": WORD, "evidence": ["m0"]}))
+    ours = {name for name, app in get_commands().items() if app == "memoryapp"}
+    told = arguments(questions, chat)
+    assert ours <= told.keys(), f"teach tests/test_access.py the commands {ours - told.keys()}"
+    for name in sorted(ours - {"up", "test"}):
+        out = StringIO()
+        call_command(name, *told[name], stdout=out, stderr=out)
+        assert SECRET not in out.getvalue(), name
+    asyncio.run(close_the_threads_connections())
+
+
+def test_a_viewer_may_look_but_not_ask(memory: dict[str, Model], as_viewer: Client) -> None:
+    before = Run.objects.count()
+    answer = as_viewer.post(f"/memory/{memory['chatuser'].pk}/recall/", {"query": WORD, "strategy": "flash"})
+    assert answer.status_code == 403
+    assert Run.objects.count() == before
+    assert as_viewer.get(f"/memory/{memory['chatuser'].pk}/").status_code == 200
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_includes_the_ones_before_it(role: Role) -> None:
+    order = list(Role)
+    assert [role.includes(other) for other in order] == [order.index(role) >= order.index(other) for other in order]
+
+
+def test_a_superuser_without_a_role_counts_as_admin(memory: dict[str, Model]) -> None:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
+    assert WORD in body(client.get(f"/memory/{memory['chatuser'].pk}/"))
+
+
+def test_only_staff_enters_the_administration(memory: dict[str, Model], stranger: Operator) -> None:
+    client = signed_in(stranger)
+    assert client.get("/admin/memoryapp/message/").status_code == 302
+    assert client.get("/admin/").status_code == 302

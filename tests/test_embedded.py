@@ -1,0 +1,320 @@
+"""The embedded server: there while anybody uses it, gone when nobody does, whatever was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from memoryapp.embedded import locks, places, processes
+from memoryapp.embedded.hold import Hold
+from memoryapp.embedded.places import Account, Cluster, ServerError
+
+AS_ROOT = os.geteuid() == 0
+USER = """
+import sys
+from pathlib import Path
+from memoryapp.embedded.hold import Hold
+from memoryapp.embedded.places import Cluster
+with Hold(Cluster(Path(sys.argv[1]), throwaway=len(sys.argv) > 2)):
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Path]:
+    """A folder with a space in its name that any account may pass through (pytest's own are closed)."""
+    with tempfile.TemporaryDirectory(prefix="mnemoscope embedded ") as name:
+        os.chmod(name, 0o711)
+        yield Path(name).resolve()
+
+
+@pytest.fixture
+def folder(ground: Path) -> Path:
+    """A new folder in it."""
+    made = Path(tempfile.mkdtemp(dir=ground))
+    made.chmod(0o711)
+    return made
+
+
+@pytest.fixture
+def cluster(ground: Path) -> Iterator[Cluster]:
+    """A cluster that no process uses, neither before nor afterwards; its data stays from test to test."""
+    made = Cluster(ground / "postgres")
+    yield made
+    await_end(made)
+
+
+def user(cluster: Cluster) -> subprocess.Popen[str]:
+    """Another process that uses the server; ends when its input is closed."""
+    arguments = [str(cluster.base), *(["throwaway"] if cluster.throwaway else [])]
+    return subprocess.Popen(
+        [sys.executable, "-c", USER, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=places.CHECKOUT,
+        env={**os.environ, "LANG": "C", "LC_ALL": "C"},
+    )
+
+
+def await_up(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+
+
+def leave(process: subprocess.Popen[str]) -> None:
+    process.communicate()
+
+
+def await_end(cluster: Cluster) -> None:
+    """Waits for the keeper's end, and for the processes it may have lost."""
+    if (cluster.base / locks.KEEPER).exists():
+        with locks.opened(cluster.base / locks.KEEPER) as lock:
+            locks.take(lock)
+    eventually(lambda: not server_processes(cluster))
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def server_processes(cluster: Cluster) -> list[int]:
+    return [
+        pid
+        for pid, line in processes.command_lines()
+        if f"/postgres -D {cluster.data} " in line or f" {cluster.name}: " in line
+    ]
+
+
+def postmaster(cluster: Cluster) -> int:
+    return int((cluster.data / "postmaster.pid").read_text().split()[0])
+
+
+def keeper(cluster: Cluster) -> int:
+    return int((cluster.base / locks.KEEPER).read_text())
+
+
+def connect(cluster: Cluster, database: str = "postgres") -> psycopg.Connection:
+    return psycopg.connect(host=str(cluster.socket), user=places.ROLE, dbname=database, autocommit=True)
+
+
+def answers(cluster: Cluster) -> bool:
+    try:
+        with connect(cluster) as connection:
+            return connection.execute("select 1").fetchone() == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
+def test_cyrillic_lower_cases_and_stems_under_any_locale(cluster: Cluster) -> None:
+    someone = user(cluster)
+    await_up(someone)
+    with connect(cluster) as connection:
+        row = connection.execute("select lower('ПРИВЕТ'), to_tsvector('russian', 'КОШКИ')::text").fetchone()
+    leave(someone)
+    assert row == ("привет", "'кошк':1")
+
+
+def test_the_server_has_no_port_and_a_private_socket(cluster: Cluster) -> None:
+    with Hold(cluster), connect(cluster) as connection:
+        assert connection.execute("show listen_addresses").fetchone() == ("",)
+        assert stat.S_IMODE(cluster.socket.stat().st_mode) == 0o700
+
+
+def test_a_new_cluster_holds_the_database_and_can_hold_vectors(cluster: Cluster) -> None:
+    with Hold(cluster), connect(cluster, places.DATABASE) as connection:
+        connection.execute("create extension vector")
+        assert connection.execute("select '[1,2]'::halfvec <=> '[1,2]'").fetchone() == (0.0,)
+
+
+def test_the_second_user_shares_and_the_last_one_out_stops_it(cluster: Cluster) -> None:
+    first, second = user(cluster), user(cluster)
+    await_up(first)
+    await_up(second)
+    one = postmaster(cluster)
+    leave(first)
+    assert answers(cluster)
+    assert postmaster(cluster) == one
+    leave(second)
+    await_end(cluster)
+
+
+def test_many_that_start_at_once_get_one_server(cluster: Cluster) -> None:
+    together = [user(cluster) for _ in range(4)]
+    for process in together:
+        await_up(process)
+    assert len([line for _, line in processes.command_lines() if f"/postgres -D {cluster.data} " in line]) == 1
+    for process in together:
+        leave(process)
+
+
+def test_whoever_comes_while_it_stops_gets_a_new_one(cluster: Cluster) -> None:
+    for _ in range(3):
+        with Hold(cluster):
+            assert answers(cluster)
+
+
+def test_a_killed_user_leaves_no_server(cluster: Cluster) -> None:
+    someone = user(cluster)
+    await_up(someone)
+    someone.kill()
+    leave(someone)
+    await_end(cluster)
+
+
+def test_a_killed_server_comes_back_with_what_was_committed(cluster: Cluster) -> None:
+    with Hold(cluster):
+        with connect(cluster) as connection:
+            connection.execute("create table survived as select 1 as one")
+        before = postmaster(cluster)
+        os.kill(before, signal.SIGKILL)
+        eventually(lambda: answers(cluster) and postmaster(cluster) != before)
+        with connect(cluster) as connection:
+            assert connection.execute("select one from survived").fetchone() == (1,)
+
+
+def test_a_killed_keeper_is_replaced_and_takes_its_server_along(cluster: Cluster) -> None:
+    with Hold(cluster) as held:
+        before = postmaster(cluster)
+        os.kill(keeper(cluster), signal.SIGKILL)
+        await_end(cluster)
+        held.revive()
+        assert answers(cluster)
+        assert postmaster(cluster) != before
+
+
+def test_a_start_after_everything_was_killed_recovers(cluster: Cluster) -> None:
+    someone = user(cluster)
+    await_up(someone)
+    with connect(cluster) as connection:
+        connection.execute("create table kept as select 1 as one")
+    for pid in (someone.pid, keeper(cluster), *server_processes(cluster)):
+        processes.send(pid, signal.SIGKILL)
+    leave(someone)
+    with Hold(cluster), connect(cluster) as connection:
+        assert connection.execute("select one from kept").fetchone() == (1,)
+
+
+def test_the_mark_of_a_zombie_does_not_block_the_start(cluster: Cluster) -> None:
+    with Hold(cluster):
+        mark = (cluster.data / "postmaster.pid").read_text()
+    await_end(cluster)
+    with subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        left = mark.replace(mark.split()[0], str(zombie.pid), 1)
+        (cluster.data / "postmaster.pid").write_text(left)
+        (cluster.socket / ".s.PGSQL.5432.lock").write_text(left)
+        with Hold(cluster):
+            assert answers(cluster)
+
+
+def test_a_path_too_long_for_a_socket_works(folder: Path) -> None:
+    deep = Cluster(folder / ("long" * 40) / "postgres", throwaway=True)
+    with Hold(deep):
+        assert answers(deep)
+        assert deep.socket.parent == Path("/tmp")
+    await_end(deep)
+    assert not deep.socket.exists()
+
+
+def test_a_cluster_of_another_version_is_refused_in_a_sentence(folder: Path) -> None:
+    old = Cluster(folder / "postgres")
+    old.data.mkdir(parents=True)
+    (old.data / "PG_VERSION").write_text("15\n")
+    if AS_ROOT:
+        with pytest.raises(ServerError, match="belongs to root"), Hold(old):
+            pass
+        shutil.chown(old.data, "nobody")
+    with pytest.raises(ServerError, match="made by PostgreSQL 15"), Hold(old):
+        pass
+
+
+def test_every_process_computes_the_same_address(folder: Path) -> None:
+    command = "from memoryapp.embedded import places; print(places.embedded_database(places.data_dir())['HOST'])"
+    environment = {**os.environ, "DATA_DIR": str(folder / "data")}
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", command], cwd=places.CHECKOUT, env=environment, capture_output=True, text=True
+        ).stdout.strip()
+        for _ in range(2)
+    }
+    assert said == {str(folder / "data" / "postgres" / "socket")}
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")
+def test_a_folder_closed_to_others_stays_closed_and_the_cluster_lies_elsewhere(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    cluster = places.cluster(closed / "data")
+    assert cluster.base.is_relative_to(places.ELSEWHERE)
+    assert places.cluster(closed / "data") == cluster
+    try:
+        with Hold(cluster):
+            assert answers(cluster)
+    finally:
+        await_end(cluster)
+        shutil.rmtree(cluster.base)
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")
+def test_programs_in_a_closed_folder_are_copied_to_where_they_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "ELSEWHERE", folder / "elsewhere")
+    monkeypatch.setattr(Account, "runs", lambda *_: False)
+    account = Cluster(folder / "postgres").account
+    program = places.binaries(account) / "postgres"
+    assert program.is_relative_to(folder)
+    subprocess.run([program, "--version"], check=True, capture_output=True, cwd="/", **account.becoming())
+    assert places.binaries(account) / "postgres" == program
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="an ordinary user runs all these tests as one")
+def test_an_ordinary_user_has_a_server_of_their_own(folder: Path) -> None:
+    someone = Account(65534, 65534)
+    python = _python_for(someone)
+    if python is None:
+        pytest.skip("no Python that an ordinary user may run")
+    os.chown(folder, someone.uid, someone.gid)
+    packages = Path(psycopg.__file__).parents[1]
+    done = subprocess.run(
+        [python, "-c", USER, str(folder / "postgres"), "throwaway"],
+        input="",
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PYTHONPATH": f"{places.CHECKOUT}:{packages}", "LC_ALL": "C"},
+        **someone.becoming(),
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("up\n", "", 0)
+
+
+def _python_for(account: Account) -> str | None:
+    """A Python of 3.11 or newer that this account may run (root's may lie in a folder of root's)."""
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            if (
+                subprocess.run([python, "-c", check], capture_output=True, cwd="/", **account.becoming()).returncode
+                == 0
+            ):
+                return python
+        except OSError:
+            continue
+    return None

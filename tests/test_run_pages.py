@@ -1,0 +1,285 @@
+"""The run page and its socket: one section, the same rows, the same partials."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import AnonymousUser
+from django.test import Client
+from django.utils import timezone
+
+from memoryapp import runs
+from memoryapp.engine.events import (
+    Candidate,
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    Piece,
+    PromptMessage,
+    QueryEnriched,
+    ReadTopic,
+    Retried,
+    RunFinished,
+    RunStarted,
+    Selected,
+    SteppedDown,
+    ToolCall,
+    TopicsRead,
+    TurnStarted,
+    to_payload,
+)
+from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, Topic
+from rerankui import fragments
+from rerankui.consumers import RunConsumer
+from rerankui.marks import marks
+from rerankui.outcomes import SENTENCES
+from tests.conftest import talk
+
+
+def candidate(topic: Topic, rank: int) -> Candidate:
+    return Candidate(
+        id=f"Topic:{topic.pk}",
+        rank=rank,
+        vector_rank=3 - rank,
+        cosine=0.5,
+        bm25=2.0,
+        fused=1.5,
+        score=0.8,
+        date="2026-03-02",
+        message_count=2,
+        size_chars=60,
+        summary=topic.summary,
+        line=f"[Topic:{topic.pk}] (0.80)",
+        shown=True,
+    )
+
+
+def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
+    """One of each kind, as a run with trouble on the way would have them."""
+    one, two = f"Topic:{first.pk}", f"Topic:{second.pk}"
+    piece = Piece(said.text[:5], "exact", said.pk, 0, 5)
+    absent = Piece("never said", "absent")
+    return [
+        RunStarted("flash", "vllm?", {"max_topics": 15}, "flash-1", "peer", "embedded/use@512"),
+        QueryEnriched("vllm?", "vllm H100", "", 0.1, 10, 5, 0.0001, "peer"),
+        CandidatesFound((candidate(first, 1), candidate(second, 2)), 4, 0.02),
+        TurnStarted(1, "forced", "none", (PromptMessage("system", "choose"),)),
+        Retried(1, "503 from the endpoint", 0.5),
+        SteppedDown("tool_choice", "auto", "the endpoint knows no forced call"),
+        ModelReplied(
+            1,
+            "",
+            "hm",
+            (ToolCall("c1", "get_topics_content", f'{{"ids": [{first.pk}, {second.pk}]}}'),),
+            9,
+            1,
+            0.0,
+            0.4,
+            "peer",
+        ),
+        TopicsRead(1, "c1", (ReadTopic(one, 60, 2), ReadTopic(two, 60, 2)), (), ("Topic:999999",), 120),
+        TurnStarted(2, "auto", "json_schema", ()),
+        ModelReplied(2, '{"topics": []}', "", (), 20, 4, 0.0002, 0.6, "peer", "stop"),
+        RunFinished(
+            (Selected(one, 1, "it says so", 0.8, 2, (piece, absent), "model"),),
+            (two,),
+            "",
+            "",
+            (one, two),
+            ("Topic:7",),
+            (two, one),
+        ),
+    ]
+
+
+def store(run: Run, events: list[Event], *, after: int = 0) -> None:
+    RunEvent.objects.bulk_create(
+        RunEvent(owner=run.owner, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
+        for seq, event in enumerate(events, start=after + 1)
+    )
+    if isinstance(events[-1], RunFinished):
+        stored = [item.event for item in runs.stored(run.pk)]
+        Run.objects.filter(pk=run.pk).update(**runs.finished_columns(stored, events[-1]), finished_at=timezone.now())
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    return talk(anna, ("vLLM crash", ["vLLM dies with <b>OOM</b>", "Lower it"]), ("Cake", ["Which cake?", "Honey"]))
+
+
+@pytest.fixture
+def events(topics: list[Topic]) -> list[Event]:
+    return every_event(topics[0], topics[1], Message.objects.in_order()[0])
+
+
+@pytest.fixture
+def run(anna: ChatUser) -> Run:
+    return Run.objects.create(owner=anna, query="vllm?", strategy="flash")
+
+
+def without_swap(html: str) -> str:
+    return html.replace(' hx-swap-oob="outerHTML"', "")
+
+
+def test_the_first_frame_is_the_section_of_the_page(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    first = fragments.frame(run.pk, after=-1, language="en")
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert first.finished
+    assert without_swap(first.html).strip() in page
+
+
+def test_frames_bring_exactly_the_events_the_viewer_lacks(run: Run, events: list[Event]) -> None:
+    store(run, events[:3])
+    first = fragments.frame(run.pk, after=-1, language="en")
+    assert (first.last, first.finished) == (3, False)
+    assert fragments.frame(run.pk, after=3, language="en").html == ""
+    store(run, events[3:], after=3)
+    rest = fragments.frame(run.pk, after=3, language="en")
+    seqs = [int(seq) for seq in re.findall(r'id="event-(\d+)"', rest.html)]
+    assert (sorted(seqs), rest.finished) == (list(range(4, 12)), True)
+
+
+def test_marks_fold_to_the_state_of_each_candidate(topics: list[Topic], events: list[Event]) -> None:
+    one, two = (f"Topic:{topic.pk}" for topic in topics)
+    folded: dict[str, str] = {}
+    seen = []
+    for event in events:
+        folded |= marks(event)
+        seen.append(dict(folded))
+    assert seen[5] == {}
+    assert seen[6] == {one: "requested", two: "requested"}
+    assert seen[7] == {one: "read", two: "read"}
+    assert seen[-1] == {one: "chosen", two: "dropped"}
+
+
+def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    page = as_viewer.get(f"/runs/{run.pk}/?step=3").content.decode()
+    assert "is-chosen" not in page.split('id="lane-turns"')[0].split('id="lane-candidates"')[1]
+    assert re.search(r'id="event-11"[^>]*', page)
+    assert 'data-step="3"' in page
+
+
+def test_the_run_page_never_trusts_what_people_wrote(run: Run, events: list[Event], as_viewer: Client) -> None:
+    run.query = "<script>alert(1)</script>"
+    run.save()
+    store(run, events)
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert "<script>alert" not in page
+    topic = next(event for event in events if isinstance(event, RunFinished)).selected[0].id.removeprefix("Topic:")
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{topic}/", headers={"HX-Request": "true"}).content.decode()
+    assert "<b>OOM" not in peek
+    assert 'class="is-exact"' in peek
+
+
+def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    assert as_viewer.get(f"/runs/{run.pk}/topics/999999/").status_code == 404
+
+
+@pytest.mark.parametrize("fallback", sorted(SENTENCES))
+def test_each_end_that_is_no_choice_is_said_in_words(
+    run: Run, events: list[Event], as_viewer: Client, fallback: str
+) -> None:
+    store(run, [*events[:3], RunFinished((), (), fallback, "told by the provider")])
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert 'class="run-outcome is-fallback"' in page
+    assert "told by the provider" in page
+
+
+def test_a_run_of_no_events_yet_can_be_opened(run: Run, as_viewer: Client) -> None:
+    page = as_viewer.get(f"/runs/{run.pk}/")
+    assert page.status_code == 200
+    assert "ws-connect" in page.content.decode()
+
+
+def test_recall_by_hand_starts_a_run_and_leads_to_it(anna: ChatUser, as_debugger: Client) -> None:
+    answer = as_debugger.post(
+        f"/memory/{anna.pk}/recall/", {"query": " vllm? ", "strategy": "flash", "max_topics": "3"}
+    )
+    made = Run.objects.get()
+    assert answer.headers["Location"] == f"/runs/{made.pk}/"
+    assert (made.query, made.parameters["max_topics"], made.operator.get_username()) == ("vllm?", 3, "dora")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param({"query": "", "strategy": "flash"}, id="empty-query"),
+        pytest.param({"query": "q" * 5000, "strategy": "flash"}, id="too-long"),
+        pytest.param({"query": "q", "strategy": "psychic"}, id="no-such-strategy"),
+        pytest.param({"query": "q", "strategy": "flash", "max_topics": "0"}, id="out-of-range"),
+    ],
+)
+def test_a_recall_that_cannot_be_is_said_beside_its_field(
+    anna: ChatUser, as_debugger: Client, sent: dict[str, str]
+) -> None:
+    answer = as_debugger.post(f"/memory/{anna.pk}/recall/", sent)
+    assert answer.status_code == 422
+    assert "field-error" in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_a_viewer_may_look_but_not_ask(anna: ChatUser, as_viewer: Client) -> None:
+    assert as_viewer.get(f"/memory/{anna.pk}/recall/").status_code == 200
+    assert as_viewer.post(f"/memory/{anna.pk}/recall/", {"query": "q", "strategy": "flash"}).status_code == 403
+    assert not Run.objects.exists()
+
+
+def test_the_list_of_runs_costs_the_same_for_three_and_for_thirty(
+    anna: ChatUser, as_viewer: Client, django_assert_max_num_queries: Any
+) -> None:
+    for wanted in (3, 30):
+        Run.objects.bulk_create(Run(owner=anna, query=f"q{n}", strategy="flash") for n in range(wanted))
+        with django_assert_max_num_queries(9):
+            page = as_viewer.get("/runs/").content.decode()
+    assert page.count('id="run-row-') == 33
+
+
+def test_runs_are_found_by_their_outcome(anna: ChatUser, as_viewer: Client) -> None:
+    Run.objects.create(owner=anna, query="went wrong", strategy="flash", state="finished", fallback="timeout")
+    Run.objects.create(owner=anna, query="went well", strategy="flash", state="finished")
+    page = as_viewer.get("/runs/?outcome=timeout").content.decode()
+    assert "went wrong" in page
+    assert "went well" not in page
+
+
+async def connected(run_id: Any, user: Any) -> tuple[WebsocketCommunicator, bool]:
+    communicator = WebsocketCommunicator(RunConsumer.as_asgi(), f"/ws/runs/{run_id}/")
+    communicator.scope["user"] = user
+    communicator.scope["url_route"] = {"args": (), "kwargs": {"pk": run_id}}
+    accepted, _ = await communicator.connect()
+    return communicator, accepted
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
+    run: Run, events: list[Event], viewer: Operator
+) -> None:
+    await sync_to_async(store)(run, events[:3])
+    socket, _ = await connected(run.pk, viewer.user)
+    assert 'id="event-3"' in await socket.receive_from(timeout=5)
+    await sync_to_async(store)(run, events[3:], after=3)
+    await runs.say_more(run.pk)
+    assert 'id="event-11"' in await socket.receive_from(timeout=5)
+    assert await socket.receive_output(timeout=5) == {"type": "websocket.close", "code": 1000}
+    await socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+@pytest.mark.parametrize("who", ["stranger", "nobody", "run-unknown"])
+async def test_the_socket_shows_a_stranger_nothing(
+    run: Run, events: list[Event], stranger: Operator, viewer: Operator, who: str
+) -> None:
+    user = {"stranger": stranger.user, "nobody": AnonymousUser(), "run-unknown": viewer.user}[who]
+    socket, _ = await connected(uuid4() if who == "run-unknown" else run.pk, user)
+    assert await socket.receive_output(timeout=5) == {"type": "websocket.close", "code": 4404}
+    await socket.disconnect()

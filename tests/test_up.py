@@ -1,0 +1,255 @@
+"""`manage.py up` as a newcomer runs it, and `.venv` as it makes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memoryapp.embedded import bootstrap, processes
+from memoryapp.embedded.places import CHECKOUT
+
+LONGEST = 90.0
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a newcomer has: nothing set, and a locale without letters beyond ASCII."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DATA_DIR")}
+    return {**kept, "LANG": "C", "LC_ALL": "C", **more}
+
+
+def manage(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHECKOUT / "manage.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ignore_interrupts() -> None:
+    """As a shell does for a job it starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class Up:
+    """A running `up`, once it said that it is ready."""
+
+    def __init__(self, data: Path) -> None:
+        self.port = free_port()
+        self.data = data
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--no-demo", "--port", str(self.port), "--data-dir", str(data)],
+            cwd=CHECKOUT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=ignore_interrupts,
+        )
+        self.said: list[str] = []
+        watchdog = threading.Timer(LONGEST, self.process.kill)
+        watchdog.start()
+        try:
+            self.await_line("ready: ")
+        finally:
+            watchdog.cancel()
+
+    def await_line(self, beginning: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if line.startswith(beginning):
+                return line.strip()
+        self.process.communicate()
+        raise AssertionError("".join(self.said))
+
+    def children(self) -> dict[str, int]:
+        """The pids of web, worker and beat."""
+        ours = [(pid, line) for pid, line in processes.command_lines() if _parent(pid) == self.process.pid]
+        words = {"web": " daphne ", "worker": " worker ", "beat": " beat "}
+        return {name: pid for name, word in words.items() for pid, line in ours if word in line}
+
+    def status(self) -> int:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
+            return int(answer.status)
+
+    def serves(self) -> bool:
+        try:
+            return self.status() == 200
+        except OSError:
+            return False
+
+    def end(self, number: signal.Signals) -> int:
+        """Signals it and waits; its exit code."""
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=LONGEST)
+        self.said.append(rest)
+        return self.process.returncode
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def living(pids: set[int], data: Path) -> list[str]:
+    """Command lines of these processes that still run, and of any server on this data."""
+    server = f"/postgres -D {data}/"
+    return [line for pid, line in processes.command_lines() if pid in pids or server in line]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder that doesn't exist yet, with a space in its path, that the database's account can reach."""
+    folder = tmp_path_factory.mktemp("data of up")
+    for path in (folder, *folder.parents):
+        if path.stat().st_uid == os.geteuid() and path.is_relative_to(tmp_path_factory.getbasetemp().parent):
+            path.chmod(0o711)
+    return folder / "my data"
+
+
+@pytest.fixture(scope="module")
+def first(data: Path) -> Iterator[Up]:
+    up = Up(data)
+    yield up
+    if up.process.poll() is None:
+        up.end(signal.SIGKILL)
+
+
+def test_the_first_start_ends_with_the_address_and_serves(first: Up) -> None:
+    assert first.said[-1] == f"ready: http://127.0.0.1:{first.port}/\n"
+    assert set(first.children()) == {"web", "worker", "beat"}
+    assert first.status() == 200
+
+
+def test_a_second_start_on_the_same_data_is_refused_in_a_sentence(first: Up, data: Path) -> None:
+    again = manage("up", "--no-demo", "--port", free_port(), "--data-dir", data)
+    assert again.returncode == 1
+    assert f"Already running with this data (pid {first.process.pid}, http://127.0.0.1:{first.port}/)" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def test_a_taken_port_is_refused_with_a_free_one_and_makes_no_database(first: Up, tmp_path: Path) -> None:
+    refused = manage("up", "--no-demo", "--port", first.port, "--data-dir", tmp_path / "other")
+    assert refused.returncode == 1
+    assert f"port {first.port} is already in use. Try: python3 manage.py up --port " in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "other" / "postgres" / "data").exists()
+
+
+def test_a_command_shares_the_database_of_a_running_up(first: Up, data: Path) -> None:
+    shown = manage("showmigrations", "memoryapp", DATA_DIR=str(data))
+    assert "[X] 0001_memory" in shown.stdout
+
+
+def test_a_killed_web_process_is_started_again(first: Up) -> None:
+    os.kill(first.children()["web"], signal.SIGKILL)
+    first.await_line("web ended (signal 9)")
+    eventually(first.serves)
+
+
+def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
+    keeper = next(pid for pid, line in processes.command_lines() if f"embedded.keeper {data}" in line)
+    os.kill(keeper, signal.SIGKILL)
+    eventually(lambda: any(f"embedded.keeper {data}" in line for _, line in processes.command_lines()))
+    assert "[X] 0001_memory" in manage("showmigrations", "memoryapp", DATA_DIR=str(data)).stdout
+
+
+def test_an_interrupt_stops_everything_even_in_a_background_job(first: Up, data: Path) -> None:
+    everyone = set(first.children().values())
+    assert first.end(signal.SIGINT) == 0
+    eventually(lambda: not living(everyone, data))
+
+
+def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(data: Path) -> None:
+    second = Up(data)
+    everyone = set(second.children().values())
+    second.process.kill()
+    second.process.communicate()
+    eventually(lambda: not living(everyone, data))
+    third = Up(data)
+    assert third.end(signal.SIGTERM) == 0
+
+
+def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Path) -> None:
+    refused = manage("up", "--data-dir", tmp_path / "data", RERANKER_CANDIDATES="many")
+    assert refused.returncode == 1
+    assert refused.stderr.strip() == "RERANKER_CANDIDATES must be a whole number, not 'many'."
+
+
+def copy_door(folder: Path) -> Path:
+    """A checkout with manage.py, what runs before anything is installed, and lock files of nothing."""
+    clone = folder / "a clone"
+    (clone / "memoryapp").mkdir(parents=True)
+    shutil.copy(CHECKOUT / "manage.py", clone)
+    for name in ("__init__.py", "environment.py"):
+        shutil.copy(CHECKOUT / "memoryapp" / name, clone / "memoryapp")
+    shutil.copytree(CHECKOUT / "memoryapp" / "embedded", clone / "memoryapp" / "embedded")
+    for lock in bootstrap.LOCKS.values():
+        (clone / lock.name).write_text("")
+    return clone
+
+
+def open_door(clone: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    # Without site-packages, as on a machine where nothing is installed.
+    command = [sys.executable, "-S", str(clone / "manage.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
+
+
+def test_a_command_before_the_first_start_says_what_to_run(tmp_path: Path) -> None:
+    said = open_door(copy_door(tmp_path), "migrate")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "run `python3 manage.py up` once" in said.stderr
+
+
+def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_path: Path) -> None:
+    clone = copy_door(tmp_path)
+    lock = clone / "requirements.lock"
+    lock.write_text(f"nothing-of-that-name==1.0 --hash=sha256:{'0' * 64}\n")
+    for left in ("installing", "half-made"):
+        (clone / ".venv").mkdir(exist_ok=True)
+        (clone / ".venv" / left).touch()
+    failed = open_door(clone, "up", PIP_NO_INDEX="1")
+    assert failed.returncode == 1
+    assert "Making .venv again: the last start was cut off.\n" in failed.stdout
+    assert "nothing-of-that-name==1.0" in failed.stderr
+    assert "The packages could not be installed" in failed.stderr
+    assert not (clone / ".venv" / "half-made").exists()
+
+    lock.write_text("")
+    assert open_door(clone, "up").stdout.endswith("Packages installed.\n")
+    assert (clone / ".venv" / "installed-locks").exists()
+
+
+def test_a_python_without_venv_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(bootstrap, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr(bootstrap, "_STAMP", tmp_path / ".venv" / "installed-locks")
+    monkeypatch.setattr(bootstrap, "_UNFINISHED", tmp_path / ".venv" / "installing")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"apt-get install python3\.\d+-venv"):
+        bootstrap.enter(["manage.py", "up"])

@@ -1,0 +1,153 @@
+"""Vectors for what has none: each once, unit length, in the embedder's profile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from asgiref.sync import async_to_sync
+
+from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
+from memoryapp.invariants import violations
+from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
+from memoryapp.vectors import embed_pending, profile_row
+from tests.conftest import talk
+
+
+class Hashing:
+    """Deterministic unit vectors: a text's own direction, the same every time."""
+
+    def __init__(self, model: str = "hashing", dimensions: int = 16) -> None:
+        self.profile = Profile("test", model, dimensions, 0.1)
+        self.texts: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.texts += texts
+        vectors = np.array([self.direction(text) for text in texts], dtype=np.float32)
+        return vectors.reshape(len(texts), self.profile.dimensions)
+
+    def direction(self, text: str) -> np.ndarray:
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        vector = np.random.default_rng(seed).normal(size=self.profile.dimensions)
+        return vector / np.linalg.norm(vector)
+
+
+class Failing(Hashing):
+    """Gives up after its first batch."""
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.texts:
+            raise EmbeddingError("The endpoint is away.")
+        return await super().embed(texts)
+
+
+class Short(Hashing):
+    """Loses the last vector of every reply."""
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        return (await super().embed(texts))[:-1]
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    return talk(anna, ("tea", ["green?", "yes", "black?", "no"]), ("cats", ["how many?", "three"]))
+
+
+def embed(embedder: Hashing, owner: ChatUser | None = None, batch: int = 256) -> int:
+    return async_to_sync(embed_pending)(embedder, owner, batch)
+
+
+def test_every_passage_and_live_topic_gets_one_vector_and_no_more(topics: list[Topic]) -> None:
+    made = embed(Hashing(), batch=2)
+    assert made == Passage.objects.count() + 2
+    assert PassageVector.objects.count() == Passage.objects.count()
+    assert set(TopicVector.objects.values_list("topic", flat=True)) == {topic.pk for topic in topics}
+    again = Hashing()
+    assert embed(again) == 0
+    assert again.texts == []
+    assert list(violations()) == []
+
+
+def test_a_vector_is_that_of_its_own_text(topics: list[Topic]) -> None:
+    embedder = Hashing()
+    embed(embedder, batch=2)
+    for row in PassageVector.objects.select_related("passage"):
+        assert np.allclose(row.vector, embedder.direction(row.passage.text), atol=2e-3)
+
+
+def test_a_topics_vector_is_the_unit_mean_of_its_passages_and_its_summary(topics: list[Topic]) -> None:
+    embedder = Hashing()
+    embed(embedder)
+    texts = Passage.objects.filter(messages__topic=topics[0]).distinct().values_list("text", flat=True)
+    wanted = np.sum([embedder.direction(text) for text in (*texts, "tea")], axis=0)
+    found = TopicVector.objects.get(topic=topics[0]).vector
+    assert np.allclose(found, wanted / np.linalg.norm(wanted), atol=5e-3)
+
+
+def test_another_profile_gets_vectors_of_its_own(topics: list[Topic]) -> None:
+    embed(Hashing())
+    embed(Hashing("other", 8))
+    assert PassageVector.objects.count() == 2 * Passage.objects.count()
+    assert set(PassageVector.objects.values_list("profile__model", "dimensions")) == {("hashing", 16), ("other", 8)}
+
+
+def test_only_the_owner_asked_for_is_embedded(topics: list[Topic], boris: ChatUser) -> None:
+    talk(boris, ("dogs", ["any?", "none"]))
+    embed(Hashing(), boris)
+    assert set(PassageVector.objects.values_list("owner", flat=True)) == {boris.pk}
+    assert set(TopicVector.objects.values_list("owner", flat=True)) == {boris.pk}
+
+
+def test_a_retired_topic_needs_no_vector(topics: list[Topic]) -> None:
+    Topic.objects.filter(pk=topics[0].pk).update(is_live=False)
+    embed(Hashing())
+    assert list(TopicVector.objects.values_list("topic", flat=True)) == [topics[1].pk]
+
+
+def test_what_was_made_before_a_failure_stays_and_the_next_worker_goes_on(topics: list[Topic]) -> None:
+    with pytest.raises(EmbeddingError):
+        embed(Failing(), batch=1)
+    assert PassageVector.objects.count() == 1
+    rest = Hashing()
+    embed(rest)
+    assert len(rest.texts) == Passage.objects.count() - 1 + 2
+
+
+def test_a_reply_of_the_wrong_size_is_an_error_and_stores_nothing(topics: list[Topic]) -> None:
+    with pytest.raises(EmbeddingError):
+        embed(Short())
+    assert not PassageVector.objects.exists()
+
+
+def test_two_workers_with_the_same_work_store_it_once(topics: list[Topic]) -> None:
+    class Overtaken(Hashing):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            if not self.texts:
+                self.texts.append("")
+                await embed_pending(Hashing())
+            return await super().embed(texts)
+
+    embed(Overtaken())
+    assert PassageVector.objects.count() == Passage.objects.count()
+    assert TopicVector.objects.count() == 2
+
+
+def test_a_chat_user_erased_meanwhile_takes_nobody_down(topics: list[Topic], boris: ChatUser) -> None:
+    gone = Passage.objects.earliest("pk").pk
+
+    class Erasing(Hashing):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            await Passage.objects.filter(pk=gone).adelete()
+            return await super().embed(texts)
+
+    embed(Erasing())
+    assert PassageVector.objects.count() == Passage.objects.count()
+
+
+@pytest.mark.django_db
+def test_a_profile_is_one_row_however_often_it_is_used() -> None:
+    profile = Profile("test", "hashing", 16, 0.1)
+    assert async_to_sync(profile_row)(profile) == async_to_sync(profile_row)(profile)
+    assert EmbeddingProfile.objects.get().threshold == 0.1
