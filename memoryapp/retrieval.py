@@ -54,6 +54,7 @@ COUNTS = """
 SELECT t.lexeme, array_agg(p.id), array_agg(cardinality(t.positions))
 FROM memoryapp_passage p, unnest(p.terms) t
 WHERE p.owner_id = %(owner)s AND t.lexeme = ANY(%(terms)s)
+AND p.terms @@ (SELECT string_agg(quote_literal(term), ' | ')::tsquery FROM unnest(%(terms)s) term)
 GROUP BY t.lexeme
 """
 TOPICS_OF = """

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
+from typing import Any
 from uuid import UUID
 
 from memoryapp import runs
@@ -30,16 +32,25 @@ class Runner:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     def bind(self) -> None:
-        """Use the running loop. Cheap, and the same loop again changes nothing."""
-        self._loop = asyncio.get_running_loop()
+        """Use the running loop, and load the models before somebody waits for them. Cheap but the first time."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._begin(self._warm())
+
+    async def _warm(self) -> None:
+        clients = await self._clients()
+        await clients.embedder.embed(["ready"])
 
     def launch(self, run_id: UUID) -> bool:
         """Begin the run soon, from any thread; False where there is no loop to do it."""
         if self._loop is None or not self._loop.is_running():
             return False
-        task = asyncio.run_coroutine_threadsafe(self._execute(run_id), self._loop)
-        task.add_done_callback(_log_fault)
+        self._begin(self._execute(run_id))
         return True
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        assert self._loop
+        asyncio.run_coroutine_threadsafe(work, self._loop).add_done_callback(_log_fault)
 
     async def _execute(self, run_id: UUID) -> None:
         async with self._places:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -99,7 +99,8 @@ async def execute(run_id: UUID, clients: Clients) -> None:
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
         except BaseException as error:
-            await asyncio.shield(recorder.record(_ending(error)))
+            with suppress(RunClosed):
+                await asyncio.shield(recorder.record(_ending(error)))
             raise
 
 

@@ -20,6 +20,7 @@ class Peer:
         self.reached = {"asks": threading.Event(), "chooses": threading.Event()}
         self.gates = {"asks": threading.Event(), "chooses": threading.Event()}
         self.requests: list[dict[str, Any]] = []
+        self.asked: list[int] = []
         peer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -52,8 +53,9 @@ class Peer:
 
     def _question(self, body: dict[str, Any]) -> dict[str, Any]:
         self._pass("asks")
-        ids = [int(number) for number in re.findall(r"^\[Topic:(\d+)\]", body["messages"][1]["content"], re.M)][:4]
-        call = {"name": "get_topics_content", "arguments": json.dumps({"ids": ids})}
+        lines = re.findall(r"^\[Topic:(\d+)\]", body["messages"][1]["content"], re.M)
+        self.asked = [int(number) for number in lines][:4]
+        call = {"name": "get_topics_content", "arguments": json.dumps({"ids": self.asked})}
         return {
             "content": None,
             "reasoning": "The first four look close.",

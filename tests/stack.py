@@ -18,7 +18,6 @@ from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PASSWORD = "a-long-enough-word"
-READY_SECONDS = 90
 
 
 def free_port() -> int:
@@ -55,7 +54,9 @@ class Stack:
             if line.startswith("ready:"):
                 return lines
         self.log.seek(0)
-        raise AssertionError(f"up ended with {self.process.wait()}: {lines}\n{self.log.read()[-4000:]}")
+        said = f"up ended with {self.process.wait()}: {lines}\n{self.log.read()[-4000:]}"
+        self._close()
+        raise AssertionError(said)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``manage.py`` with these arguments on the same data."""
@@ -94,9 +95,12 @@ class Stack:
         finally:
             if self.process.poll() is None:
                 self.process.kill()
-            if self.process.stdout:
-                self.process.stdout.close()
-            self.log.close()
+            self._close()
+
+    def _close(self) -> None:
+        assert self.process.stdout
+        self.process.stdout.close()
+        self.log.close()
 
 
 def wait_for(what: Any, seconds: float = 20.0) -> Any:

