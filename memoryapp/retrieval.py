@@ -21,7 +21,7 @@ from psycopg.rows import class_row
 
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.events import Candidate
-from memoryapp.engine.lexical import Floats, Matches, Weighed, bm25, fold
+from memoryapp.engine.lexical import Floats, Matches, Weighed, bm25, fold_query
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.prompts import candidate_line
 from memoryapp.engine.scoring import Best, best_passages, descending, fuse, shown_score
@@ -156,7 +156,7 @@ async def _matches(
     connection: Connection, owner_id: int, query: str, ids: NDArray[np.int64]
 ) -> dict[str, Matches | None]:
     """For each word of the query the passages that hold it, by their position in ``ids``."""
-    terms = (await _rows(connection, TERMS, {"query": fold(query[:_QUERY_CHARS])}))[0][0]
+    terms = (await _rows(connection, TERMS, {"query": fold_query(query[:_QUERY_CHARS])}))[0][0]
     matches: dict[str, Matches | None] = dict.fromkeys(terms)
     if not terms or not len(ids):
         return matches

@@ -45,13 +45,17 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One event as its partial shows it. ``offset_ms`` counts from the run's first event."""
+    """One event as its partial shows it. ``offset_ms`` counts from the run's first event.
+
+    ``is_ahead`` tells that the step shown has not reached it.
+    """
 
     seq: int
     at: datetime
     offset_ms: int
     event: Event
     marks: Mapping[str, str]
+    is_ahead: bool = False
 
     @property
     def kind(self) -> str:
@@ -70,10 +74,11 @@ class EventView:
         return json.dumps(self.marks)
 
 
-def event_views(stored: Sequence[StoredEvent]) -> list[EventView]:
+def event_views(stored: Sequence[StoredEvent], step: int) -> list[EventView]:
     began = stored[0].at if stored else None
     return [
-        EventView(item.seq, item.at, _milliseconds(began, item.at), item.event, marks(item.event)) for item in stored
+        EventView(item.seq, item.at, _milliseconds(began, item.at), item.event, marks(item.event), item.seq > step)
+        for item in stored
     ]
 
 
@@ -91,9 +96,9 @@ def states(views: Iterable[EventView]) -> dict[str, str]:
 
 def run_context(run: Run, stored: Sequence[StoredEvent], *, step: int | None = None) -> dict[str, Any]:
     """Everything the run's partials need. ``step`` shows the run as it was after that event."""
-    views = event_views(stored)
-    last = views[-1].seq if views else 0
+    last = stored[-1].seq if stored else 0
     step = min(max(step, 1), last) if step is not None and last else last
+    views = event_views(stored, step)
     events = [item.event for item in stored]
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     finished = events[-1] if events and isinstance(events[-1], RunFinished) else None
@@ -103,7 +108,7 @@ def run_context(run: Run, stored: Sequence[StoredEvent], *, step: int | None = N
         "lanes": {lane: [view for view in views if view.lane == lane] for lane in ("candidates", "turns", "result")},
         "last": last,
         "step": step,
-        "states": states(view for view in views if view.seq <= step),
+        "states": states(view for view in views if not view.is_ahead),
         "candidates": _by_id(found),
         "found": found,
         "finished": finished,

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -121,13 +122,11 @@ def living(pids: set[int], data: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data() -> Iterator[Path]:
     """A data folder that doesn't exist yet, with a space in its path, that the database's account can reach."""
-    folder = tmp_path_factory.mktemp("data of up")
-    for path in (folder, *folder.parents):
-        if path.stat().st_uid == os.geteuid() and path.is_relative_to(tmp_path_factory.getbasetemp().parent):
-            path.chmod(0o711)
-    return folder / "my data"
+    with tempfile.TemporaryDirectory(prefix="mnemoscope up ") as name:
+        os.chmod(name, 0o711)
+        yield Path(name).resolve() / "my data"
 
 
 @pytest.fixture(scope="module")

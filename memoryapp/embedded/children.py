@@ -23,8 +23,10 @@ _GRACE = 8.0
 class Child:
     """One process by its command. ``tend()`` it often; ``failures`` counts ends since it last ran for a while."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str], yielding: int = 0) -> None:
+        """``yielding`` is the niceness: how readily it leaves the processor to others."""
         self.name = name
+        self._yielding = yielding
         self.failures = 0
         self._command = command
         self._environment = {**os.environ, **environment}
@@ -45,6 +47,8 @@ class Child:
             process_group=0,
             preexec_fn=processes.tied_to_parent(signal.SIGTERM),
         )
+        if self._yielding:
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, self._yielding)
 
     def tend(self, say: Callable[[str], None]) -> None:
         """Starts it again if it ended, later and later if it keeps ending."""

@@ -6,6 +6,7 @@ the cluster lies under ``/var/lib/mnemoscope`` and ``DATA_DIR/cluster-id`` names
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -136,8 +137,13 @@ def _write_if_missing(path: Path, text: str) -> None:
             return
 
 
+@functools.cache
 def cluster(folder: Path) -> Cluster:
-    """The cluster of a data folder; the same for every process. Records the choice when it is made elsewhere."""
+    """The cluster of a data folder; the same for every process. Records the choice when it is made elsewhere.
+
+    Until the data is there nothing tells that it was made inside, so the answer is kept: between two questions of one
+    process a folder above may be closed.
+    """
     inside = Cluster(folder / "postgres")
     mark = folder / "cluster-id"
     if mark.exists() or not (inside.data.exists() or _reachable(inside)):

@@ -141,7 +141,12 @@ def _rows(answer: Any) -> dict[int, Any] | None:
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return None
-    return {item.get("index", place): item.get("embedding") for place, item in enumerate(items)}
+    return {_index(item, place): item.get("embedding") for place, item in enumerate(items)}
+
+
+def _index(item: Mapping[str, Any], place: int) -> int:
+    index = item.get("index", place)
+    return index if isinstance(index, int) else -1
 
 
 def _wait(response: httpx.Response, attempt: int) -> float:

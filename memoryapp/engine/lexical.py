@@ -27,6 +27,7 @@ B = 0.5
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+_PUNCTUATION = ".,:;!?…\"'«»“”()[]"
 _WORD = re.compile(r"[^\W_]+")
 # A name and its number ("GPT-5", "llama 3.1"), a number and its name ("3-НДФЛ"), two halves ("Wi-Fi").
 _NAMED = re.compile(r"(?<![^\W_])([^\W\d_]+)[\s\-_]?(\d+(?:\.\d+)*)(?![^\W_])")
@@ -37,15 +38,21 @@ _MAY_JOIN = re.compile(r"[\d-]")
 _HYPHEN_BEFORE_DIGIT = re.compile(r"(?<=\w)-(?=\d)")
 
 _STOPPED = """
-a about after all also am an and any are as at be because been before being between both but by can could did do
-does doing during each for from further had has have having he her here hers him his how i if in into is it its just
-me more most my myself no nor not of off on once only or other our out over own same she should so some such than
-that the their them then there these they this those through to too under until up us very was we were what when
-where which while who whom why will with would you your
-а без бы был была были было быть в вам вас весь во вот все всего всех вы где да даже для до его ее ей если есть еще
-же за и из или им их к как какая какие какой ко когда кто ли между меня мне много мной мои мой моя мы на над надо
-нам нас наш не него нее нет ни них но ну о об он она они оно от по под при про с сам свой себя со так такой там те
-тебя тем то того тоже той только том ты у уже хотя чего чей чем что чтобы чье эта эти это этого этой этом этот я
+a about after all also am an and any are as at be because been before being between both but by can could did do does
+doing during each ever for from further had has have having he her here hers herself him himself his how i if in into
+is it its itself just me might more most must my myself no nor not of off on once only or other our ours ourselves out
+over own same shall she should so some such than that the their theirs them themselves then there these they this
+those through to too under until up us very was we were what when where which while who whom why will with would you
+your yours yourself
+а без бы был была были было быть в вам вами вас ваш ваша ваше вашего вашей ваши ваших весь во вот все всего всех вы
+где да даже для до его ее ей ему если есть еще ею же за зачем и из или им их к как какая какие каким какими каких
+какого какое какой каком какому какую кем ко когда кого кому которая которого которое которой которую которые который
+которым которых кто куда ли либо между меня мне много мной мое моего моей моем моему можно мои моим моими моих мой мою
+моя мы на над надо нам нами нас наш наша наше нашего нашей нашем нашему наши нашим нашими наших не него нее ней нет ни
+нибудь ними них но ну нужно о об он она они оно от откуда очень по под потом почему при про раз с сам свое своего
+своей свои своих свой свою себе себя сейчас сколько со собой столько так такая такие такое такой там твое твоего твоей
+твои твоих твой твоя те тебя тем то тобой тогда того тоже той только том ты у уже хоть хотя чего чей чем чему что чтоб
+чтобы чье чьи чья эта эти этими это этого этой этом этому этот эту я
 """
 _STOP_WORDS = frozenset(_STOPPED.split())
 
@@ -66,6 +73,11 @@ def fold(text: str) -> str:
     """The text that ``to_tsvector('russian', …)`` is given, for passages and for queries."""
     plain = normal(text)
     return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", plain), *_joined(plain)))
+
+
+def fold_query(text: str) -> str:
+    """``text`` folded, without words that ask but do not tell: Postgres stops "как" and stems "какие" to it."""
+    return " ".join(word for word in fold(text).split() if word.strip(_PUNCTUATION) not in _STOP_WORDS)
 
 
 def _joined(plain: str) -> list[str]:

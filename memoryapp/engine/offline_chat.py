@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memoryapp.engine.answers import parse_ids
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.judging import Judged, Topic, choose, judge
 from memoryapp.engine.lexical import stems, words
@@ -99,6 +100,7 @@ class _Talk:
     candidates: tuple[_Candidate, ...]
     read: Mapping[str, tuple[_Said, ...]]
     requested: frozenset[str]
+    calls: int
 
 
 class OfflineChat:
@@ -114,7 +116,7 @@ class OfflineChat:
 def _reply(request: ChatRequest) -> Reply:
     talk = _understood(request.messages)
     wanted = _promising(talk) if request.tools else []
-    call = _call(wanted, len(talk.requested)) if wanted else None
+    call = _call(wanted, talk.calls + 1) if wanted else None
     reasoning, text = _asking(talk, wanted) if wanted else _answer(talk)
     asked = sum(len(_content(message)) for message in request.messages)
     return Reply(
@@ -137,9 +139,9 @@ def _message(text: str, reasoning: str, call: ToolCall | None) -> Mapping[str, A
     return message
 
 
-def _call(wanted: Sequence[_Candidate], requested: int) -> ToolCall:
-    numbers = [parse_topic_id(candidate.id) for candidate in wanted]
-    return ToolCall(f"call_{requested}", TOOL_NAME, json.dumps({"ids": numbers}))
+def _call(wanted: Sequence[_Candidate], number: int) -> ToolCall:
+    ids = [parse_topic_id(candidate.id) for candidate in wanted]
+    return ToolCall(f"call_{number}", TOOL_NAME, json.dumps({"ids": ids}))
 
 
 # What the conversation says
@@ -155,6 +157,7 @@ def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
         candidates=_candidates(_between(opening, "topic_candidates")),
         read={id: said for m in messages if m.get("role") == "tool" for id, said in _loaded(_content(m)).items()},
         requested=frozenset(id for message in messages for id in _requested(message)),
+        calls=sum(bool(message.get("tool_calls")) for message in messages),
     )
 
 
@@ -184,11 +187,8 @@ def _candidates(lines: str) -> tuple[_Candidate, ...]:
 
 
 def _requested(message: Mapping[str, Any]) -> list[str]:
-    ids: list[str] = []
-    for call in message.get("tool_calls") or ():
-        arguments = json.loads(call["function"]["arguments"])
-        ids += [topic_id(number) for number in arguments["ids"]]
-    return ids
+    calls = message.get("tool_calls") or ()
+    return [id for call in calls for id in parse_ids(str(call.get("function", {}).get("arguments", ""))) or ()]
 
 
 def _loaded(content: str) -> dict[str, tuple[_Said, ...]]:
@@ -227,7 +227,9 @@ def _promise(candidate: _Candidate, terms: set[str]) -> float:
 
 
 def _left_out(talk: _Talk) -> list[_Candidate]:
-    """What was asked for, did not fit, and scores no worse than what was read; nothing without progress."""
+    """What was asked for, did not fit, and scores no worse than what was read; asked for a second time at most."""
+    if talk.calls > 1:
+        return []
     missing = [candidate for candidate in talk.candidates if candidate.id in talk.requested - talk.read.keys()]
     read = [candidate.score for candidate in talk.candidates if candidate.id in talk.read]
     return _fitting([candidate for candidate in missing if read and candidate.score >= max(read)])

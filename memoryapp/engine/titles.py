@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from memoryapp.engine.embeddings import Embedder, Vectors
-from memoryapp.engine.lexical import Floats, stems
+from memoryapp.engine.lexical import Floats, clean, stems
 from memoryapp.engine.memory import MessageContent
 
 UNTITLED = "General conversation"
@@ -72,7 +72,7 @@ def _sentences(messages: Sequence[MessageContent]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(_CLUTTER.sub(" ", text).split()).strip("-–—•· ")
+    return " ".join(_CLUTTER.sub(" ", clean(text)).split()).strip("-–—•· ")
 
 
 def _nearness(said: Vectors, small_talk: Vectors) -> Floats:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 from django import template
 from django.template import Context
@@ -16,9 +16,8 @@ from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, ngettext_lazy
 
 from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
@@ -135,12 +134,24 @@ def ago(moment: datetime | None) -> SafeString | str:
 
 
 def _elapsed(moment: datetime) -> str:
-    now = timezone.now()
-    if moment > now + timedelta(minutes=1):
+    seconds = (timezone.now() - moment).total_seconds()
+    if seconds < -60:
         return date_format(moment.astimezone(UTC), "j M Y")
-    if moment > now - timedelta(minutes=1):
-        return _("just now")
-    return _("%(time)s ago") % {"time": timesince(moment, now, depth=1)}
+    for unit_seconds, words in _AGO:
+        if seconds >= unit_seconds:
+            return words % {"n": int(seconds // unit_seconds)}
+    return _("just now")
+
+
+# whole sentences, for "one minute ago" has a case of its own in some languages
+_AGO = (
+    (31_557_600, ngettext_lazy("%(n)d year ago", "%(n)d years ago", "n")),
+    (2_629_800, ngettext_lazy("%(n)d month ago", "%(n)d months ago", "n")),
+    (604_800, ngettext_lazy("%(n)d week ago", "%(n)d weeks ago", "n")),
+    (86_400, ngettext_lazy("%(n)d day ago", "%(n)d days ago", "n")),
+    (3_600, ngettext_lazy("%(n)d hour ago", "%(n)d hours ago", "n")),
+    (60, ngettext_lazy("%(n)d minute ago", "%(n)d minutes ago", "n")),
+)
 
 
 @register.filter

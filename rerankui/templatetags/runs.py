@@ -11,13 +11,19 @@ from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.events import Candidate, PromptMessage, QueryEnriched, ToolCall, Totals
 from rerankui.marks import ids_in
 
 register = template.Library()
 
-STAGES: dict[str, Promise] = {"enrich": _("enrich"), "search": _("search"), "turn": _("turn"), "read": _("read")}
+STAGES: dict[str, Promise] = {
+    "enrich": pgettext_lazy("stage", "enrich"),
+    "search": pgettext_lazy("stage", "search"),
+    "turn": pgettext_lazy("stage", "turn"),
+    "read": pgettext_lazy("stage", "read"),
+}
 PIECES: dict[str, Promise] = {
     "exact": _("exact"),
     "normalised": _("same but for case and spaces"),

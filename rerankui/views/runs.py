@@ -61,7 +61,9 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     """A candidate of this run with its messages, the excerpt highlighted where it was found."""
     found = run_or_404(request, pk)
-    events = [item.event for item in runs.stored(pk)]
+    stored = runs.stored(pk)
+    events = [item.event for item in stored]
+    states = fragments.states(fragments.event_views(stored, len(stored)))
     shown = Topic.objects.of(found.owner_id).filter(pk=topic).first()
     name = f"Topic:{topic}"
     candidate = next((c for e in events if isinstance(e, CandidatesFound) for c in e.candidates if c.id == name), None)
@@ -75,7 +77,7 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
         "topic": shown,
         "candidate": candidate,
         "selected": selected,
-        "state": fragments.states(fragments.event_views(runs.stored(pk))).get(name, ""),
+        "state": states.get(name, ""),
         "messages": [
             (message, segments(message.text, [piece for piece in pieces if piece.message == message.pk]))
             for message in messages

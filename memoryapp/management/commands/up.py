@@ -183,7 +183,10 @@ def _unmigrated() -> bool:
 
 
 def _family(host: str, port: int) -> list[Child]:
-    """Web, worker and beat. Beat is a process of its own: as the worker's it would outlive a killed worker."""
+    """Web, worker and beat. Beat is a process of its own: as the worker's it would outlive a killed worker.
+
+    Work in the background yields to the pages, at the start as well as later.
+    """
     shared = {"DATA_DIR": str(settings.DATA_DIR), "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"]}
     if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
         shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
@@ -196,8 +199,8 @@ def _family(host: str, port: int) -> list[Child]:
     web = ("daphne", "-v", "0", "-b", host, "-p", str(port), "rerankui.asgi:application")
     return [
         Child("web", (*python, *web), shared),
-        Child("worker", (*celery, *worker), shared | quiet),
-        Child("beat", (*celery, *beat), shared | quiet),
+        Child("worker", (*celery, *worker), shared | quiet, yielding=5),
+        Child("beat", (*celery, *beat), shared | quiet, yielding=5),
     ]
 
 
