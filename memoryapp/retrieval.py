@@ -21,7 +21,7 @@ from psycopg.rows import class_row
 
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.events import Candidate
-from memoryapp.engine.lexical import Floats, Matches, Weighed, bm25, fold_query
+from memoryapp.engine.lexical import WIDE, Floats, Matches, Weighed, bm25, fold_query, is_wide
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.prompts import candidate_line
 from memoryapp.engine.scoring import Best, best_passages, descending, fuse, shown_score
@@ -38,7 +38,7 @@ Connection = psycopg.AsyncConnection[Any]
 # The condition on dimensions is the covering index's own and has to stand here as a literal to match it.
 # The vector is read through a sub-select so that a generic plan does not parse it for every row.
 PASSAGES = """
-SELECT p.id, p.term_count, v.distance
+SELECT p.id, p.term_count, octet_length(p.text) > {wide} * char_length(p.text), v.distance
 FROM memoryapp_passage p
 LEFT JOIN (
     SELECT passage_id, vector <#> (SELECT %(vector)s::halfvec) AS distance
@@ -48,7 +48,10 @@ LEFT JOIN (
 WHERE p.owner_id = %(owner)s
 ORDER BY p.id
 """
-UNSEEN = "SELECT id, term_count, NULL::float8 FROM memoryapp_passage WHERE owner_id = %(owner)s ORDER BY id"
+UNSEEN = """
+SELECT id, term_count, octet_length(text) > {wide} * char_length(text), NULL::float8
+FROM memoryapp_passage WHERE owner_id = %(owner)s ORDER BY id
+"""
 TERMS = "SELECT tsvector_to_array(to_tsvector('russian', %(query)s))"
 COUNTS = """
 SELECT t.lexeme, array_agg(p.id), array_agg(cardinality(t.positions))
@@ -137,19 +140,21 @@ async def _compare(
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     lengths = np.array([row[1] for row in rows], dtype=np.float64)
     # "<#>" is the negative inner product; of unit vectors the inner product is the cosine.
-    cosine = np.array([np.nan if row[2] is None else -row[2] for row in rows], dtype=np.float64)
+    cosine = np.array([np.nan if row[3] is None else -row[3] for row in rows], dtype=np.float64)
+    wide = is_wide(query)
+    foreign = np.array([row[2] != wide for row in rows], dtype=np.bool_)
     words = bm25(await _matches(connection, owner_id, query, ids), lengths)
-    return _Compared(ids, cosine, words, fuse(cosine, words))
+    return _Compared(ids, cosine, words, fuse(cosine, words, foreign))
 
 
 def _passages_sql(
     owner_id: int, vector: Vectors | None, profile_id: int, dimensions: int
 ) -> tuple[str, dict[str, Any]]:
     if vector is None:
-        return UNSEEN, {"owner": owner_id}
+        return UNSEEN.format(wide=WIDE), {"owner": owner_id}
     covered = f"AND dimensions <= {_COVERED_DIMENSIONS}" if dimensions <= _COVERED_DIMENSIONS else ""
     written = "[" + ",".join(map(repr, vector.tolist())) + "]"
-    return PASSAGES.format(covered=covered), {"owner": owner_id, "profile": profile_id, "vector": written}
+    return PASSAGES.format(covered=covered, wide=WIDE), {"owner": owner_id, "profile": profile_id, "vector": written}
 
 
 async def _matches(

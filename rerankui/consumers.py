@@ -13,7 +13,8 @@ from uuid import UUID
 
 import psycopg
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
+from django.http import HttpRequest
+from django.utils.translation import get_language_from_request
 
 from memoryapp import runs
 from memoryapp.database import in_thread
@@ -85,5 +86,8 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
 
 def _language(scope: dict[str, Any]) -> str:
-    chosen = scope.get("cookies", {}).get(settings.LANGUAGE_COOKIE_NAME, "")
-    return chosen if chosen in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE
+    """The page's: the one chosen, else the one the browser prefers."""
+    asked = HttpRequest()
+    asked.COOKIES = scope.get("cookies", {})
+    asked.META["HTTP_ACCEPT_LANGUAGE"] = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
+    return get_language_from_request(asked)

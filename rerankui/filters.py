@@ -67,8 +67,12 @@ class TopicFilter(Filter):
     }
     state = _choice(
         _("State"),
-        _("live"),
-        [("retired", _("retired")), ("by_hand", _("edited by hand")), ("consolidated", _("consolidated"))],
+        pgettext_lazy("topics", "live"),
+        [
+            ("retired", pgettext_lazy("topics", "retired")),
+            ("by_hand", pgettext_lazy("topics", "edited by hand")),
+            ("consolidated", pgettext_lazy("topics", "consolidated")),
+        ],
     )
 
 
@@ -76,7 +80,11 @@ class MessageFilter(Filter):
     placeholder = _("Search what was said")
     SORTS = {"newest": ("-sent_at", "-id")}
     role = _choice(_("Who"), pgettext_lazy("messages of", "everyone"), list(Message.Author.choices))
-    place = _choice(_("Where"), _("all messages"), [("active", _("in no topic yet")), ("forwarded", _("forwarded"))])
+    place = _choice(
+        _("Where"),
+        _("all messages"),
+        [("active", _("in no topic yet")), ("forwarded", pgettext_lazy("messages", "forwarded"))],
+    )
 
 
 class PersonFilter(Filter):

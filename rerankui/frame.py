@@ -20,7 +20,7 @@ from rerankui.access import operator_for
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-THEMES = {"auto": _("system"), "light": _("light"), "dark": _("dark")}
+THEMES = {"auto": pgettext_lazy("theme", "system"), "light": _("light"), "dark": _("dark")}
 MOST_OWNERS = 30
 
 # name of the route, what the rail says, icon, whether the route is one chat user's

@@ -173,9 +173,9 @@ def test_a_step_has_an_address_that_works_without_scripts(
     plain = context.new_page()
     plain.goto(f"{url}?step=3")
     expect(plain.locator(".transport-step")).to_contain_text("3 /")
-    expect(plain.locator(".chosen")).to_have_count(0)
+    expect(plain.locator(".chosen")).to_be_hidden()
     plain.goto(url)
-    expect(plain.locator(".chosen")).to_have_count(1)
+    expect(plain.locator(".chosen")).to_be_visible()
     context.close()
 
 

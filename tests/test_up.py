@@ -190,6 +190,7 @@ def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(data: Path) -
     eventually(lambda: not living(everyone, data))
     third = Up(data)
     assert third.end(signal.SIGTERM) == 0
+    eventually(lambda: not living(set(), data))
 
 
 def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memoryapp.engine.lexical import K1, B, Floats, idf, stems
+from memoryapp.engine.lexical import K1, B, Floats, idf, is_wide, stems
 from memoryapp.engine.scoring import fused_score
 
 # A message and its neighbours are one thought: question, answer, reaction.
@@ -100,7 +100,10 @@ def judge(query: str, topics: Sequence[Topic]) -> list[Judged]:
     weights = _weights(terms, [run for runs in told for run in runs])
     words = np.array([weights.weigh(_joined(runs)) for runs in told], dtype=np.float64)
     fused = np.array([fused_score(topic.score) for topic in topics], dtype=np.float64)
-    odds = _BIAS + _FUSED * fused + _FUSED_LEAD * leads(fused) + _WORDS_LEAD * leads(words)
+    # A topic in another script could not share words: it is neither ahead nor behind for that.
+    foreign = np.array([is_wide(" ".join(topic.texts)) != is_wide(query) for topic in topics], dtype=np.bool_)
+    ahead = np.where(foreign, 0.0, leads(words))
+    odds = _BIAS + _FUSED * fused + _FUSED_LEAD * leads(fused) + _WORDS_LEAD * ahead
     judged = [
         _judged(topic, runs, weights, 1 / (1 + math.exp(-value)))
         for topic, runs, value in zip(topics, told, odds.tolist(), strict=True)

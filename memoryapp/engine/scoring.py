@@ -27,6 +27,8 @@ from memoryapp.engine.lexical import Floats, Weighed
 # A query of which a single word occurs, once, would otherwise lift that passage 20 deviations above all
 # others; the floor is a share of what a match of all its words would weigh.
 LEXICAL_FLOOR = 0.02
+# What words would add to a passage in another script, had it been said in the query's, by its meaning.
+FOREIGN_SHARE = 0.7
 _FLAT = 1e-9
 
 # ``fused`` of the best passage: median 10, 95 % above 4.8; of a query about something else about 3.
@@ -43,11 +45,15 @@ class Best:
     fused: float
 
 
-def fuse(cosine: Floats, words: Weighed) -> Floats:
-    """Sum of both z-scores, shape (n,). A NaN cosine (no vector yet) counts as average."""
+def fuse(cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> Floats:
+    """Sum of both z-scores, shape (n,). A NaN cosine (no vector yet) counts as average.
+
+    ``foreign`` marks passages in another script than the query's: they could not share its words.
+    """
     meaning: Floats = np.nan_to_num(z_scores(cosine))
-    shared: Floats = z_scores(words.total, LEXICAL_FLOOR * words.weight)
-    return meaning + shared
+    shared = z_scores(words.total, LEXICAL_FLOOR * words.weight)
+    fair = np.where(foreign, np.maximum(shared, FOREIGN_SHARE * meaning), shared)
+    return meaning + fair
 
 
 def z_scores(values: Floats, floor: float = 0.0) -> Floats:

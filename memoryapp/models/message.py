@@ -6,6 +6,7 @@ from typing import Self
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.user import ChatUser, Owned
 
@@ -44,10 +45,10 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
 class Message(Owned):
     class Author(models.TextChoices):
-        USER = "user", _("user")
-        ASSISTANT = "assistant", _("assistant")
-        PEER = "peer", _("peer")
-        SYSTEM = "system", _("system")
+        USER = "user", pgettext_lazy("author", "user")
+        ASSISTANT = "assistant", pgettext_lazy("author", "assistant")
+        PEER = "peer", pgettext_lazy("author", "peer")
+        SYSTEM = "system", pgettext_lazy("author", "system")
 
     external_id = models.CharField(_("external id"), max_length=300)
     role = models.CharField(_("role"), max_length=16, choices=Author)

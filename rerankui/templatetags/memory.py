@@ -40,9 +40,9 @@ def grouped(number: int | float) -> str:
 @register.filter
 def thousands(number: int) -> str:
     """A size to compare at a glance: ``840``, ``16.2K``, ``3.1M``."""
-    for unit, name in ((1_000_000, "M"), (1_000, "K")):
+    for unit, form in ((1_000_000, _("%(n)sM")), (1_000, _("%(n)sK"))):
         if number >= unit:
-            return f"{number_format(number / unit, decimal_pos=1 if number < 100 * unit else 0)}{name}"
+            return form % {"n": number_format(number / unit, decimal_pos=1 if number < 100 * unit else 0)}
     return str(number)
 
 
@@ -120,7 +120,7 @@ def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tu
 
 @register.filter
 def absolute(moment: datetime) -> str:
-    return f"{date_format(moment.astimezone(UTC), 'j F Y, H:i')} UTC"
+    return f"{date_format(moment.astimezone(UTC), _('j F Y, H:i'))} UTC"
 
 
 @register.filter
@@ -136,7 +136,7 @@ def ago(moment: datetime | None) -> SafeString | str:
 def _elapsed(moment: datetime) -> str:
     seconds = (timezone.now() - moment).total_seconds()
     if seconds < -60:
-        return date_format(moment.astimezone(UTC), "j M Y")
+        return date_format(moment.astimezone(UTC), _("j M Y"))
     for unit_seconds, words in _AGO:
         if seconds >= unit_seconds:
             return words % {"n": int(seconds // unit_seconds)}
@@ -162,7 +162,7 @@ def clock(moment: datetime) -> str:
 @register.simple_tag
 def span_of(start: datetime, end: datetime) -> str:
     """The days from ``start`` to ``end``: one date when they are the same."""
-    first, last = (date_format(moment.astimezone(UTC), "j M Y") for moment in (start, end))
+    first, last = (date_format(moment.astimezone(UTC), _("j M Y")) for moment in (start, end))
     return first if first == last else f"{first} – {last}"
 
 

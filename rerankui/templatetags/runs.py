@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 
 from django import template
+from django.template.defaultfilters import floatformat
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.events import Candidate, PromptMessage, QueryEnriched, ToolCall, Totals
 from rerankui.marks import ids_in
@@ -41,20 +42,22 @@ ENRICH_NOTES: dict[str, Promise] = {
 def seconds(value: float) -> str:
     """``0.42 s`` below ten seconds, ``12 s`` above, ``3 ms`` below a tenth of a second."""
     if value < 0.1:
-        return f"{value * 1000:.0f} ms"
-    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+        return gettext("%(n)s ms") % {"n": floatformat(value * 1000, 0)}
+    return gettext("%(n)s s") % {"n": floatformat(value, 2 if value < 10 else 0)}
 
 
 @register.filter
 def tokens(totals: Totals) -> str:
     """Both directions together, ``12.4K`` from a thousand."""
     count = totals.input_tokens + totals.output_tokens
-    return f"{count / 1000:.1f}K" if count >= 1000 else str(count)
+    return gettext("%(n)sK") % {"n": floatformat(count / 1000, 1)} if count >= 1000 else str(count)
 
 
 @register.filter
 def chars(size: int) -> str:
-    return f"{size / 1000:.0f}K {_('characters')}" if size >= 1000 else f"{size} {_('characters')}"
+    if size >= 1000:
+        return gettext("%(n)sK characters") % {"n": floatformat(size / 1000, 0)}
+    return ngettext("%(n)s character", "%(n)s characters", size) % {"n": size}
 
 
 @register.filter
