@@ -113,7 +113,7 @@ else:
         }
     }
 
-CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL or "filesystem://")
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL or "filesystem://localhost")
 CELERY_BROKER_DIR = DATA_DIR / "broker"
 
 AUTH_PASSWORD_VALIDATORS = [

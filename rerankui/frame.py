@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
@@ -111,10 +111,7 @@ class Frame:
     def _section(self, name: str, label: StrOrPromise, icon: str, is_owned: bool) -> Section | None:
         if is_owned and self.owner is None:
             return None
-        try:
-            href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
-        except NoReverseMatch:
-            return None
+        href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
         place = "#latest" if name == "messages" else ""
         return Section(name, str(label), icon, href + place, name == self.current)
 

@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
 
+from memoryapp.embedded.statics import collect
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion import add_messages, put_topics
@@ -116,6 +117,12 @@ def as_viewer(viewer: Operator) -> Client:
 @pytest.fixture
 def as_stranger(stranger: Operator) -> Client:
     return signed_in(stranger)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def collected_statics() -> None:
+    """Pages name their files as production does, by the manifest of what was collected."""
+    collect()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,9 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,8 +75,15 @@ def peer() -> Iterator[Peer]:
 
 
 @pytest.fixture(scope="module")
-def stack(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("live data")
+def stack(peer: Peer) -> Iterator[Stack]:
+    with tempfile.TemporaryDirectory(prefix="live data ") as base:
+        # The database of a program started as root runs as nobody, who has to get through.
+        Path(base).chmod(0o711)
+        yield from started(peer, Path(base) / "data")
+
+
+def started(peer: Peer, folder: Path) -> Iterator[Stack]:
+    folder.mkdir()
     made = Stack(folder, "--no-demo", LLM_BASE_URL=peer.url, RERANKER_TIMEOUT="120s", RERANKER_TURN_TIMEOUT="60s")
     try:
         chat = folder / "chat.jsonl"
@@ -246,6 +255,6 @@ def test_the_scripted_model_saw_the_candidates_as_the_page_shows_them(page: Page
     sent = wait_for(lambda: [r for r in peer.requests if r.get("tools")])[-1]
     assert sent["tool_choice"] == {"type": "function", "function": {"name": "get_topics_content"}}
     lines = re.findall(r"^\[Topic:\d+\]", sent["messages"][1]["content"], re.M)
-    assert len(lines) == page.locator(".candidate").count()
+    expect(page.locator(".candidate")).to_have_count(len(lines))
     peer.open()
     expect(page.locator(".chosen")).to_have_count(1)

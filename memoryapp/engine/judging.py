@@ -37,7 +37,11 @@ _WORDS_LEAD = 0.41
 _FEW_WORDS = 0.3
 _NO_WORDS = 0.05
 _LEAST_FUSED = 4.5
-_LEAST_FUSED_WITH_WORDS = 5.5
+_LEAST_FUSED_WITH_WORDS = 6.0
+# In another script meaning counts for words too, see ``scoring.FOREIGN_SHARE``.
+_LEAST_FUSED_FOREIGN = 6.8
+
+_MOST_CHOSEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,13 @@ class Judged:
 
     ``shared`` are the query's stems it holds, the rarest first; ``together`` is the share of the query's
     words, by rarity, that its best three messages in a row hold; ``telling`` lists its messages by what
-    they share with the query, the best first, those that share nothing left out.
+    they share with the query, the best first, those that share nothing left out. A ``foreign`` topic is
+    written in another script than the query.
     """
 
     topic: Topic
     chance: float
+    foreign: bool
     shared: tuple[str, ...]
     together: float
     telling: tuple[int, ...]
@@ -101,12 +107,12 @@ def judge(query: str, topics: Sequence[Topic]) -> list[Judged]:
     words = np.array([weights.weigh(_joined(runs)) for runs in told], dtype=np.float64)
     fused = np.array([fused_score(topic.score) for topic in topics], dtype=np.float64)
     # A topic in another script could not share words: it is neither ahead nor behind for that.
-    foreign = np.array([is_wide(" ".join(topic.texts)) != is_wide(query) for topic in topics], dtype=np.bool_)
+    foreign = [bool(topic.texts) and is_wide(" ".join(topic.texts)) != is_wide(query) for topic in topics]
     ahead = np.where(foreign, 0.0, leads(words))
     odds = _BIAS + _FUSED * fused + _FUSED_LEAD * leads(fused) + _WORDS_LEAD * ahead
     judged = [
-        _judged(topic, runs, weights, 1 / (1 + math.exp(-value)))
-        for topic, runs, value in zip(topics, told, odds.tolist(), strict=True)
+        _judged(topic, runs, weights, 1 / (1 + math.exp(-value)), other)
+        for topic, runs, value, other in zip(topics, told, odds.tolist(), foreign, strict=True)
     ]
     return sorted(judged, key=lambda found: -found.chance)
 
@@ -119,7 +125,7 @@ def choose(judged: Sequence[Judged]) -> list[Judged]:
     # Of k chosen topics the expected F1 is 2 * hits / (k + all that hold an answer).
     answers = max(float(chances.sum()), 1.0)
     expected = 2 * np.cumsum(chances) / (np.arange(1, len(judged) + 1) + answers)
-    return list(judged[: int(np.argmax(expected)) + 1])
+    return list(judged[: int(np.argmax(expected[:_MOST_CHOSEN])) + 1])
 
 
 def leads(values: Floats) -> Floats:
@@ -134,7 +140,10 @@ def leads(values: Floats) -> Floats:
 def _is_relevant(found: Judged) -> bool:
     if found.together >= _FEW_WORDS:
         return True
-    least = _LEAST_FUSED if found.together < _NO_WORDS else _LEAST_FUSED_WITH_WORDS
+    if found.foreign:
+        least = _LEAST_FUSED_FOREIGN
+    else:
+        least = _LEAST_FUSED if found.together < _NO_WORDS else _LEAST_FUSED_WITH_WORDS
     return fused_score(found.topic.score) >= least
 
 
@@ -164,7 +173,7 @@ def _weights(terms: Iterable[str], messages: Sequence[_Run]) -> _Weights:
     return _Weights({term: idf(len(messages), holding[term]) for term in sorted(terms)}, max(mean, 1.0))
 
 
-def _judged(topic: Topic, runs: Sequence[_Run], weights: _Weights, chance: float) -> Judged:
+def _judged(topic: Topic, runs: Sequence[_Run], weights: _Weights, chance: float, foreign: bool) -> Judged:
     windows = [_joined(runs[max(0, at - AROUND) : at + AROUND + 1]) for at in range(len(runs))]
     # The neighbours decide between messages that share the same word.
     worth = [weights.weigh(run) + weights.weigh(window) for run, window in zip(runs, windows, strict=True)]
@@ -172,6 +181,7 @@ def _judged(topic: Topic, runs: Sequence[_Run], weights: _Weights, chance: float
     return Judged(
         topic=topic,
         chance=chance,
+        foreign=foreign,
         shared=tuple(sorted(held, key=lambda term: (-weights.idf[term], term))),
         together=max(map(weights.covered, windows), default=0.0),
         telling=tuple(sorted((at for at, run in enumerate(runs) if run.counts), key=lambda at: -worth[at])),

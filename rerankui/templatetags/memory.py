@@ -120,7 +120,8 @@ def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tu
 
 @register.filter
 def absolute(moment: datetime) -> str:
-    return f"{date_format(moment.astimezone(UTC), _('j F Y, H:i'))} UTC"
+    written = date_format(moment.astimezone(UTC), _("j F Y, H:i"))
+    return f"{written} UTC"
 
 
 @register.filter

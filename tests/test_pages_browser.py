@@ -1,0 +1,102 @@
+"""What only a browser can show: keys, the preview, filters that live in the address, and no word from its console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from memoryapp.models import ChatUser, Operator, Topic
+from tests.browsing import said, topic_of
+from tests.conftest import signed_in
+from tests.test_live import ARGUMENTS, CHROMIUM
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")]
+
+
+@pytest.fixture
+def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
+    """Two, the newer one first, as their list shows them."""
+    said(anna, "And the parcel", minutes=99_999)
+    return [topic_of(anna, "Honey cake", ["Which?", "Honey"], day=3), topic_of(anna, "vLLM crash", ["It dies"])]
+
+
+@pytest.fixture
+def page(topics: list[Topic], viewer: Operator, live_server: LiveServer, settings: Any) -> Iterator[Page]:
+    """Signed in; fails the test when the browser complained of anything, the content policy first."""
+    # the live server finds styles and scripts by their plain names
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    session = signed_in(viewer).cookies["sessionid"].value
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        context = browser.new_context(base_url=live_server.url, viewport={"width": 1440, "height": 900})
+        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
+        page, complaints = context.new_page(), list[str]()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        yield page
+        browser.close()
+    assert complaints == []
+
+
+def test_keys_walk_a_list_preview_and_open(page: Page, topics: list[Topic], anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#peek")).to_contain_text("Honey cake")
+    page.keyboard.press("j")
+    expect(page.locator("#peek")).to_contain_text("It dies")
+    page.keyboard.press("Escape")
+    expect(page.locator("#peek")).to_be_empty()
+    page.keyboard.press("k")
+    page.keyboard.press("o")
+    expect(page).to_have_url(f"{page.url.split('/memory/')[0]}/topics/{topics[0].pk}/")
+
+
+def test_a_click_previews_and_a_second_one_opens(page: Page, topics: list[Topic], anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    link = page.get_by_role("link", name="vLLM crash")
+    link.click()
+    expect(page.locator("#peek h2")).to_have_text("vLLM crash")
+    link.click()
+    expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_a_filter_shows_at_once_and_lives_in_the_address(page: Page, anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    page.keyboard.press("/")
+    page.keyboard.type("cake")
+    expect(page.locator("#list [data-row]")).to_have_count(1)
+    assert page.url.endswith("/topics/?q=cake")
+    page.reload()
+    expect(page.locator("#list [data-row]")).to_have_count(1)
+
+
+def test_the_palette_goes_where_the_letters_lead(page: Page, anna: ChatUser) -> None:
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("honey")
+    expect(page.locator("#palette-found a")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Honey cake")
+
+
+def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/topics/")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="vLLM crash").click()
+    expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_the_theme_follows_the_system_until_one_is_chosen(page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto("/")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.locator(".tools details summary").click()
+    page.get_by_role("button", name="light").click()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "light")
