@@ -54,6 +54,8 @@ class OfflineEmbedder:
 
 
 def _load() -> Any:
+    # One thread: with two, BLAS threads wait for each other on a busy machine, and a query takes 215 ms
+    # instead of 8. The model obeys only where threadpoolctl is installed.
     model = USE(threads=1)
     try:
         model.encode("ready")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.lexical import Matches, bm25, clean, count_terms, fold, idf, stems
+from memoryapp.engine.lexical import Matches, bm25, clean, count_terms, fold, fold_query, idf, is_wide, stems
 
 
 @pytest.mark.parametrize("written", ["GPT-5", "GPT 5", "gpt5", "gpt_5"])
@@ -39,6 +39,16 @@ def test_any_text_can_be_folded_for_the_database(text: str) -> None:
     folded.encode("utf-8")
     assert "\x00" not in folded
     assert clean(clean(text)) == clean(text)
+
+
+def test_a_query_is_folded_without_words_that_only_ask() -> None:
+    assert fold_query("Какие проблемы были с моим GPT-5?").split() == ["проблемы", "gpt", "5?", "gpt5"]
+
+
+def test_script_is_told_by_most_letters() -> None:
+    assert is_wide("Развернули vLLM на двух узлах H100")
+    assert not is_wide("The café in the Zürich office")
+    assert not is_wide("")
 
 
 def test_the_length_counts_words_and_not_joined_forms() -> None:

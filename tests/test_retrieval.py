@@ -1,0 +1,182 @@
+"""Search over one owner's real rows: both signals, live topics only, nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from asgiref.sync import async_to_sync
+
+from memoryapp import database, retrieval
+from memoryapp.engine.embeddings import Profile, Vectors, unit
+from memoryapp.models import ChatUser, Message, PassageVector, Topic
+from memoryapp.retrieval import Search, search_topics
+from memoryapp.vectors import embed_pending, profile_row
+from tests.conftest import talk
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Synonyms:
+    """Texts lie near each other that share a word, or words that mean the same."""
+
+    profile = Profile("test", "synonyms", 32, 0.2)
+    same = {"joint": "knee", "колено": "knee", "levy": "tax"}
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.full((len(texts), 32), 0.01, dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().replace(":", " ").replace("?", " ").split():
+                vectors[row, sum(self.same.get(word, word).encode()) % 32] += 1
+        return unit(vectors)
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    """Four topics with vectors; each is the only one to speak of its subject."""
+    made = talk(
+        anna,
+        ("Knee", ["my knee hurts", "rest the knee"]),
+        ("Tax", ["tax forms arrive", "file the tax"]),
+        ("GPT", ["GPT-5 is out", "try it"]),
+        ("Cats", ["cats sleep a lot", "they do"]),
+    )
+    async_to_sync(embed_pending)(Synonyms(), anna)
+    return made
+
+
+def search(owner: ChatUser, query: str, *, vector: bool = True, **sizes: Any) -> Search:
+    async def run() -> Search:
+        profile = await profile_row(Synonyms.profile)
+        asked = (await Synonyms().embed([query]))[0] if vector else None
+        async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+            return await search_topics(
+                connection, owner.pk, query, asked,
+                profile_id=profile.pk, dimensions=32, threshold=Synonyms.profile.threshold, **sizes,
+            )  # fmt: skip
+
+    return async_to_sync(run)()
+
+
+def ids(found: Search) -> list[str]:
+    return [candidate.id for candidate in found.candidates]
+
+
+def named(topic: Topic) -> str:
+    return f"Topic:{topic.pk}"
+
+
+def test_the_topic_that_shares_words_and_meaning_comes_first(anna: ChatUser, topics: list[Topic]) -> None:
+    best = search(anna, "what about my knee?").candidates[0]
+    assert (best.id, best.rank, best.vector_rank) == (named(topics[0]), 1, 1)
+    assert best.terms.keys() == {"knee"}
+    assert best.bm25 == pytest.approx(sum(best.terms.values()), abs=1e-5)
+    assert best.line.startswith(f"[{best.id}] ({best.score:.2f}) 2026-03-02 | 2 msgs, ~")
+    assert best.line.endswith("| Knee")
+    assert "knee" in best.passage
+
+
+def test_meaning_finds_what_words_miss(anna: ChatUser, topics: list[Topic]) -> None:
+    best = search(anna, "joint").candidates[0]
+    assert (best.id, best.bm25, dict(best.terms)) == (named(topics[0]), 0, {})
+    assert search(anna, "joint", vector=False).candidates == ()
+
+
+def test_words_alone_find_when_there_is_no_vector_of_the_query(anna: ChatUser, topics: list[Topic]) -> None:
+    found = search(anna, "tax", vector=False)
+    assert ids(found) == [named(topics[1])]
+    assert found.baseline == ()
+
+
+def test_a_passage_that_has_no_vector_yet_is_found_by_its_words(anna: ChatUser, topics: list[Topic]) -> None:
+    PassageVector.objects.filter(passage__messages__topic=topics[1]).delete()
+    found = search(anna, "tax")
+    assert ids(found)[0] == named(topics[1])
+    assert named(topics[1]) not in found.baseline
+
+
+@pytest.mark.parametrize("query", ["gpt5", "GPT 5", "gpt-5 release", "ＧＰＴ－５"])
+def test_a_names_spelling_does_not_matter(anna: ChatUser, topics: list[Topic], query: str) -> None:
+    assert ids(search(anna, query, vector=False))[0] == named(topics[2])
+
+
+def test_what_is_neither_near_nor_shares_a_word_is_no_candidate(anna: ChatUser, topics: list[Topic]) -> None:
+    found = search(anna, "knee")
+    assert named(topics[3]) not in ids(found)
+    assert found.passages == 4
+
+
+def test_the_baseline_is_plain_vector_order_over_all_topics(anna: ChatUser, topics: list[Topic]) -> None:
+    found = search(anna, "joint")
+    assert found.baseline[0] == named(topics[0])
+    assert set(found.baseline) == {named(topic) for topic in topics}
+
+
+def test_only_the_first_are_shown_and_only_so_many_are_ranked(anna: ChatUser, topics: list[Topic]) -> None:
+    found = search(anna, "knee tax gpt cats", shown=2, ranked=3)
+    assert [candidate.shown for candidate in found.candidates] == [True, True, False]
+    assert [candidate.rank for candidate in found.candidates] == [1, 2, 3]
+
+
+def test_retired_topics_and_the_active_session_are_not_found(anna: ChatUser, topics: list[Topic]) -> None:
+    Topic.objects.filter(pk=topics[0].pk).update(is_live=False)
+    Message.objects.filter(topic=topics[1]).update(topic=None)
+    found = search(anna, "knee tax")
+    assert not {named(topics[0]), named(topics[1])} & {*ids(found), *found.baseline}
+
+
+def test_a_moved_message_is_found_where_it_lives_now(anna: ChatUser, topics: list[Topic]) -> None:
+    Message.objects.filter(topic=topics[0]).update(topic=topics[3])
+    assert ids(search(anna, "knee"))[0] == named(topics[3])
+
+
+def test_nobody_elses_memory_is_searched(anna: ChatUser, boris: ChatUser, topics: list[Topic]) -> None:
+    [his] = talk(boris, ("Knee of Boris", ["my knee hurts", "rest the knee"]))
+    async_to_sync(embed_pending)(Synonyms(), boris)
+    assert ids(search(boris, "knee")) == [named(his)]
+    assert named(his) not in ids(search(anna, "knee"))
+    assert search(boris, "tax gpt").candidates == ()
+
+
+def test_a_russian_question_reaches_english_talk(anna: ChatUser, topics: list[Topic]) -> None:
+    assert ids(search(anna, "колено"))[0] == named(topics[0])
+
+
+@pytest.mark.parametrize(
+    "query", ["", "   ", "и в на", "?!", "\x00", "\ud800", "' | !& <->", "%s %(owner)s", "x" * 50_000]
+)
+def test_no_query_breaks_the_search(anna: ChatUser, topics: list[Topic], query: str) -> None:
+    assert search(anna, query.replace("\ud800", "?")).passages == 4
+    assert search(anna, query, vector=False).passages == 4
+
+
+def test_an_empty_memory_is_searched_in_vain(boris: ChatUser) -> None:
+    assert search(boris, "knee") == Search((), (), 0)
+
+
+def test_all_topics_are_ranked_when_passages_are_mapped_in_many_chunks(
+    anna: ChatUser, topics: list[Topic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = search(anna, "knee tax gpt cats")
+    monkeypatch.setattr(retrieval, "_CHUNK", 1)
+    assert search(anna, "knee tax gpt cats") == whole
+
+
+def test_searches_run_side_by_side(anna: ChatUser, topics: list[Topic]) -> None:
+    async def both() -> list[Search]:
+        profile = await profile_row(Synonyms.profile)
+
+        async def one(query: str) -> Search:
+            async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+                return await search_topics(
+                    connection, anna.pk, query, None, profile_id=profile.pk, dimensions=32, threshold=0.2
+                )
+
+        return await asyncio.gather(*(one(query) for query in ("knee", "tax")))
+
+    knee, tax = async_to_sync(both)()
+    assert (ids(knee), ids(tax)) == ([named(topics[0])], [named(topics[1])])
