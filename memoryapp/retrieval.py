@@ -9,7 +9,7 @@ topics are ranked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -120,15 +120,14 @@ async def search_topics(
 
     ``vector`` is the query in the profile ``profile_id``, shape (dimensions,), unit length; None searches
     by words alone. A topic whose best passage shares no word with the query and lies below the cosine
-    ``threshold`` is no candidate.
+    ``threshold`` is ranked, so that its absence can be explained, but never shown.
     """
     compared = await _compare(connection, owner_id, query, vector, profile_id, dimensions)
     topics = _TopicsOf(connection, owner_id, compared.ids)
     relevant = (compared.words.total > 0) | (compared.cosine >= threshold)
-    order = descending(compared.fused)
-    best = await topics.ranked(order[relevant[order]], compared.fused, most=ranked)
+    best = await topics.ranked(descending(compared.fused), compared.fused, most=ranked)
     nearest = await _vector_order(topics, compared.cosine, {found.topic for found in best})
-    candidates = await _candidates(connection, owner_id, compared, best, nearest, shown)
+    candidates = await _candidates(connection, owner_id, compared, best, nearest, _shown(best, relevant, shown))
     return Search(candidates, tuple(topic_id(topic) for topic in nearest[:BASELINE]), len(compared.ids))
 
 
@@ -226,12 +225,22 @@ async def _vector_order(topics: _TopicsOf, cosine: Floats, wanted: Iterable[int]
     return nearest
 
 
+def _shown(best: Sequence[Best], relevant: NDArray[np.bool_], most: int) -> set[int]:
+    """The topics the model may see: the first ``most`` whose best passage is relevant."""
+    return {found.topic for found in [found for found in best if relevant[found.passage]][:most]}
+
+
 async def _candidates(
-    connection: Connection, owner_id: int, compared: _Compared, best: Sequence[Best], nearest: Sequence[int], shown: int
+    connection: Connection,
+    owner_id: int,
+    compared: _Compared,
+    best: Sequence[Best],
+    nearest: Sequence[int],
+    shown: Collection[int],
 ) -> tuple[Candidate, ...]:
     if not best:
         return ()
-    passages = [int(compared.ids[found.passage]) for found in best[:shown]]
+    passages = [int(compared.ids[found.passage]) for found in best if found.topic in shown]
     texts = dict(await _rows(connection, TEXTS, {"owner": owner_id, "passages": passages, "chars": _PASSAGE_CHARS}))
     rows = await _topics(connection, owner_id, [found.topic for found in best])
     vector_rank = {topic: rank for rank, topic in enumerate(nearest, start=1)}
@@ -242,7 +251,7 @@ async def _candidates(
             rank,
             vector_rank.get(found.topic, len(nearest) + 1),
             rows[found.topic],
-            rank <= shown,
+            found.topic in shown,
             texts,
         )
         for rank, found in enumerate((found for found in best if found.topic in rows), start=1)

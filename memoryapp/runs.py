@@ -187,13 +187,13 @@ def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, An
     """What the run's row says once it has ended, taken from its events alone."""
     counted = summarise(events)
     totals = finished.totals if finished.totals != Totals() else counted
-    candidates = next((len(e.candidates) for e in events if isinstance(e, CandidatesFound)), 0)
+    found = next((e.candidates for e in events if isinstance(e, CandidatesFound)), ())
     version = next((e.prompt_version for e in events if isinstance(e, RunStarted)), "")
     return {
         "state": Run.State.FINISHED.value,
         "prompt_version": version,
         "fallback": finished.fallback,
-        "candidate_count": candidates,
+        "candidate_count": sum(candidate.shown for candidate in found),
         "selected_count": len(finished.selected),
         "turns": counted.turns,
         "tool_calls": counted.tool_calls,

@@ -19,9 +19,9 @@ PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 class Candidate:
     """A topic that search found. ``rank`` and ``vector_rank`` count from 1.
 
-    ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores,
-    ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms`` holds what each query
-    term added to ``bm25``. ``shown`` tells whether the model saw the candidate.
+    ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores as
+    ``scoring.fuse`` takes it, ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms``
+    holds what each query term added to ``bm25``. ``shown`` tells whether the model saw the candidate.
     """
 
     id: str
