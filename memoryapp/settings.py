@@ -94,6 +94,8 @@ DATABASES = {
 # The throwaway server of the test suite holds nothing but the test database, under its usual name, so
 # that the real web and worker processes which tests start find it by the same address.
 DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"]}
+# The embedded channel layer reaches its tables under a name of its own.
+DATABASES["channels_postgres"] = {**DATABASES["default"], "TEST": {"MIRROR": "default"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS: dict[str, Any]
@@ -109,7 +111,7 @@ else:
     CHANNEL_LAYERS = {
         "default": {
             "BACKEND": "channels_postgres.core.PostgresChannelLayer",
-            "CONFIG": {**DATABASES["default"], "TIME_ZONE": "UTC"},
+            "CONFIG": {**DATABASES["default"], "TIME_ZONE": "UTC", "group_expiry": 86400},
         }
     }
 

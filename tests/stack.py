@@ -88,6 +88,12 @@ class Stack:
         assert found, children
         return int(found[1])
 
+    def complaints(self) -> list[str]:
+        """What the program logged of errors and faults."""
+        self.log.flush()
+        text = (self.folder.parent / f"{self.folder.name}.log").read_text()
+        return [line for line in text.splitlines() if " ERROR " in line or line.startswith("Traceback")]
+
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
         try:

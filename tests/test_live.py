@@ -94,6 +94,7 @@ def started(peer: Peer, folder: Path) -> Iterator[Stack]:
         assert made.json("check_memory")["violations"] == []
         made.make_operator("ada")
         yield made
+        assert made.complaints() == []
     finally:
         peer.open()
         assert made.stop() == 0

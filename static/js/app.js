@@ -90,14 +90,15 @@
     if ($("[data-own-keys]") || $("dialog[open]")) return;
     action(event);
   };
+  // letters by their place on the keyboard, so that they work in a Russian layout too
   tinykeys.tinykeys(window, {
-    j: unlessOwned(() => move(1)),
-    k: unlessOwned(() => move(-1)),
+    KeyJ: unlessOwned(() => move(1)),
+    KeyK: unlessOwned(() => move(-1)),
     Enter: unlessOwned(enter),
-    o: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
-    n: unlessOwned(() => go("next")),
-    p: unlessOwned(() => go("prev")),
-    "/": unlessOwned((event) => { const field = $("[data-search]"); if (field) { event.preventDefault(); field.select(); } }),
+    KeyO: unlessOwned(() => { const link = opens(current()); if (link) location.assign(link.href); }),
+    KeyN: unlessOwned(() => go("next")),
+    KeyP: unlessOwned(() => go("prev")),
+    Slash: unlessOwned((event) => { const field = $("[data-search]"); if (field) { event.preventDefault(); field.select(); } }),
     "Shift+?": () => openSheet("keys"),
     Escape: () => {
       if ($("dialog[open]")) return;
@@ -107,7 +108,7 @@
     },
   });
   addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+    if (event.code !== "KeyK" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
     openSheet("palette");
   });

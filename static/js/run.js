@@ -154,21 +154,22 @@ function walk(direction) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+// By code: letters have the same place in a Russian layout.
 const keys = {
-  " ": () => player.toggle(),
+  Space: () => player.toggle(),
   ArrowLeft: (event) => (event.shiftKey ? player.turn(-1) : player.move(player.step - 1)),
   ArrowRight: (event) => (event.shiftKey ? player.turn(1) : player.move(player.step + 1)),
   Home: () => player.move(1),
   End: () => player.move(player.last),
-  j: () => walk(1),
-  k: () => walk(-1),
+  KeyJ: () => walk(1),
+  KeyK: () => walk(-1),
 };
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input:not([type=range]), textarea, select, [contenteditable]");
-  const pressing = event.key === " " && event.target.matches("button, summary");
-  if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+  const pressing = event.code === "Space" && event.target.matches("button, summary");
+  if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || !keys[event.code]) return;
   event.preventDefault();
-  keys[event.key](event);
+  keys[event.code](event);
 });
 
 document.addEventListener("htmx:wsAfterMessage", () => {
