@@ -1,7 +1,8 @@
 """Every row in Django's admin: to look at, and to mend what has no function of its own.
 
-What is only right when changed through a function (messages, topics, edits, passages, vectors, runs) can be
-read here and nothing more. Lists join what they show and never fetch a vector.
+It shows every chat user's memory, so only who may see everyone enters: the role admin, or a superuser. What is
+only right when changed through a function (messages, topics, edits, passages, vectors, runs) can be read here
+and nothing more. Lists join what they show and never fetch a vector.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ if TYPE_CHECKING:  # Django's own classes take no parameters at run time
 else:
     ModelAdmin, TabularInline, StackedInline = admin.ModelAdmin, admin.TabularInline, admin.StackedInline
     BaseUserAdmin = UserAdmin
+
+
+def may_enter(request: HttpRequest) -> bool:
+    """Being staff is not enough: Django's permissions know models, not whose memory a row is."""
+    user = request.user
+    if not user.is_active:
+        return False
+    return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
+
+
+# Assigned, for the site is made before this module is found, and everything registers with that one.
+admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
 class OwnedAdmin(ModelAdmin):

@@ -33,7 +33,13 @@ def conninfo() -> str:
 def pool() -> AsyncConnectionPool:
     """A pool that is not open yet; use it as an async context manager."""
     return AsyncConnectionPool(
-        conninfo(), min_size=1, max_size=MOST_CONNECTIONS, open=False, kwargs={"autocommit": True}
+        conninfo(),
+        min_size=1,
+        max_size=MOST_CONNECTIONS,
+        open=False,
+        kwargs={"autocommit": True},
+        # After the server was restarted a run goes on with a new connection.
+        check=AsyncConnectionPool.check_connection,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -47,17 +49,65 @@ def switch(name: str, default: bool) -> bool:
     raise SettingError(f"{name} must be true or false, not {raw!r}.")
 
 
-def choice(name: str, default: str, options: tuple[str, ...]) -> str:
+def choice(name: str, default: str, options: Sequence[str]) -> str:
+    """One of ``options``, however its letters are cased."""
     raw = text(name, default)
-    if raw not in options:
+    found = next((option for option in options if option.casefold() == raw.casefold()), None)
+    if found is None:
         raise SettingError(f"{name} must be one of {', '.join(options)}, not {raw!r}.")
+    return found
+
+
+def names(name: str, default: str = "") -> list[str]:
+    """What stands between commas, without the spaces around it."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def address(name: str, default: str = "", *, schemes: Sequence[str] = ("http", "https")) -> str:
+    """A URL of one of ``schemes``, or nothing."""
+    raw = text(name, default)
+    if raw:
+        _check_address(name, raw, schemes)
     return raw
 
 
-def seconds(name: str, default: str) -> float:
-    """A duration such as ``10s``, ``500ms``, ``1h`` or ``90`` (seconds)."""
+def addresses(name: str, default: str = "") -> list[str]:
+    """Web addresses between commas."""
+    given = names(name, default)
+    for raw in given:
+        _check_address(name, raw, ("http", "https"))
+    return given
+
+
+def host(url: str) -> str:
+    """The host of an address, without its port; empty when there is none."""
+    return urlsplit(url).hostname or ""
+
+
+def _check_address(name: str, raw: str, schemes: Sequence[str]) -> None:
+    try:
+        parts = urlsplit(raw)
+        usable = parts.scheme in schemes and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or (parts.scheme in ("http", "https") and not parts.hostname):
+        *others, last = (f"{scheme}://" for scheme in schemes)
+        beginning = f"{', '.join(others)} or {last}" if others else last
+        raise SettingError(f"{name} must be an address that begins with {beginning}, not {_shown(raw)!r}.")
+
+
+def _shown(url: str) -> str:
+    """``url`` without what stands before an @: that is a password."""
+    return re.sub(r"(?<=//)[^/]*@", "…@", url)
+
+
+def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9) -> float:
+    """A duration such as ``10s``, ``500ms``, ``1h`` or ``90`` (seconds), within ``least`` and ``most`` seconds."""
     raw = text(name, default)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", raw)
     if not match:
         raise SettingError(f"{name} must be a duration such as 10s, 500ms or 1h, not {raw!r}.")
-    return float(match[1]) * _SECONDS[match[2]]
+    value = float(match[1]) * _SECONDS[match[2]]
+    if not least <= value <= most:
+        raise SettingError(f"{name} must be between {least:g} and {most:g} seconds, not {raw!r}.")
+    return value

@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 from memoryapp import runs
 from memoryapp.clients import Clients
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished
+from memoryapp.engine.lexical import clean
 from memoryapp.models import ChatUser, Evaluation, Message
 
 LONGEST_FILE = 200 * 1024 * 1024
@@ -88,21 +89,44 @@ def read_questions(path: Path) -> list[Question]:
     return questions
 
 
-def _questions(lines: Iterator[str]) -> Iterator[Question]:
+def _questions(lines: Iterable[str]) -> Iterator[Question]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             raw = json.loads(line)
-            evidence = tuple(str(message) for message in raw["evidence"])
-            question = Question(
-                raw["user"], str(raw.get("qid", number)), raw["question"], raw.get("category", ""), evidence
-            )
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise QuestionsError(_("Line %(line)s is no question: %(why)s") % {"line": number, "why": error}) from error
-        if not evidence:
-            raise QuestionsError(_("Line %(line)s names no evidence messages.") % {"line": number})
-        yield question
+        wrong = _what_is_wrong(raw)
+        if wrong:
+            raise QuestionsError(_("Line %(line)s is no question: %(why)s") % {"line": number, "why": wrong})
+        yield Question(
+            raw["user"],
+            str(raw.get("qid", number)),
+            raw["question"],
+            raw.get("category") or "",
+            tuple(raw["evidence"]),
+        )
+
+
+def _what_is_wrong(raw: Any) -> str:
+    """A sentence about the first field that is not as it must be; empty for a question."""
+    if not isinstance(raw, dict):
+        return _("it must be an object.")
+    for name in ("user", "question"):
+        if not _is_words(raw.get(name)):
+            return _("“%(field)s” must be a text that is not empty.") % {"field": name}
+    evidence = raw.get("evidence")
+    if not isinstance(evidence, list) or not evidence or not all(map(_is_words, evidence)):
+        return _("“%(field)s” must be a list of message ids, each a text, at least one.") % {"field": "evidence"}
+    if raw.get("category") and not _is_words(raw["category"]):
+        return _("“%(field)s” must be a text that is not empty.") % {"field": "category"}
+    return ""
+
+
+def _is_words(value: object) -> bool:
+    """Whether it is a text with something in it, of characters that the database can hold."""
+    return isinstance(value, str) and bool(value.strip()) and clean(value) == value
 
 
 async def evaluate(

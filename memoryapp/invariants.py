@@ -2,7 +2,7 @@
 
 Each invariant is one set-based query for the rows that break it; a healthy store answers every one with
 nothing. Ownership is read from the models, so a new relation is checked without a word here. Only the
-events of runs are read one by one: what a run's row must say is known to ``runs.finished_columns`` alone.
+events of runs are read one by one: what a run's row must say is known to ``recording.finished_columns`` alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.db.models import F, QuerySet
 from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Run, RunEvent, Topic, TopicVector
 from memoryapp.models.user import Owned
-from memoryapp.runs import finished_columns
+from memoryapp.recording import finished_columns
 
 MOST_A_KIND = 1000
 SILENCE = 60

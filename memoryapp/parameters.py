@@ -55,6 +55,12 @@ def defaults() -> Parameters:
     )
 
 
+def with_defaults(stored: Mapping[str, Any]) -> Parameters:
+    """What a run's row holds, checked when it was written; a parameter that came later has its default."""
+    known = {field.name for field in fields(Parameters)}
+    return replace(defaults(), **{name: value for name, value in stored.items() if name in known})
+
+
 def overridden(given: Mapping[str, Any]) -> Parameters:
     """The defaults with ``given`` in place of some. Raises ParameterError with a sentence."""
     known = {field.name: type(getattr(defaults(), field.name)) for field in fields(Parameters)}

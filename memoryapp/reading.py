@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg.rows import class_row, dict_row
 
 from memoryapp.engine.memory import MessageContent, TopicContent
 
 MOST_TOPICS = 200
+RECENT_TOPICS = 3
+LAST_MESSAGES = 5
 
 TOPICS = """
 SELECT id, summary, started_at, size_chars FROM memoryapp_topic WHERE owner_id = %s AND id = ANY(%s)
@@ -23,6 +26,30 @@ FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
 WHERE tm.owner_id = %s AND tm.topic_id = ANY(%s)
 ORDER BY m.sent_at, m.id
 """
+RECENT = """
+SELECT ended_at, summary FROM memoryapp_topic WHERE owner_id = %s AND is_live
+ORDER BY ended_at DESC, id DESC LIMIT %s
+"""
+LAST = """
+SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', '') AS username, session
+FROM memoryapp_message WHERE owner_id = %s AND topic_id IS NULL ORDER BY sent_at DESC, id DESC LIMIT %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a model may know before it reads: the latest topics, newest first, and the last of the talk."""
+
+    recent_topics: tuple[str, ...]
+    messages: tuple[MessageContent, ...]
+
+
+async def background(connection: psycopg.AsyncConnection[Any], owner_id: int) -> Background:
+    """The owner's three latest topics and the last five messages of the active session, oldest first."""
+    topics = await (await connection.execute(RECENT, [owner_id, RECENT_TOPICS])).fetchall()
+    cursor = connection.cursor(row_factory=class_row(MessageContent))
+    messages = await (await cursor.execute(LAST, [owner_id, LAST_MESSAGES])).fetchall()
+    return Background(tuple(f"{at:%Y-%m-%d}: {summary}" for at, summary in topics), tuple(reversed(messages)))
 
 
 async def read_topics(

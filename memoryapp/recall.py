@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
@@ -27,15 +28,16 @@ from memoryapp.engine.events import (
     Selected,
     summarise,
 )
-from memoryapp.engine.memory import MessageContent, TopicContent
+from memoryapp.engine.memory import TopicContent
 from memoryapp.parameters import RANKED, Parameters
+from memoryapp.reading import Background
 
 VECTOR_TOPICS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """One question to one chat user's memory. ``messages`` are the last of the talk, oldest first."""
+    """One question to one chat user's memory."""
 
     owner_id: int
     query: str
@@ -43,7 +45,6 @@ class RecallRequest:
     parameters: Parameters
     today: date
     profile: str = ""
-    messages: tuple[MessageContent, ...] = ()
 
 
 async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
@@ -67,21 +68,36 @@ async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Ev
         model=clients.chat.model if request.strategy == "flash" else "",
         profile=clients.embedder.profile.name,
     )
-    enriched = await _enriched(request, clients)
+    async with clients.pool.connection() as connection:
+        background = await reading.background(connection, request.owner_id)
+    enriched = await _enriched(request, background, clients)
     yield enriched
     found, baseline = await _search(request, enriched.enriched, clients)
     yield found
-    async for event in _choose(request, enriched.enriched, found, baseline, clients):
+    if request.strategy == "vector" or not settings.RERANKER_ENABLED:
+        yield vector_choice(found, baseline, strategy=request.strategy)
+        return
+    rerank = flash.RerankRequest(
+        query=request.query,
+        enriched=enriched.enriched,
+        candidates=tuple(candidate for candidate in found.candidates if candidate.shown),
+        baseline=baseline,
+        today=request.today,
+        messages=background.messages,
+        profile=request.profile,
+        recent_topics=background.recent_topics,
+    )
+    async for event in _rerank(rerank, request, clients):
         yield event
 
 
-async def _enriched(request: RecallRequest, clients: Clients) -> QueryEnriched:
+async def _enriched(request: RecallRequest, background: Background, clients: Clients) -> QueryEnriched:
     if request.strategy == "vector":
         return QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
     return await enrich(
         request.query,
         chat=clients.enricher,
-        messages=request.messages,
+        messages=background.messages,
         profile=request.profile,
         today=request.today,
         seconds=request.parameters.turn_seconds,
@@ -90,7 +106,7 @@ async def _enriched(request: RecallRequest, clients: Clients) -> QueryEnriched:
 
 async def _search(request: RecallRequest, query: str, clients: Clients) -> tuple[CandidatesFound, tuple[str, ...]]:
     began = time.perf_counter()
-    vector, note = await _vector(query, clients)
+    vector, note = await _vector(query, clients, request.parameters.turn_seconds)
     profile = clients.embedder.profile
     async with clients.pool.connection() as connection:
         search = await retrieval.search_topics(
@@ -105,37 +121,26 @@ async def _search(request: RecallRequest, query: str, clients: Clients) -> tuple
             ranked=RANKED,
         )
     seconds = round(time.perf_counter() - began, 6)
-    return CandidatesFound(search.candidates, search.passages, seconds, note), search.baseline
+    found = CandidatesFound(search.candidates, search.passages, seconds, note, search.without_vector)
+    return found, search.baseline
 
 
-async def _vector(query: str, clients: Clients) -> tuple[Vectors | None, str]:
+async def _vector(query: str, clients: Clients, seconds: float) -> tuple[Vectors | None, str]:
     try:
-        return (await clients.embedder.embed([query]))[0], ""
+        async with asyncio.timeout(seconds):
+            return (await clients.embedder.embed([query]))[0], ""
     except EmbeddingError as error:
         return None, str(error)
+    except TimeoutError:
+        return None, f"The embedding model gave no vector within {seconds:g} s."
 
 
-async def _choose(
-    request: RecallRequest, enriched: str, found: CandidatesFound, baseline: tuple[str, ...], clients: Clients
-) -> AsyncGenerator[Event, None]:
-    if request.strategy == "vector" or not settings.RERANKER_ENABLED:
-        yield vector_choice(found, baseline, fallback="" if request.strategy == "vector" else "disabled")
-        return
-
+async def _rerank(rerank: flash.RerankRequest, request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
     async def read_topics(ids: Sequence[int]) -> Sequence[TopicContent]:
         async with clients.pool.connection() as connection:
             return await reading.read_topics(connection, request.owner_id, ids)
 
     parameters = request.parameters
-    rerank = flash.RerankRequest(
-        query=request.query,
-        enriched=enriched,
-        candidates=tuple(candidate for candidate in found.candidates if candidate.shown),
-        baseline=baseline,
-        today=request.today,
-        messages=request.messages,
-        profile=request.profile,
-    )
     limits = flash.Limits(
         max_topics=parameters.max_topics,
         max_tool_calls=parameters.max_tool_calls,
@@ -148,11 +153,15 @@ async def _choose(
         yield event
 
 
-def vector_choice(found: CandidatesFound, baseline: tuple[str, ...], *, fallback: str) -> RunFinished:
-    """The baseline every run is shown against: the first five in cosine order, no model asked."""
+def vector_choice(found: CandidatesFound, baseline: tuple[str, ...], *, strategy: str) -> RunFinished:
+    """The baseline every run is shown against: the first five in cosine order, no model asked.
+
+    Without a vector of the query these are the first by words, and the run says so.
+    """
     scores = {candidate.id: candidate.score for candidate in found.candidates}
     selected = tuple(
-        Selected(id=topic, rank=rank, reason="", score=scores.get(topic, 0.0), vector_rank=rank)
+        Selected(id=topic, rank=rank, reason="", score=scores.get(topic, 0.0), vector_rank=0 if found.note else rank)
         for rank, topic in enumerate(baseline[:VECTOR_TOPICS], start=1)
     )
-    return RunFinished(selected=selected, dropped=(), fallback=fallback, note="", baseline=baseline)
+    fallback = "disabled" if strategy != "vector" else "no_vectors" if found.note else ""
+    return RunFinished(selected=selected, dropped=(), fallback=fallback, note=found.note, baseline=baseline)

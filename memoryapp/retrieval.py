@@ -78,11 +78,16 @@ SELECT id, left(text, %(chars)s) AS text FROM memoryapp_passage WHERE owner_id =
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Candidates best first, topic ids in plain vector order, and how many passages were compared."""
+    """Candidates best first, topic ids in plain vector order, and how many passages were compared.
+
+    Without any vector to compare, ``baseline`` is the order of the words. ``without_vector`` passages have
+    none in this profile yet.
+    """
 
     candidates: tuple[Candidate, ...]
     baseline: tuple[str, ...]
     passages: int
+    without_vector: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,9 @@ async def search_topics(
     best = await topics.ranked(descending(compared.fused), compared.fused, most=ranked)
     nearest = await _vector_order(topics, compared.cosine, {found.topic for found in best})
     candidates = await _candidates(connection, owner_id, compared, best, nearest, _shown(best, relevant, shown))
-    return Search(candidates, tuple(topic_id(topic) for topic in nearest[:BASELINE]), len(compared.ids))
+    baseline = (nearest or [found.topic for found in best if relevant[found.passage]])[:BASELINE]
+    without = int(np.isnan(compared.cosine).sum()) if vector is not None else 0
+    return Search(candidates, tuple(topic_id(topic) for topic in baseline), len(compared.ids), without)
 
 
 async def _compare(
@@ -249,7 +256,7 @@ async def _candidates(
             compared,
             found,
             rank,
-            vector_rank.get(found.topic, len(nearest) + 1),
+            vector_rank.get(found.topic, len(nearest) + 1 if nearest else 0),
             rows[found.topic],
             found.topic in shown,
             texts,

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from memoryapp import runs
 from memoryapp.clients import Clients, open_clients
+from memoryapp.notices import say_more
 
 AT_ONCE = 500
 
@@ -54,7 +55,7 @@ class Runner:
 
     async def _execute(self, run_id: UUID) -> None:
         async with self._places:
-            await runs.execute(run_id, await self._clients())
+            await runs.execute(run_id, await self._clients(), say_more)
 
     async def _clients(self) -> Clients:
         if self._opening is None or (self._opening.done() and self._opening.exception()):

@@ -1,10 +1,9 @@
-"""A run's life: start, execute, record, follow.
+"""A run's life: start, execute, follow, close.
 
-The rows are the truth. ``execute`` claims a run and records each event in a transaction of its own; a
-notice on the channel layer then says only that there is more. Whoever watches reads rows after the last
-number they have, so a notice may be lost or doubled and the page is right all the same. A process that dies
-leaves a run without a sign of life; ``close_abandoned`` ends it, and a run nobody began is ``waiting`` for
-the worker.
+The rows are the truth. ``execute`` claims a run and records each event in a transaction of its own; a notice
+then says only that there is more. Whoever watches reads rows after the last number they have, so a notice may
+be lost or doubled and the page is right all the same. A process that dies leaves a run without a sign of
+life; ``close_abandoned`` ends it, and a run nobody began is ``waiting`` for the worker.
 """
 
 from __future__ import annotations
@@ -19,28 +18,19 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from asgiref.sync import sync_to_async
-from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models.functions import Now
 from django.utils import timezone
 from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
 
 from memoryapp.clients import Clients
-from memoryapp.engine.events import (
-    CandidatesFound,
-    Event,
-    RunFinished,
-    RunStarted,
-    Totals,
-    from_payload,
-    summarise,
-    to_payload,
-)
+from memoryapp.engine.events import Event, RunFinished, from_payload, summarise, to_payload
 from memoryapp.models import ChatUser, Evaluation, Run, RunEvent
-from memoryapp.parameters import overridden, strategy_named
+from memoryapp.notices import Announce, say_nothing
+from memoryapp.parameters import overridden, strategy_named, with_defaults
 from memoryapp.recall import RecallRequest, recall
+from memoryapp.recording import Recorder, RunClosed, finished_columns
 
 HEARTBEAT = 3.0
 SILENCE = timedelta(seconds=15)
@@ -50,10 +40,6 @@ ABANDONED = "The process that worked on this run was stopped, so nothing was cho
 CRASHED = "A fault in the program ended this run, so nothing was chosen; the log of the server tells which."
 
 logger = logging.getLogger(__name__)
-
-
-class RunClosed(Exception):
-    """The run was closed by somebody else while it was executing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +71,12 @@ def start(
     )
 
 
-async def execute(run_id: UUID, clients: Clients) -> None:
+async def execute(run_id: UUID, clients: Clients, announce: Announce = say_nothing) -> None:
     """Run to its end what ``start`` made. Does nothing when another process has claimed it."""
     request = await _claim(run_id, clients)
     if request is None:
         return
-    recorder = Recorder(run_id, request.owner_id, clients)
+    recorder = Recorder(run_id, request.owner_id, clients.pool, announce)
     async with _heartbeat(run_id, clients):
         try:
             async with aclosing(recall(request, clients)) as events:
@@ -100,7 +86,7 @@ async def execute(run_id: UUID, clients: Clients) -> None:
             logger.warning("run %s was closed while it was executing", run_id)
         except BaseException as error:
             with suppress(RunClosed):
-                await asyncio.shield(recorder.record(_ending(error)))
+                await asyncio.shield(recorder.close(_ending(error)))
             raise
 
 
@@ -123,7 +109,7 @@ async def _claim(run_id: UUID, clients: Clients) -> RecallRequest | None:
         row = await cursor.fetchone()
     if row is None:
         return None
-    return RecallRequest(**{**row, "parameters": overridden(row["parameters"])}, today=datetime.now(UTC).date())
+    return RecallRequest(**{**row, "parameters": with_defaults(row["parameters"])}, today=datetime.now(UTC).date())
 
 
 @asynccontextmanager
@@ -145,82 +131,9 @@ async def _beat(run_id: UUID, clients: Clients) -> None:
             logger.warning("no sign of life for run %s: %s", run_id, error)
 
 
-class Recorder:
-    """Writes one run's events in order, each committed before the next is asked for."""
-
-    def __init__(self, run_id: UUID, owner_id: int, clients: Clients) -> None:
-        self.run_id = run_id
-        self.owner_id = owner_id
-        self.pool = clients.pool
-        self.events: list[Event] = []
-
-    async def record(self, event: Event) -> None:
-        """Store the event and say that there is more. Raises RunClosed when the run has ended meanwhile."""
-        self.events.append(event)
-        async with self.pool.connection() as connection, connection.transaction():
-            # A lost last event would be swept as abandoned, so waiting for the disk buys nothing here.
-            await connection.execute("SET LOCAL synchronous_commit = off")
-            alive = await connection.execute(
-                "UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s AND state = 'running'", [self.run_id]
-            )
-            if alive.rowcount != 1:
-                raise RunClosed(self.run_id)
-            await connection.execute(
-                "INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)"
-                " VALUES (%s, %s, %s, %s, clock_timestamp(), %s)",
-                [self.owner_id, self.run_id, len(self.events), event.kind, Jsonb(to_payload(event))],
-            )
-            if isinstance(event, RunFinished):
-                await self._finish(connection, event)
-        await say_more(self.run_id)
-
-    async def _finish(self, connection: psycopg.AsyncConnection[Any], finished: RunFinished) -> None:
-        columns = {**finished_columns(self.events, finished), "finished_at": datetime.now(UTC)}
-        assignments = ", ".join(f"{name} = %({name})s" for name in columns)
-        await connection.execute(
-            f"UPDATE memoryapp_run SET {assignments} WHERE id = %(id)s",
-            {**columns, "id": self.run_id},
-        )
-
-
-def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, Any]:
-    """What the run's row says once it has ended, taken from its events alone."""
-    counted = summarise(events)
-    totals = finished.totals if finished.totals != Totals() else counted
-    found = next((e.candidates for e in events if isinstance(e, CandidatesFound)), ())
-    version = next((e.prompt_version for e in events if isinstance(e, RunStarted)), "")
-    return {
-        "state": Run.State.FINISHED.value,
-        "prompt_version": version,
-        "fallback": finished.fallback,
-        "candidate_count": sum(candidate.shown for candidate in found),
-        "selected_count": len(finished.selected),
-        "turns": counted.turns,
-        "tool_calls": counted.tool_calls,
-        "input_tokens": counted.input_tokens,
-        "output_tokens": counted.output_tokens,
-        "cost_usd": counted.cost_usd,
-        "seconds": totals.seconds,
-    }
-
-
-def group_of(run_id: UUID) -> str:
-    """The channel-layer group in which this run's notices go out."""
-    return f"run.{run_id}"
-
-
-async def say_more(run_id: UUID) -> None:
-    """Wake whoever watches. A notice that cannot be sent is no loss: they look again by themselves."""
-    layer = get_channel_layer()
-    try:
-        await layer.group_send(group_of(run_id), {"type": "run.more"})
-    except (psycopg.Error, OSError) as error:
-        logger.warning("no notice for run %s: %s", run_id, error)
-
-
-def stored(run_id: UUID, *, after: int = 0) -> list[StoredEvent]:
-    """The run's events with a number above ``after``, in order: one query."""
-    rows = RunEvent.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")
+def stored(run_id: UUID) -> list[StoredEvent]:
+    """The run's events in order: one query."""
+    rows = RunEvent.objects.filter(run_id=run_id).order_by("seq")
     return [
         StoredEvent(row.seq, row.at, from_payload(row.kind, row.payload))
         for row in rows.only("seq", "at", "kind", "payload")
@@ -229,13 +142,13 @@ def stored(run_id: UUID, *, after: int = 0) -> list[StoredEvent]:
 
 def waiting(patience: timedelta = PATIENCE) -> list[UUID]:
     """Runs nobody has claimed for ``patience``, oldest first: their process died before it began."""
-    late = Run.objects.filter(state=Run.State.PENDING, created_at__lt=timezone.now() - patience)
+    late = Run.objects.filter(state=Run.State.PENDING, created_at__lt=Now() - patience)
     return list(late.order_by("created_at").values_list("pk", flat=True)[:100])
 
 
 def close_abandoned(silence: timedelta = SILENCE) -> int:
     """End every run that gave no sign of life for ``silence``; how many. One transaction a run."""
-    quiet = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=timezone.now() - silence)
+    quiet = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=Now() - silence)
     return sum(_close(run_id, silence) for run_id in quiet.values_list("pk", flat=True)[:500])
 
 
@@ -243,7 +156,7 @@ def _close(run_id: UUID, silence: timedelta) -> bool:
     with transaction.atomic():
         run = (
             Run.objects.select_for_update(skip_locked=True, of=("self",))
-            .filter(pk=run_id, state=Run.State.RUNNING, heartbeat_at__lt=timezone.now() - silence)
+            .filter(pk=run_id, state=Run.State.RUNNING, heartbeat_at__lt=Now() - silence)
             .first()
         )
         if run is None:
@@ -261,11 +174,3 @@ def _close(run_id: UUID, silence: timedelta) -> bool:
         columns = finished_columns([*events, finished], finished)
         Run.objects.filter(pk=run_id).update(**columns, finished_at=timezone.now())
     return True
-
-
-async def finished(run_id: UUID) -> RunFinished:
-    """The last event of a run that has ended. Raises LookupError when it has not."""
-    events = await sync_to_async(stored)(run_id)
-    if not events or not isinstance(events[-1].event, RunFinished):
-        raise LookupError(f"Run {run_id} has not ended.")
-    return events[-1].event

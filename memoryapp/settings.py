@@ -17,7 +17,7 @@ DATA_DIR = places.data_dir()
 
 DEBUG = env.switch("DEBUG", False)
 SECRET_KEY = env.text("SECRET_KEY") or places.secret_key(DATA_DIR)
-ALLOWED_HOSTS = env.text("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 
 INSTALLED_APPS = [
     "daphne",
@@ -77,6 +77,8 @@ def _database() -> dict[str, Any]:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:
         raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {error}") from error
+    if not parts.get("dbname"):
+        raise env.SettingError("DATABASE_URL names no database: postgresql://user@host/name.")
     known = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
     options = {key: value for key, value in parts.items() if key not in known}
     named = {setting: str(parts.get(key) or "") for key, setting in known.items()}
@@ -91,15 +93,16 @@ DATABASES = {
         **_database(),
     }
 }
-# The throwaway server of the test suite holds nothing but the test database, under its usual name, so
-# that the real web and worker processes which tests start find it by the same address.
-DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"]}
+if env.switch("MNEMOSCOPE_THROWAWAY", False):
+    # The server of `manage.py test` holds nothing but the test database, under its usual name, so that the
+    # processes which tests start find it by the same address. Anywhere else that name is somebody's data.
+    DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"]}
 # The embedded channel layer reaches its tables under a name of its own.
 DATABASES["channels_postgres"] = {**DATABASES["default"], "TEST": {"MIRROR": "default"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS: dict[str, Any]
-REDIS_URL = env.text("REDIS_URL")
+REDIS_URL = env.address("REDIS_URL", schemes=("redis", "rediss"))
 if REDIS_URL:
     CHANNEL_LAYERS = {
         "default": {
@@ -115,7 +118,8 @@ else:
         }
     }
 
-CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", REDIS_URL or "filesystem://localhost")
+BROKERS = ("filesystem", "redis", "rediss", "redis+socket", "sentinel", "amqp", "amqps", "pyamqp", "memory")
+CELERY_BROKER_URL = env.address("CELERY_BROKER_URL", REDIS_URL or "filesystem://localhost", schemes=BROKERS)
 CELERY_BROKER_DIR = DATA_DIR / "broker"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -145,7 +149,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.switch("SECURE_COOKIES", False)
-CSRF_TRUSTED_ORIGINS = [origin for origin in env.text("CSRF_TRUSTED_ORIGINS").split(",") if origin]
+CSRF_TRUSTED_ORIGINS = env.addresses("CSRF_TRUSTED_ORIGINS")
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -162,39 +166,41 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+LOG_LEVEL = env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING").upper()},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     # It warns of every notice that nobody is there to receive, which is the usual case.
     "loggers": {"channels_postgres": {"level": "ERROR"}},
 }
 
 # The chat model: an OpenAI-compatible endpoint, or the embedded one when neither address nor key is given.
 LLM_API_KEY = env.text("LLM_API_KEY")
-LLM_BASE_URL = env.text("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM_API_KEY else "")
+LLM_BASE_URL = env.address("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM_API_KEY else "")
 LLM_MODEL = env.text("LLM_MODEL", "google/gemini-3-flash-preview")
 RERANKER_MODEL = env.text("RERANKER_MODEL", LLM_MODEL)
-SPLITTER_MODEL = env.text("SPLITTER_MODEL", LLM_MODEL)
 ENRICHER_MODEL = env.text("ENRICHER_MODEL", LLM_MODEL)
 
-EMBEDDING_BASE_URL = env.text("EMBEDDING_BASE_URL")
-EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY)
+EMBEDDING_BASE_URL = env.address("EMBEDDING_BASE_URL")
+# A key is told to nobody but the host it was given for.
+_SAME_HOST = env.host(EMBEDDING_BASE_URL) == env.host(LLM_BASE_URL)
+EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY if _SAME_HOST else "")
 EMBEDDING_MODEL = env.text("EMBEDDING_MODEL", "google/gemini-embedding-001")
 EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=4000)
 
 RERANKER_ENABLED = env.switch("RERANKER_ENABLED", True)
 RERANKER_CANDIDATES = env.whole("RERANKER_CANDIDATES", 50, least=1, most=200)
 RERANKER_MAX_TOPICS = env.whole("RERANKER_MAX_TOPICS", 15, least=1, most=50)
-RERANKER_TIMEOUT = env.seconds("RERANKER_TIMEOUT", "10s")
-RERANKER_TURN_TIMEOUT = env.seconds("RERANKER_TURN_TIMEOUT", f"{RERANKER_TIMEOUT}s")
+RERANKER_TIMEOUT = env.seconds("RERANKER_TIMEOUT", "10s", least=0.05, most=600)
+RERANKER_TURN_TIMEOUT = env.seconds("RERANKER_TURN_TIMEOUT", f"{RERANKER_TIMEOUT}s", least=0.05, most=600)
 RERANKER_MAX_TOOL_CALLS = env.whole("RERANKER_MAX_TOOL_CALLS", 3, least=1, most=20)
 RERANKER_TOOL_MODE = env.choice("RERANKER_TOOL_MODE", "forced", ("forced", "auto"))
 RERANKER_READ_CHARS = env.whole("RERANKER_READ_CHARS", 200_000, least=1_000, most=5_000_000)
 
-CHUNK_INTERVAL = env.seconds("CHUNK_INTERVAL", "1h")
+CHUNK_INTERVAL = env.seconds("CHUNK_INTERVAL", "1h", least=1)
 MAX_CHUNK_SIZE = env.whole("MAX_CHUNK_SIZE", 400, least=2, most=10_000)
 SPLIT_THRESHOLD_CHARS = env.whole("SPLIT_THRESHOLD_CHARS", 25_000, least=1_000, most=10_000_000)
 

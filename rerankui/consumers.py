@@ -11,13 +11,13 @@ import logging
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils.translation import get_language_from_request
 
-from memoryapp import runs
 from memoryapp.database import in_thread
+from memoryapp.notices import FAULTS, group_of
 from rerankui import fragments
 from rerankui.access import run_seen_by
 
@@ -25,6 +25,7 @@ LOOK_AGAIN = 1.0
 BETWEEN_FRAMES = 0.1
 NOT_FOUND = 4404
 ENDED = 1000
+TRY_AGAIN = 1011
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +48,8 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if self.following:
             self.following.cancel()
         try:
-            await self.channel_layer.group_discard(runs.group_of(self.run_id), self.channel_name)
-        except (psycopg.Error, OSError) as error:
+            await self.channel_layer.group_discard(group_of(self.run_id), self.channel_name)
+        except FAULTS as error:
             logger.warning("the channel layer is out of reach: %s", error)
 
     async def run_more(self, event: dict[str, Any]) -> None:
@@ -56,23 +57,31 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _listen(self) -> None:
         try:
-            await self.channel_layer.group_add(runs.group_of(self.run_id), self.channel_name)
-        except (psycopg.Error, OSError) as error:
+            await self.channel_layer.group_add(group_of(self.run_id), self.channel_name)
+        except FAULTS as error:
             logger.warning("the channel layer is out of reach, looking every %s s: %s", LOOK_AGAIN, error)
 
     async def _follow(self) -> None:
-        sent = -1
-        while True:
+        try:
+            await self._send_frames()
+        except (DatabaseError, OSError) as error:
+            # On this code the page connects anew, and its first frame brings everything that was missed.
+            logger.warning("the rows of run %s are out of reach: %s", self.run_id, error)
+            await self.close(TRY_AGAIN)
+        else:
+            await self.close(ENDED)
+
+    async def _send_frames(self) -> None:
+        sent, finished = -1, False
+        while not finished:
             self.more.clear()
             frame = await self._frame(sent)
             if frame.html:
                 await self.send(text_data=frame.html)
-            sent = frame.last
-            if frame.finished:
-                await self.close(ENDED)
-                return
-            await asyncio.sleep(BETWEEN_FRAMES)
-            await self._woken()
+            sent, finished = frame.last, frame.finished
+            if not finished:
+                await asyncio.sleep(BETWEEN_FRAMES)
+                await self._woken()
 
     async def _frame(self, sent: int) -> fragments.Frame:
         return await in_thread(fragments.frame, self.run_id, after=sent, language=_language(self.scope))

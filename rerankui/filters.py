@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models import Artifact, Fact, Message, Person
+from memoryapp.models import Artifact, ChatUser, Fact, Message, Person
+from memoryapp.parameters import STRATEGIES
+from rerankui.outcomes import SENTENCES
 
 LONGEST_SEARCH = 200
+MOST_OWNERS = 200
 Choices = list[tuple[str, Any]]
 
 
@@ -32,8 +37,11 @@ class Filter(forms.Form):
         super().__init__(*args, **kwargs)
         words = {"type": "search", "class": "field", "placeholder": self.placeholder, "aria-label": self.placeholder}
         self.fields["q"].widget = forms.TextInput(attrs={**words, "autocomplete": "off", "data-search": ""})
+
+    @cached_property
+    def chosen(self) -> dict[str, Any]:
         self.is_valid()
-        self.chosen: dict[str, Any] = {name: self.cleaned_data.get(name) for name in self.fields}
+        return {name: self.cleaned_data.get(name) for name in self.fields}
 
     @property
     def sort(self) -> str:
@@ -108,3 +116,27 @@ class FactFilter(Filter):
     placeholder = _("Search facts")
     SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
     type = _choice(_("Type"), _("all types"), list(Fact.Type.choices))
+
+
+class RunFilter(Filter):
+    """``owners`` are the chat users whose runs may be listed. Two hundred can be picked, the address takes any."""
+
+    placeholder = _("Words of the query")
+    SORTS = {"newest": ("-created_at", "-id")}
+    user = forms.CharField(required=False, max_length=LONGEST_SEARCH)
+    strategy = _choice(_("Strategy"), _("All strategies"), [(name, name) for name in STRATEGIES])
+    outcome = _choice(
+        _("Outcome"),
+        _("All outcomes"),
+        [("chosen", _("the model chose")), *((name, name) for name in SENTENCES)],
+    )
+
+    def __init__(self, *args: Any, owners: QuerySet[ChatUser], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = {owner.name: str(owner) for owner in owners[:MOST_OWNERS]}
+        if self.chosen["user"]:
+            names.setdefault(self.chosen["user"], self.chosen["user"])
+        self.fields["user"].widget = forms.Select(
+            attrs={"class": "field", "aria-label": _("Chat user")},
+            choices=[("", _("All chat users")), *names.items()],
+        )

@@ -24,7 +24,7 @@ from memoryapp.engine.events import (
     RunFinished,
     summarise,
 )
-from memoryapp.models import Run
+from memoryapp.models import Run, RunEvent
 from memoryapp.runs import StoredEvent
 from rerankui.marks import marks
 from rerankui.outcomes import outcome
@@ -132,16 +132,16 @@ def run_section(context: Mapping[str, Any], *, swapped: bool = False) -> str:
 
 def frame(run_id: UUID, *, after: int, language: str) -> Frame:
     """What a viewer who has events up to ``after`` lacks; -1 asks for the whole run."""
+    newest = RunEvent.objects.filter(run_id=run_id).order_by("-seq").values_list("seq", "kind").first()
+    last, kind = newest or (0, "")
+    if last <= after:
+        return Frame("", after, kind == RunFinished.kind)
     run = Run.objects.select_related("owner").get(pk=run_id)
     stored = runs.stored(run_id)
-    last = stored[-1].seq if stored else 0
-    finished = bool(stored) and isinstance(stored[-1].event, RunFinished)
-    if last <= after:
-        return Frame("", after, finished)
     context = run_context(run, stored)
     with translation.override(language):
         html = run_section(context, swapped=True) if after < 0 else _appended(context, after)
-    return Frame(html, last, finished)
+    return Frame(html, context["last"], not context["is_live"])
 
 
 def _appended(context: Mapping[str, Any], after: int) -> str:

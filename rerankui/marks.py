@@ -6,10 +6,9 @@ script alike.
 
 from __future__ import annotations
 
-import json
-
+from memoryapp.engine.answers import parse_ids
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TopicsRead
-from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.memory import parse_topic_id
 
 
 def marks(event: Event) -> dict[str, str]:
@@ -29,11 +28,5 @@ def requested_ids(reply: ModelReplied) -> list[str]:
 
 
 def ids_in(arguments: str) -> list[str]:
-    """The topics in one tool call's arguments, whatever the list is called."""
-    try:
-        given = json.loads(arguments)
-    except json.JSONDecodeError:
-        return []
-    lists = [value for value in given.values() if isinstance(value, list)] if isinstance(given, dict) else [given]
-    numbers = (parse_topic_id(item) for items in lists if isinstance(items, list) for item in items)
-    return [topic_id(number) for number in numbers if number is not None]
+    """The topics in one tool call's arguments, as the reranker reads them."""
+    return [name for name in parse_ids(arguments) or () if parse_topic_id(name) is not None]

@@ -23,10 +23,11 @@ SENTENCES: dict[str, Promise] = {
     "empty_response": _("The model answered with nothing, twice."),
     "disabled": _("The reranker is switched off."),
     "no_candidates": _("The search found no topic that could matter, so there was nothing to choose from."),
+    "no_vectors": _("No vector of the query could be had, so the topics are those whose words match best."),
     "abandoned": _("The process that worked on this run was stopped, so nothing was chosen."),
     "crashed": _("A fault in the program ended this run; the server's log tells which."),
 }
-WITHOUT_RESULT = {"all_hallucinated", "no_candidates", "abandoned", "crashed"}
+WITHOUT_INSTEAD = {"all_hallucinated", "no_candidates", "no_vectors", "abandoned", "crashed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,6 @@ def outcome(finished: RunFinished | None) -> Outcome | None:
 
 
 def _instead(finished: RunFinished) -> str | Promise:
-    if finished.fallback in WITHOUT_RESULT or not finished.selected:
+    if finished.fallback in WITHOUT_INSTEAD or not finished.selected:
         return ""
     return INSTEAD_REQUESTED if finished.requested else INSTEAD_VECTOR

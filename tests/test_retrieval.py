@@ -90,7 +90,8 @@ def test_meaning_finds_what_words_miss(anna: ChatUser, topics: list[Topic]) -> N
 def test_words_alone_find_when_there_is_no_vector_of_the_query(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "tax", vector=False)
     assert ids(found) == [named(topics[1])]
-    assert found.baseline == ()
+    assert found.baseline == (named(topics[1]),)
+    assert {candidate.vector_rank for candidate in found.candidates} == {0}
 
 
 def test_a_passage_that_has_no_vector_yet_is_found_by_its_words(anna: ChatUser, topics: list[Topic]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import AnonymousUser
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -34,6 +35,8 @@ from memoryapp.engine.events import (
     to_payload,
 )
 from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, Topic
+from memoryapp.notices import say_more
+from memoryapp.recording import finished_columns
 from rerankui import fragments
 from rerankui.consumers import RunConsumer
 from rerankui.marks import marks
@@ -104,7 +107,7 @@ def store(run: Run, events: list[Event], *, after: int = 0) -> None:
     )
     if isinstance(events[-1], RunFinished):
         stored = [item.event for item in runs.stored(run.pk)]
-        Run.objects.filter(pk=run.pk).update(**runs.finished_columns(stored, events[-1]), finished_at=timezone.now())
+        Run.objects.filter(pk=run.pk).update(**finished_columns(stored, events[-1]), finished_at=timezone.now())
 
 
 @pytest.fixture
@@ -156,6 +159,28 @@ def test_marks_fold_to_the_state_of_each_candidate(topics: list[Topic], events: 
     assert seen[6] == {one: "requested", two: "requested"}
     assert seen[7] == {one: "read", two: "read"}
     assert seen[-1] == {one: "chosen", two: "dropped"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param('{"ids": [' + "9" * 5000 + "]}", id="endless-number"),
+        pytest.param("[" * 5000, id="endless-depth"),
+        pytest.param("no json", id="no-json"),
+    ],
+)
+def test_no_answer_of_a_model_breaks_its_page(run: Run, as_viewer: Client, arguments: str) -> None:
+    call = ToolCall("c1", "get_topics_content", arguments)
+    store(
+        run, [RunStarted("flash", "q", {}, "1", "m", "p"), ModelReplied(1, arguments, "", (call,), 1, 1, 0.0, 0.1, "m")]
+    )
+    assert as_viewer.get(f"/runs/{run.pk}/").status_code == 200
+
+
+@pytest.mark.parametrize("arguments", ['{"ids": "42"}', '{"topic_ids": [42]}', "[42]", '{"ids": ["Topic:42",]}'])
+def test_topics_light_up_as_the_reranker_reads_the_call(arguments: str) -> None:
+    call = ToolCall("c1", "get_topics_content", arguments)
+    assert marks(ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m")) == {"Topic:42": "requested"}
 
 
 def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer: Client) -> None:
@@ -267,7 +292,7 @@ async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
     socket, _ = await connected(run.pk, viewer.user)
     assert 'id="event-3"' in await socket.receive_from(timeout=5)
     await sync_to_async(store)(run, events[3:], after=3)
-    await runs.say_more(run.pk)
+    await say_more(run.pk)
     assert 'id="event-11"' in await socket.receive_from(timeout=5)
     assert await socket.receive_output(timeout=5) == {"type": "websocket.close", "code": 1000}
     await socket.disconnect()
@@ -282,4 +307,23 @@ async def test_the_socket_shows_a_stranger_nothing(
     user = {"stranger": stranger.user, "nobody": AnonymousUser(), "run-unknown": viewer.user}[who]
     socket, _ = await connected(uuid4() if who == "run-unknown" else run.pk, user)
     assert await socket.receive_output(timeout=5) == {"type": "websocket.close", "code": 4404}
+    await socket.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_database_out_of_reach_makes_the_page_connect_anew(
+    run: Run, viewer: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket, _ = await connected(run.pk, viewer.user)
+
+    def out_of_reach(*_arguments: Any, **_named: Any) -> None:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(fragments, "frame", out_of_reach)
+    await say_more(run.pk)
+    said = await socket.receive_output(timeout=5)
+    while said["type"] == "websocket.send":
+        said = await socket.receive_output(timeout=5)
+    assert said == {"type": "websocket.close", "code": 1011}
     await socket.disconnect()

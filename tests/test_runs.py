@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from memoryapp import answer, runs
-from memoryapp.clients import offline_embedder, open_clients
-from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted
+from memoryapp.clients import Clients, offline_embedder, open_clients
+from memoryapp.database import conninfo
+from memoryapp.engine.embeddings import EmbeddingError, Vectors
+from memoryapp.engine.events import CandidatesFound, ModelReplied, RunFinished, RunStarted, TurnStarted
 from memoryapp.engine.llm import ChatRequest, LLMUnavailable, Reply
-from memoryapp.models import ChatUser, Run, RunEvent
+from memoryapp.ingestion import add_messages
+from memoryapp.models import ChatUser, PassageVector, Run, RunEvent
+from memoryapp.notices import say_nothing
 from memoryapp.parameters import ParameterError
+from memoryapp.recording import Recorder, RunClosed
 from memoryapp.vectors import embed_pending
-from tests.conftest import talk
+from tests.conftest import record, talk
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -42,6 +48,24 @@ class Silent:
         self.asked.set()
         await asyncio.Event().wait()
         yield Reply("")
+
+
+class Talkative:
+    """A chat model whose words no database stores as they are."""
+
+    model = "talkative"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        yield Reply("nothing \x00 to \ud800 say", reasoning="\x00")
+
+
+class Speechless:
+    """An embedding model that is down."""
+
+    profile = offline_embedder().profile
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        raise EmbeddingError("The embedding model is out of reach.")
 
 
 class Broken:
@@ -158,8 +182,8 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
         assert await sync_to_async(runs.close_abandoned)() == 1
         assert await sync_to_async(runs.close_abandoned)() == 0
-        recorder = runs.Recorder(run.pk, memory.pk, clients)
-        with pytest.raises(runs.RunClosed):
+        recorder = Recorder(run.pk, memory.pk, clients.pool, say_nothing)
+        with pytest.raises(RunClosed):
             await recorder.record((await events_of(run))[0])
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -211,3 +235,65 @@ async def test_a_wrong_parameter_is_named_before_anything_runs(
     with pytest.raises(ParameterError, match=word):
         await start(memory, strategy=strategy, parameters=parameters)
     assert await Run.objects.acount() == 0
+
+
+async def test_words_that_no_database_stores_do_not_cost_the_run(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await runs.execute(run.pk, replace(clients, chat=Talkative()))
+    events = await events_of(run)
+    assert events[-1].fallback == "protocol_violation"
+    replied = next(event for event in events if isinstance(event, ModelReplied))
+    assert replied.text == "nothing \ufffd to ? say"
+
+
+async def test_a_database_that_drops_its_connections_costs_no_run(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await clients.embedder.embed(["warm"])
+        await _drop_connections_of(clients)
+        await runs.execute(run.pk, clients)
+    assert (await events_of(run))[-1].fallback == ""
+    assert [seq async for seq in RunEvent.objects.filter(run=run).values_list("seq", flat=True)] == list(
+        range(1, len(await events_of(run)) + 1)
+    )
+
+
+async def _drop_connections_of(clients: Clients) -> None:
+    async with clients.pool.connection() as connection:
+        row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    assert row
+    async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(%s)", [row[0]])
+
+
+@pytest.mark.parametrize("strategy", ["flash", "vector"])
+async def test_without_the_embedding_model_words_decide_and_the_run_says_so(memory: ChatUser, strategy: str) -> None:
+    run = await start(memory, strategy=strategy)
+    async with open_clients() as clients:
+        await runs.execute(run.pk, replace(clients, chat=Broken(), embedder=Speechless()))
+    events = await events_of(run)
+    found = next(event for event in events if isinstance(event, CandidatesFound))
+    assert "out of reach" in found.note
+    assert {candidate.vector_rank for candidate in found.candidates} == {0}
+    assert events[-1].fallback == {"flash": "llm_error", "vector": "no_vectors"}[strategy]
+    assert events[-1].selected[0].id == found.candidates[0].id
+
+
+async def test_passages_that_wait_for_their_vectors_are_counted(memory: ChatUser) -> None:
+    await PassageVector.objects.all().adelete()
+    run = await start(memory)
+    async with open_clients() as clients:
+        await runs.execute(run.pk, clients)
+    found = next(event for event in await events_of(run) if isinstance(event, CandidatesFound))
+    assert found.without_vector == found.passages > 0
+
+
+async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(memory: ChatUser) -> None:
+    await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
+    run = await start(memory)
+    async with open_clients() as clients:
+        await runs.execute(run.pk, clients)
+    told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt
+    assert "off to Kazbegi" in told[1].content
+    assert "Knee after the run" in told[0].content

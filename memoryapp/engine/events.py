@@ -17,7 +17,7 @@ PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A topic that search found. ``rank`` and ``vector_rank`` count from 1.
+    """A topic that search found. ``rank`` and ``vector_rank`` count from 1; without vectors the latter is 0.
 
     ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores as
     ``scoring.fuse`` takes it, ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms``
@@ -129,7 +129,8 @@ class QueryEnriched:
 class CandidatesFound:
     """Ranked topics, best first, up to rank 200; ``passages`` is how many were compared.
 
-    ``note`` says why only words were compared, empty when vectors were compared too.
+    ``note`` says why only words were compared, empty when vectors were compared too; ``without_vector`` is
+    how many passages had none yet and were found by their words.
     """
 
     kind: ClassVar[str] = "candidates_found"
@@ -137,6 +138,7 @@ class CandidatesFound:
     passages: int
     seconds: float
     note: str = ""
+    without_vector: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +245,17 @@ KINDS: dict[str, type[Any]] = {event.kind: event for event in get_args(Event)}
 
 
 def to_payload(event: Event) -> dict[str, Any]:
-    """The event as JSON-ready values, without its kind."""
-    return asdict(event)
+    """The event as JSON-ready values, without its kind; characters that no database stores are replaced."""
+    payload: dict[str, Any] = _storable(asdict(event))
+    return payload
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+    if isinstance(value, Mapping):
+        return {_storable(key): _storable(item) for key, item in value.items()}
+    return [_storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:

@@ -3,7 +3,7 @@
 ``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
 up) is yielded as events, the last thing it yields is the ``Reply``. ``http_chat.HttpChat`` speaks to
 any OpenAI-compatible endpoint over one shared httpx client; the embedded model stands behind the same
-protocol in ``offline``.
+protocol in ``offline_chat``.
 
     LLMError
     ├── LLMTimeout       no answer within the time given

@@ -19,6 +19,9 @@ from rerankui.marks import ids_in
 
 register = template.Library()
 
+# Of one answer: a choice with long excerpts fits, a runaway model does not weigh the page down.
+MOST_SHOWN = 100_000
+
 STAGES: dict[str, Promise] = {
     "enrich": pgettext_lazy("stage", "enrich"),
     "search": pgettext_lazy("stage", "search"),
@@ -128,11 +131,19 @@ def asked_count(call: ToolCall) -> int:
 
 @register.filter
 def pretty_json(text: str) -> str:
-    """JSON indented for reading; anything else as it came."""
+    """JSON indented for reading; anything else as it came, and of a very long text the beginning."""
+    if len(text) > MOST_SHOWN:
+        return _beginning(text)
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
-    except json.JSONDecodeError:
+        # Indenting multiplies what is deeply nested, so the outcome is bounded too.
+        return _beginning(json.dumps(json.loads(text), ensure_ascii=False, indent=2))
+    except (ValueError, RecursionError):  # a model may write thousands of digits or of brackets
         return text
+
+
+def _beginning(text: str) -> str:
+    rest = len(text) - MOST_SHOWN
+    return text if rest <= 0 else text[:MOST_SHOWN] + "\n" + gettext("… and %(size)s more") % {"size": chars(rest)}
 
 
 @register.simple_tag

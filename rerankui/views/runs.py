@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import get_language
@@ -11,11 +13,10 @@ from django.views.decorators.http import require_safe
 
 from memoryapp import runs
 from memoryapp.engine.events import CandidatesFound, RunFinished
-from memoryapp.models import ChatUser, Message, Role, Run, Topic
-from memoryapp.parameters import STRATEGIES
+from memoryapp.models import Message, Role, Run, Topic
 from rerankui import fragments
-from rerankui.access import operator_of, requires, run_or_404
-from rerankui.outcomes import SENTENCES
+from rerankui.access import requires, run_or_404, seen_owners
+from rerankui.filters import RunFilter
 from rerankui.pages import page_of, show
 from rerankui.result import segments
 
@@ -23,22 +24,24 @@ from rerankui.result import segments
 @require_safe
 @requires(Role.VIEWER)
 def run_list(request: HttpRequest) -> HttpResponse:
-    owners = ChatUser.objects.seen_by(operator_of(request))
+    owners = seen_owners(request)
+    filters = RunFilter(request.GET, owners=owners)
     listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
-    chosen = {name: request.GET.get(name, "") for name in ("user", "strategy", "outcome", "q")}
+    page = page_of(request, _filtered(listed, filters.chosen), filters.order)
+    return show(request, "pages/runs.html", "partials/runs.html", {"filters": filters, "page": page})
+
+
+def _filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]:
+    if chosen["q"]:
+        listed = listed.filter(query__icontains=chosen["q"])
     if chosen["user"]:
         listed = listed.filter(owner__name=chosen["user"])
-    if chosen["strategy"] in STRATEGIES:
+    if chosen["strategy"]:
         listed = listed.filter(strategy=chosen["strategy"])
-    if chosen["outcome"] == "chosen":
-        listed = listed.filter(fallback="", state=Run.State.FINISHED)
-    elif chosen["outcome"] in SENTENCES:
-        listed = listed.filter(fallback=chosen["outcome"])
-    if chosen["q"]:
-        listed = listed.filter(query__icontains=chosen["q"][:200])
-    page = page_of(request, listed, ("-created_at", "-id"))
-    context = {"page": page, "chosen": chosen, "owners": owners, "strategies": STRATEGIES, "outcomes": list(SENTENCES)}
-    return show(request, "pages/runs.html", "partials/run_rows.html", context)
+    if chosen["outcome"]:
+        fallback = "" if chosen["outcome"] == "chosen" else chosen["outcome"]
+        listed = listed.filter(fallback=fallback, state=Run.State.FINISHED)
+    return listed
 
 
 @require_safe

@@ -6,7 +6,7 @@ const STATES = ["requested", "read", "chosen", "dropped"];
 
 class Player {
   constructor() {
-    this.following = this.live;
+    this.following = this.live && !new URL(location.href).searchParams.has("step");
     this.step = this.following ? this.last : Number(this.section.dataset.step);
     this.timer = 0;
     this.show(this.step, { remember: false });

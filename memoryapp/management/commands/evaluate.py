@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp import evaluation
 from memoryapp.clients import open_clients
 from memoryapp.management.arguments import settings_given
 from memoryapp.models import Evaluation
-from memoryapp.parameters import STRATEGIES, ParameterError, overridden, strategy_named
+from memoryapp.parameters import RANKED, STRATEGIES, ParameterError, overridden, strategy_named
+from memoryapp.retrieval import BASELINE
 
 
 class Command(BaseCommand):
@@ -30,13 +31,12 @@ class Command(BaseCommand):
 
     def handle(self, *, questions: Path, strategy: str, k: str, **options: Any) -> None:
         parameters = settings_given(options["set"])
-        cuts = _cuts(k)
         try:
-            strategy_named(strategy)
+            cuts = _cuts(k, strategy_named(strategy))
             overridden(parameters)
             asked = evaluation.read_questions(questions)
             row = Evaluation.objects.create(source=questions.name, strategy=strategy, parameters=parameters)
-            scores = asyncio.run(_scores(asked, row, parameters))
+            scores = async_to_sync(_scores)(asked, row, parameters)
         except (ParameterError, evaluation.QuestionsError) as error:
             raise CommandError(str(error)) from error
         row.report = evaluation.report(scores, strategy=strategy, cuts=cuts)
@@ -44,10 +44,14 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(row.report, ensure_ascii=False) if options["json"] else _text(row.report))
 
 
-def _cuts(raw: str) -> list[int]:
-    parts = raw.split(",")
-    if not all(part.strip().isdecimal() and 0 < int(part) <= 200 for part in parts):
-        raise CommandError(f"--k takes whole numbers from 1 to 200 separated by commas, not “{raw}”.")
+def _cuts(raw: str, strategy: str) -> list[int]:
+    """Recall further down than a run records its order would be understated, so it is refused."""
+    most = BASELINE if strategy == "vector" else RANKED
+    parts = [part.strip() for part in raw.split(",")]
+    if not all(part.isdecimal() and len(part) < 9 and 0 < int(part) <= most for part in parts):
+        raise CommandError(
+            f"--k takes whole numbers from 1 to {most} separated by commas for the strategy {strategy}, not “{raw}”."
+        )
     return [int(part) for part in parts]
 
 
