@@ -172,6 +172,10 @@ document.addEventListener("keydown", (event) => {
   keys[event.code](event);
 });
 
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target.id === "peek") event.target.querySelector("mark")?.scrollIntoView({ block: "center" });
+});
+
 document.addEventListener("htmx:wsAfterMessage", () => {
   for (const event of player.events) {
     if (Number(event.dataset.seq) > player.step) event.classList.add("is-arriving");
