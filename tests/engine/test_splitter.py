@@ -54,6 +54,14 @@ def test_two_themes_become_two_topics_cut_where_the_talk_turns() -> None:
     assert [draft.messages for draft in drafts] == [tuple(range(1, 9)), tuple(range(9, 17))]
 
 
+def test_a_topic_is_cut_where_the_caller_says_it_is_too_long() -> None:
+    messages = talk("knee doctor surgery recovery", turns=24)
+    sizes = {message.id: len(message.text) for message in messages}
+    drafts = asyncio.run(segment(messages, ThemeEmbedder(), 300))
+    assert len(drafts) > 1
+    assert all(sum(sizes[id] for id in draft.messages) <= 300 for draft in drafts)
+
+
 def test_a_single_theme_stays_whole() -> None:
     assert len(topics(talk("knee doctor surgery recovery", turns=24))) == 1
 

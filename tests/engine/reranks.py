@@ -1,0 +1,39 @@
+"""A rerank by a scripted model, and what to look at in its events."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from memoryapp.engine.events import (
+    Event,
+    RunFinished,
+)
+from memoryapp.engine.flash import Limits, rerank
+from tests.engine.scripted import (
+    ScriptedChat,
+    Step,
+    collect,
+    request,
+    shelf,
+)
+
+
+async def run(*steps: Step, ids: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7), **limits: Any) -> list[Event]:
+    stream = rerank(request(*ids), chat=ScriptedChat(*steps), read_topics=shelf(), limits=Limits(**limits))
+    return await collect(stream)
+
+
+def end(events: list[Event]) -> RunFinished:
+    assert [isinstance(event, RunFinished) for event in events] == [False] * (len(events) - 1) + [True]
+    return cast(RunFinished, events[-1])
+
+
+def ids(finished: RunFinished) -> list[str]:
+    return [topic.id for topic in finished.selected]
+
+
+def of(kind: type, events: list[Event]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+VECTOR_TOP = ["Topic:7", "Topic:6", "Topic:5", "Topic:4", "Topic:3"]

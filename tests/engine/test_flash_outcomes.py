@@ -1,0 +1,150 @@
+"""Every way a rerank can end: the model's choice, nothing, or a fallback with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from memoryapp.engine.events import (
+    ModelReplied,
+    ToolCall,
+    TopicsRead,
+    TurnStarted,
+)
+from memoryapp.engine.flash import Limits, rerank
+from memoryapp.engine.llm import LLMRefused, LLMTimeout, LLMUnavailable, Usage
+from memoryapp.engine.outcomes import fall_back
+from memoryapp.engine.prompts import TOOL_NAME
+from tests.engine.reranks import VECTOR_TOP, end, ids, of, run
+from tests.engine.scripted import (
+    ScriptedChat,
+    asks,
+    calls,
+    chooses,
+    collect,
+    fails,
+    request,
+    says,
+    slow,
+)
+
+
+async def test_a_valid_empty_choice_is_respected() -> None:
+    finished = end(await run(asks(1), says('{"topics": []}')))
+    assert (finished.selected, finished.fallback) == ((), "")
+    assert finished.note == "The model found nothing relevant among the candidates."
+
+
+async def test_a_choice_of_foreign_ids_only_stays_empty() -> None:
+    finished = end(await run(asks(1), says("[98, 99]")))
+    assert (finished.selected, finished.fallback) == ((), "all_hallucinated")
+    assert finished.hallucinated == ("Topic:98", "Topic:99")
+
+
+async def test_an_answer_without_reading_is_a_protocol_violation_in_forced_mode() -> None:
+    finished = end(await run(chooses(1)))
+    assert finished.fallback == "protocol_violation"
+    assert ids(finished) == VECTOR_TOP
+    assert [s.vector_rank for s in finished.selected] == [1, 2, 3, 4, 5]
+
+
+async def test_an_answer_without_reading_is_accepted_in_auto_mode() -> None:
+    events = await run(chooses(1), tool_mode="auto")
+    assert (end(events).fallback, ids(end(events))) == ("", ["Topic:1"])
+    assert of(TurnStarted, events)[0].tool_choice == "auto"
+
+
+async def test_an_unreadable_answer_falls_back_to_the_first_requested_topics() -> None:
+    finished = end(await run(asks(6, 5, 4, 3, 2, 1), says("I would rather talk about it.")))
+    assert finished.fallback == "parse_error"
+    assert ids(finished) == ["Topic:6", "Topic:5", "Topic:4", "Topic:3", "Topic:2"]
+    assert finished.note == "The model's answer could not be read; the first topics it asked for stand in."
+
+
+async def test_an_unreadable_answer_with_nothing_requested_falls_back_to_the_vector_order() -> None:
+    finished = end(await run(calls(ToolCall("a", TOOL_NAME, "{}")), says("hm")))
+    assert (finished.fallback, ids(finished)) == ("parse_error", VECTOR_TOP)
+    assert finished.note == "The model's answer could not be read; the nearest topics by vector stand in."
+
+
+async def test_the_run_ends_when_its_time_is_over_before_any_reading() -> None:
+    events = await run(slow(asks(1)), seconds=0.02)
+    finished = end(events)
+    assert (finished.fallback, ids(finished)) == ("timeout", VECTOR_TOP)
+    (replied,) = of(ModelReplied, events)
+    assert replied.error.startswith("No answer within")
+
+
+async def test_the_run_ends_when_its_time_is_over_after_reading() -> None:
+    finished = end(await run(asks(2, 1), slow(chooses(1)), seconds=0.5))
+    assert (finished.fallback, ids(finished)) == ("timeout", ["Topic:2", "Topic:1"])
+
+
+async def test_a_turn_that_takes_too_long_is_told_from_the_whole_run() -> None:
+    finished = end(await run(asks(2), slow(chooses(1)), turn_seconds=0.5, seconds=30))
+    assert (finished.fallback, ids(finished)) == ("turn_timeout", ["Topic:2"])
+    assert end(await run(slow(asks(2)), turn_seconds=0.02, seconds=30)).fallback == "turn_timeout"
+
+
+async def test_a_timeout_the_client_reports_counts_as_one() -> None:
+    finished = end(await run(fails(LLMTimeout("endpoint gave no answer.")), turn_seconds=1, seconds=30))
+    assert finished.fallback == "turn_timeout"
+    assert end(await run(fails(LLMTimeout("late")), turn_seconds=30, seconds=30)).fallback == "timeout"
+
+
+async def test_topics_that_cannot_be_loaded_in_time_end_the_run_with_what_was_requested() -> None:
+    async def stuck(numbers: object) -> list[Any]:
+        await asyncio.Event().wait()
+        return []
+
+    stream = rerank(request(1, 2), chat=ScriptedChat(asks(2)), read_topics=stuck, limits=Limits(seconds=0.5))
+    events = await collect(stream)
+    assert (end(events).fallback, ids(end(events))) == ("timeout", ["Topic:2"])
+    assert "could not be loaded" in of(TopicsRead, events)[0].note
+
+
+async def test_tool_calls_in_the_final_turn_end_the_run_with_what_was_requested() -> None:
+    events = await run(asks(3), asks(2, call="b"), asks(1, call="c"), asks(4, call="d"))
+    finished = end(events)
+    assert finished.fallback == "max_tool_calls"
+    assert ids(finished) == ["Topic:3", "Topic:2", "Topic:1"]
+    assert len(of(ModelReplied, events)) == 4
+
+
+@pytest.mark.parametrize("error", [LLMUnavailable("down"), LLMRefused("no key")], ids=["unavailable", "refused"])
+async def test_a_failing_model_leads_to_the_vector_order_or_to_what_was_requested(error: LLMUnavailable) -> None:
+    first = await run(fails(error))
+    assert (end(first).fallback, ids(end(first))) == ("llm_error", VECTOR_TOP)
+    later = end(await run(asks(2), fails(error)))
+    assert (later.fallback, ids(later)) == ("llm_error", ["Topic:2"])
+
+
+async def test_a_failed_turn_keeps_its_error_and_its_cost() -> None:
+    error = LLMUnavailable("endpoint cannot answer now.", spent=Usage(120, 3, 0.25))
+    (replied,) = of(ModelReplied, await run(fails(error)))
+    assert replied.error == "endpoint cannot answer now."
+    assert (replied.input_tokens, replied.output_tokens, replied.cost_usd) == (120, 3, 0.25)
+
+
+async def test_an_empty_reply_is_asked_once_more() -> None:
+    events = await run(asks(1), says(""), chooses(1))
+    assert (end(events).fallback, ids(end(events))) == ("", ["Topic:1"])
+    assert of(TurnStarted, events)[-1].prompt == ()
+
+
+async def test_two_empty_replies_end_the_run() -> None:
+    assert ids(end(await run(says(""), says("  ")))) == VECTOR_TOP
+    finished = end(await run(asks(2), says(""), says("")))
+    assert (finished.fallback, ids(finished)) == ("empty_response", ["Topic:2"])
+
+
+async def test_without_candidates_no_model_is_asked() -> None:
+    finished = end(await run(ids=()))
+    assert (finished.selected, finished.fallback) == ((), "no_candidates")
+
+
+def test_a_reranker_switched_off_takes_the_vector_order() -> None:
+    finished = fall_back(request(1, 2, 3), "disabled", 2)
+    assert (finished.fallback, ids(finished)) == ("disabled", ["Topic:3", "Topic:2"])
