@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from django.db.models import Count, Max, Model, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, Max, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import TruncMonth
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
+from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import (
     Artifact,
@@ -24,6 +25,7 @@ from memoryapp.models import (
     Fact,
     Message,
     Passage,
+    PassageVector,
     Person,
     Run,
     RunEvent,
@@ -117,9 +119,15 @@ def topics_by_words(topics: QuerySet[Topic], words: str, pk: int | None) -> Quer
     return topics.filter(said | Q(pk=pk) if pk is not None else said)
 
 
-def without_vectors(owners: QuerySet[ChatUser]) -> int:
-    """How many passages search cannot compare by meaning yet."""
-    return Passage.objects.filter(owner__in=owners, passagevector__isnull=True).count()
+def without_vectors(owners: QuerySet[ChatUser], profile: Profile) -> int:
+    """How many passages search cannot compare by meaning yet: vectors of another profile do not help."""
+    vectors = PassageVector.objects.filter(
+        passage=OuterRef("pk"),
+        profile__provider=profile.provider,
+        profile__model=profile.model,
+        profile__dimensions=profile.dimensions,
+    )
+    return Passage.objects.filter(~Exists(vectors), owner__in=owners).count()
 
 
 @dataclass(frozen=True, slots=True)

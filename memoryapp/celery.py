@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 from celery import Celery
+from celery.beat import PersistentScheduler, ScheduleEntry
 from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
@@ -30,6 +31,33 @@ def _transport() -> dict[str, Any]:
     }
 
 
+def _every(seconds: float, task: str) -> dict[str, Any]:
+    """A sweep; one that nobody took before the next is due is dropped, for that one does its work."""
+    return {"task": f"memoryapp.tasks.{task}", "schedule": seconds, "options": {"expires": seconds}}
+
+
+class Sweeps(PersistentScheduler):  # type: ignore[misc]
+    """Beat, that waits while a round of messages lies in the queue: without a worker they would pile up."""
+
+    def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **options: Any) -> Any:
+        if producer is not None and _waiting(producer.channel) >= len(app.conf.beat_schedule):
+            return None
+        return super().apply_async(entry, producer=producer, advance=advance, **options)
+
+
+def _waiting(channel: Any) -> int:
+    """How many messages nobody took yet."""
+    queue = app.amqp.queues[app.conf.task_default_queue]
+    declared = channel.queue_declare(
+        queue=queue.name,
+        durable=queue.durable,
+        exclusive=queue.exclusive,
+        auto_delete=queue.auto_delete,
+        arguments=queue.queue_arguments,
+    )
+    return int(declared.message_count)
+
+
 app = Celery("mnemoscope")
 app.conf.update(
     broker_url=settings.CELERY_BROKER_URL,
@@ -39,11 +67,12 @@ app.conf.update(
     task_acks_late=True,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
+    beat_scheduler="memoryapp.celery:Sweeps",
     beat_schedule={
-        "close-abandoned-runs": {"task": "memoryapp.tasks.close_abandoned_runs", "schedule": 5.0},
-        "execute-waiting-runs": {"task": "memoryapp.tasks.execute_waiting_runs", "schedule": 3.0},
-        "embed-pending": {"task": "memoryapp.tasks.embed_pending", "schedule": 10.0},
-        "archive-due": {"task": "memoryapp.tasks.archive_due", "schedule": 60.0},
+        "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
+        "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
+        "embed-pending": _every(10.0, "embed_pending"),
+        "archive-due": _every(60.0, "archive_due"),
     },
 )
 app.autodiscover_tasks(["memoryapp"])

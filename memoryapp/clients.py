@@ -48,14 +48,20 @@ def offline_embedder() -> OfflineEmbedder:
     return OfflineEmbedder()
 
 
+def profile() -> Profile:
+    """The profile whose vectors the settings ask for; makes no client."""
+    if not settings.EMBEDDING_BASE_URL:
+        return offline_embedder().profile
+    host = urlsplit(settings.EMBEDDING_BASE_URL).netloc.rpartition("@")[2][:100]
+    return Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD)
+
+
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
     """The embedder of the settings; without ``http`` it keeps no connection open between calls."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder()
-    host = urlsplit(settings.EMBEDDING_BASE_URL).netloc.rpartition("@")[2][:100]
-    profile = Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD)
     http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
-    return HttpEmbedder(http, settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY, profile)
+    return HttpEmbedder(http, settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY, profile())
 
 
 def _chat(http: httpx.AsyncClient, model: str) -> Chat:
@@ -70,11 +76,11 @@ async def open_clients() -> AsyncIterator[Clients]:
     limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
     async with httpx.AsyncClient(limits=limits) as http, database.pool() as pool:
         made = embedder(http)
-        profile = await profile_row(made.profile)
+        row = await profile_row(made.profile)
         yield Clients(
             chat=_chat(http, settings.RERANKER_MODEL),
             enricher=_chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,
             embedder=made,
-            profile_id=profile.pk,
+            profile_id=row.pk,
             pool=pool,
         )

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+WEB = ("http", "https")
+
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -58,12 +60,12 @@ def choice(name: str, default: str, options: Sequence[str]) -> str:
     return found
 
 
-def names(name: str, default: str = "") -> list[str]:
+def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
     """What stands between commas, without the spaces around it."""
-    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+    return [part.strip() for part in text(name, default).split(between) if part.strip()]
 
 
-def address(name: str, default: str = "", *, schemes: Sequence[str] = ("http", "https")) -> str:
+def address(name: str, default: str = "", *, schemes: Sequence[str] = WEB) -> str:
     """A URL of one of ``schemes``, or nothing."""
     raw = text(name, default)
     if raw:
@@ -71,11 +73,10 @@ def address(name: str, default: str = "", *, schemes: Sequence[str] = ("http", "
     return raw
 
 
-def addresses(name: str, default: str = "") -> list[str]:
-    """Web addresses between commas."""
-    given = names(name, default)
+def addresses(name: str, default: str = "", *, schemes: Sequence[str] = WEB, between: str = ",") -> list[str]:
+    given = names(name, default, between=between)
     for raw in given:
-        _check_address(name, raw, ("http", "https"))
+        _check_address(name, raw, schemes)
     return given
 
 
@@ -90,7 +91,7 @@ def _check_address(name: str, raw: str, schemes: Sequence[str]) -> None:
         usable = parts.scheme in schemes and parts.port != 0
     except ValueError:
         usable = False
-    if not usable or (parts.scheme in ("http", "https") and not parts.hostname):
+    if not usable or (parts.scheme in WEB and not parts.hostname):
         *others, last = (f"{scheme}://" for scheme in schemes)
         beginning = f"{', '.join(others)} or {last}" if others else last
         raise SettingError(f"{name} must be an address that begins with {beginning}, not {_shown(raw)!r}.")

@@ -9,7 +9,6 @@ so a crash in between loses nothing and repeats nothing.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.contrib.postgres.search import SearchVector
-from django.db import connection, transaction
-from django.db.models import OuterRef, Subquery, TextField, Value
+from django.db import transaction
+from django.db.models import OuterRef, QuerySet, Subquery, TextField, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memoryapp import advisory
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.lexical import count_terms, fold
 from memoryapp.engine.memory import MessageContent, TopicDraft
@@ -73,6 +74,24 @@ class Archived:
     busy: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where sessions and topics end.
+
+    A session ends before a pause of ``interval`` and after ``most`` messages, a topic before it has more than
+    ``topic_chars`` characters.
+    """
+
+    interval: timedelta
+    most: int
+    topic_chars: int
+
+
+def limits() -> Limits:
+    """Those of the settings."""
+    return Limits(timedelta(seconds=settings.CHUNK_INTERVAL), settings.MAX_CHUNK_SIZE, settings.SPLIT_THRESHOLD_CHARS)
+
+
 def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
     """Stores the records the owner's memory does not hold yet, a thousand at a time."""
     added = skipped = 0
@@ -81,7 +100,7 @@ def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: Im
     while part := list(islice(rest, BATCH)):
         with transaction.atomic():
             # One writer an owner: batches of the same ids in another order would wait for each other for ever.
-            _lock_until_commit("messages", owner)
+            advisory.take_until_commit("messages", owner.pk)
             new, known, refused = sort_out(owner, part)
             Message.objects.bulk_create(_row(owner, record, batch) for record in new)
         added, skipped = added + len(new), skipped + known
@@ -137,10 +156,9 @@ def _row(owner: ChatUser, record: MessageRecord, batch: ImportBatch | None) -> M
 def archive(
     owner: ChatUser,
     embedder: Embedder,
+    limits: Limits,
     *,
-    now: bool,
-    interval: timedelta,
-    most: int,
+    now: bool = False,
     wait: timedelta = timedelta(0),
 ) -> Archived:
     """Topics from the owner's sessions that are over, or from all of them ``now``.
@@ -151,7 +169,7 @@ def archive(
     with _only_worker(owner, wait) as alone:
         if not alone:
             return Archived(0, 0, 0, busy=True)
-        done = [_archive_session(owner, session, embedder) for session in _due(owner, now, interval, most)]
+        done = [_archive_session(owner, session, embedder, limits) for session in _due(owner, now, limits)]
     return Archived(
         sessions=sum(bool(topics) for topics in done),
         topics=sum(len(topics) for topics in done),
@@ -159,23 +177,28 @@ def archive(
     )
 
 
-def _due(owner: ChatUser, now: bool, interval: timedelta, most: int) -> list[Session]:
+def with_active_sessions() -> QuerySet[ChatUser]:
+    """The chat users who have messages in no topic yet."""
+    return ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")).order_by("pk")
+
+
+def _due(owner: ChatUser, now: bool, limits: Limits) -> list[Session]:
     rows = Message.objects.of(owner).active().order_by("session", "sent_at", "id")
     moments = (Moment(*row) for row in rows.values_list("id", "sent_at", "session").iterator())
     clock = timezone.now()
     return [
         session
-        for session in cut_sessions(moments, interval=interval, most=most)
-        if now or session.is_due(clock, interval)
+        for session in cut_sessions(moments, interval=limits.interval, most=limits.most)
+        if now or session.is_due(clock, limits.interval)
     ]
 
 
-def _archive_session(owner: ChatUser, session: Session, embedder: Embedder) -> list[Topic]:
+def _archive_session(owner: ChatUser, session: Session, embedder: Embedder, limits: Limits) -> list[Topic]:
     ids = [message.id for message in session.messages]
     messages = [content(row) for row in Message.objects.of(owner).active().filter(id__in=ids).in_order()]
     if not messages:
         return []
-    drafts = async_to_sync(segment)(messages, embedder)
+    drafts = async_to_sync(segment)(messages, embedder, limits.topic_chars)
     covered = sorted(number for draft in drafts for number in draft.messages)
     if covered != sorted(message.id for message in messages):
         raise IngestionError(_("The topics do not cover each message of the session once."))
@@ -275,28 +298,12 @@ def _put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) ->
     )
 
 
-_KEY = "hashtextextended(%s, %s)"
-
-
-def _lock_until_commit(what: str, owner: ChatUser) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT pg_advisory_xact_lock({_KEY})", [what, owner.pk])
-
-
 @contextmanager
 def _only_worker(owner: ChatUser, wait: timedelta) -> Iterator[bool]:
-    """Whether this process alone archives the owner now; a lost connection gives the lock back."""
-    deadline = time.monotonic() + wait.total_seconds()
-    while not (alone := _tell("pg_try_advisory_lock", owner)) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    """Whether this process alone archives the owner now."""
+    alone = advisory.taken("archive", owner.pk, wait=wait)
     try:
         yield alone
     finally:
         if alone:
-            _tell("pg_advisory_unlock", owner)
-
-
-def _tell(function: str, owner: ChatUser) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}({_KEY})", ["archive", owner.pk])
-        return bool(cursor.fetchone()[0])
+            advisory.give_back("archive", owner.pk)

@@ -119,7 +119,8 @@ else:
     }
 
 BROKERS = ("filesystem", "redis", "rediss", "redis+socket", "sentinel", "amqp", "amqps", "pyamqp", "memory")
-CELERY_BROKER_URL = env.address("CELERY_BROKER_URL", REDIS_URL or "filesystem://localhost", schemes=BROKERS)
+_brokers = env.addresses("CELERY_BROKER_URL", REDIS_URL or "filesystem://localhost", schemes=BROKERS, between=";")
+CELERY_BROKER_URL = ";".join(_brokers)
 CELERY_BROKER_DIR = DATA_DIR / "broker"
 
 AUTH_PASSWORD_VALIDATORS = [

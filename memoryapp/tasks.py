@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import logging
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
-from django.conf import settings
+from django.db import DatabaseError, connection
 
 from memoryapp import clients, ingestion, runs, vectors
 from memoryapp.celery import app
-from memoryapp.models import ChatUser, Message
+from memoryapp.engine.embeddings import Embedder, EmbeddingError
+from memoryapp.ingestion import IngestionError
+from memoryapp.models import ChatUser
+
+logger = logging.getLogger(__name__)
 
 
 @app.task
@@ -33,16 +37,26 @@ async def _execute(late: list[UUID]) -> None:
 
 @app.task
 def embed_pending() -> None:
-    async_to_sync(vectors.embed_pending)(clients.embedder())
+    try:
+        async_to_sync(vectors.embed_pending)(clients.embedder())
+    except EmbeddingError as error:
+        logger.warning("Vectors are missing, and will be asked for again: %s", error)
 
 
 @app.task
 def archive_due() -> None:
-    for owner in ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")).iterator():
-        ingestion.archive(
-            owner,
-            clients.embedder(),
-            now=False,
-            interval=timedelta(seconds=settings.CHUNK_INTERVAL),
-            most=settings.MAX_CHUNK_SIZE,
-        )
+    embedder = clients.embedder()
+    for owner in ingestion.with_active_sessions().iterator():
+        _archive(owner, embedder)
+
+
+def _archive(owner: ChatUser, embedder: Embedder) -> None:
+    """One chat user's sessions. What goes wrong is logged, so that the others' turn comes."""
+    try:
+        ingestion.archive(owner, embedder, ingestion.limits())
+    except (EmbeddingError, IngestionError) as error:
+        logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, error)
+    except DatabaseError:
+        logger.exception("Sessions of chat user %s are not archived yet.", owner.pk)
+        if not connection.is_usable():
+            connection.close()

@@ -1,14 +1,18 @@
 """Vectors for what has none yet.
 
-What is missing is read from the rows, so a worker that was killed is simply followed by the next one,
-and two at once do the work twice but store it once. Passages are what search compares; a topic's vector,
-the unit mean of its passages and its summary, serves neighbours, maps and consolidation.
+What is missing is read from the rows, so a worker that was killed is simply followed by the next one; one
+works at a time, for vectors cost money. A text that the model refuses holds nobody up. Passages are what
+search compares; a topic's vector, the unit mean of its passages and its summary, serves neighbours, maps
+and consolidation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TypeVar
 
 import numpy as np
@@ -17,11 +21,16 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from numpy.typing import NDArray
 
+from memoryapp import advisory
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Profile, Vectors
 from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
 from memoryapp.models.user import Owned
 
 BATCH = 256
+# A text no model refuses: if it is, the fault is not a text's.
+HARMLESS = "ok"
+
+logger = logging.getLogger(__name__)
 
 Row = TypeVar("Row", bound=Owned)
 
@@ -58,34 +67,83 @@ async def profile_row(profile: Profile) -> EmbeddingProfile:
     return row
 
 
-async def embed_pending(embedder: Embedder, owner: ChatUser | None = None, batch: int = BATCH) -> int:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Vectors of one profile for one owner's rows or for everybody's; ``refused`` says why, once a text."""
+
+    embedder: Embedder
+    row: EmbeddingProfile
+    owner: ChatUser | None
+    batch: int
+    refused: list[str] = field(default_factory=list)
+
+
+async def embed_pending(
+    embedder: Embedder, owner: ChatUser | None = None, batch: int = BATCH, *, wait: timedelta = timedelta(0)
+) -> int:
     """Makes the missing vectors in the embedder's profile, of one owner or of all; returns how many.
 
-    Raises EmbeddingError; what was made before it stays.
+    One worker a profile: if another is at it, this one waits up to ``wait``, then leaves the work to that one
+    and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when it refuses
+    any text; what was made before it stays.
     """
-    row = await profile_row(embedder.profile)
-    made = await _embed_passages(embedder, row, owner, batch)
-    return made + await _embed_topics(embedder, row, owner, batch)
+    work = _Work(embedder, await profile_row(embedder.profile), owner, batch)
+    async with _only_worker(work.row, wait) as alone:
+        if not alone:
+            return 0
+        made = await _embed_passages(work) + await _embed_topics(work)
+    if work.refused:
+        logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(work.refused), work.refused[0])
+    return made
 
 
-async def _embed_passages(embedder: Embedder, row: EmbeddingProfile, owner: ChatUser | None, batch: int) -> int:
+@asynccontextmanager
+async def _only_worker(row: EmbeddingProfile, wait: timedelta) -> AsyncIterator[bool]:
+    """Whether this process alone makes vectors of the profile now."""
+    alone = await sync_to_async(advisory.taken)("embed", row.pk, wait=wait)
+    if wait and not alone:
+        logger.warning("Another process is making vectors; it makes the missing ones.")
+    try:
+        yield alone
+    finally:
+        if alone:
+            await sync_to_async(advisory.give_back)("embed", row.pk)
+
+
+async def _embed_passages(work: _Work) -> int:
     made = last = 0
-    while passages := await sync_to_async(_passages_without)(row, owner, last, batch):
-        vectors = await _embed(embedder, [passage.text for passage in passages])
-        made += await sync_to_async(_store_passages)(row, passages, vectors)
+    while passages := await sync_to_async(_passages_without)(work.row, work.owner, last, work.batch):
+        vectors = await _vectors(work, [passage.text for passage in passages])
+        made += await sync_to_async(_store_passages)(work.row, {passages[at]: v for at, v in vectors.items()})
         last = passages[-1].pk
     return made
 
 
-async def _embed_topics(embedder: Embedder, row: EmbeddingProfile, owner: ChatUser | None, batch: int) -> int:
+async def _embed_topics(work: _Work) -> int:
     made = last = 0
-    while topics := await sync_to_async(_topics_without)(row, owner, last, batch):
-        summaries = await _embed(embedder, [topic.summary for topic in topics])
-        means = await sync_to_async(_passage_means)(row, topics)
-        vectors = [_joined(means.get(topic.pk), summary) for topic, summary in zip(topics, summaries, strict=True)]
-        made += await sync_to_async(_store_topics)(row, topics, vectors)
+    while topics := await sync_to_async(_topics_without)(work.row, work.owner, last, work.batch):
+        summaries = await _vectors(work, [topic.summary for topic in topics])
+        means = await sync_to_async(_passage_means)(work.row, topics)
+        vectors = {topics[at]: _joined(means.get(topics[at].pk), summary) for at, summary in summaries.items()}
+        made += await sync_to_async(_store_topics)(work.row, vectors)
         last = topics[-1].pk
     return made
+
+
+async def _vectors(work: _Work, texts: Sequence[str], first: int = 0) -> dict[int, NDArray[np.float32]]:
+    """Vectors by the texts' places, ``first`` being the first one's; a refused text's place is missing.
+
+    Of a batch that fails, the halves are tried, down to the texts that are to blame.
+    """
+    try:
+        return dict(enumerate(await _embed(work.embedder, texts), first))
+    except EmbeddingError as error:
+        await _embed(work.embedder, [HARMLESS])
+        if len(texts) == 1:
+            work.refused.append(str(error))
+            return {}
+    half = len(texts) // 2
+    return await _vectors(work, texts[:half], first) | await _vectors(work, texts[half:], first + half)
 
 
 async def _embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
@@ -125,23 +183,23 @@ def _joined(mean: _Mean | None, summary: NDArray[np.float32]) -> NDArray[np.floa
 
 
 @transaction.atomic
-def _store_passages(row: EmbeddingProfile, passages: Sequence[Passage], vectors: Vectors) -> int:
+def _store_passages(row: EmbeddingProfile, vectors: Mapping[Passage, NDArray[np.float32]]) -> int:
     # Held, so that a chat user who is erased meanwhile takes no batch of somebody else's down.
-    here = set(_held(Passage.objects.filter(pk__in=[passage.pk for passage in passages])))
+    here = set(_held(Passage.objects.filter(pk__in=[passage.pk for passage in vectors])))
     made = [
         PassageVector(owner_id=passage.owner_id, passage=passage, profile=row, dimensions=row.dimensions, vector=vector)
-        for passage, vector in zip(passages, vectors, strict=True)
+        for passage, vector in vectors.items()
         if passage.pk in here
     ]
     return len(PassageVector.objects.bulk_create(made, ignore_conflicts=True))
 
 
 @transaction.atomic
-def _store_topics(row: EmbeddingProfile, topics: Sequence[Topic], vectors: Sequence[NDArray[np.float64]]) -> int:
-    here = set(_held(Topic.objects.filter(pk__in=[topic.pk for topic in topics])))
+def _store_topics(row: EmbeddingProfile, vectors: Mapping[Topic, NDArray[np.float64]]) -> int:
+    here = set(_held(Topic.objects.filter(pk__in=[topic.pk for topic in vectors])))
     made = [
         TopicVector(owner_id=topic.owner_id, topic=topic, profile=row, vector=vector)
-        for topic, vector in zip(topics, vectors, strict=True)
+        for topic, vector in vectors.items()
         if topic.pk in here
     ]
     return len(TopicVector.objects.bulk_create(made, ignore_conflicts=True))

@@ -15,6 +15,7 @@ from channels.layers import channel_layers
 from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
+from django.utils import translation
 
 from memoryapp.embedded.statics import collect
 from memoryapp.engine.memory import MessageContent, TopicDraft
@@ -123,6 +124,13 @@ def as_stranger(stranger: Operator) -> Client:
 def collected_statics() -> None:
     """Pages name their files as production does, by the manifest of what was collected."""
     collect()
+
+
+@pytest.fixture(autouse=True)
+def language_forgotten() -> Iterator[None]:
+    """A request in Russian leaves its language active in the thread, for the next test to stumble over."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(autouse=True)

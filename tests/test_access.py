@@ -6,7 +6,6 @@ fails the test until somebody teaches it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -16,19 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
-from channels.routing import URLRouter
 from channels.testing import WebsocketCommunicator
 from django.apps import apps
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command, get_commands
-from django.db import connections
 from django.db.models import Model
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RegexPattern, RoutePattern
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from memoryapp.engine.events import (
     Candidate,
@@ -200,8 +197,18 @@ def nobody(db: None) -> Operator:
     return operator("nina", Role.CURATOR)
 
 
+@pytest.fixture
+def staff(boris: ChatUser) -> Operator:
+    """A viewer of Boris's memory to whom Django's own permissions open every model."""
+    made = operator("stef", Role.VIEWER, boris)
+    made.user.is_staff = True
+    made.user.save()
+    made.user.user_permissions.set(Permission.objects.all())
+    return made
+
+
 @pytest.mark.parametrize("method", ["get", "post"])
-@pytest.mark.parametrize("person", ["stranger", "nobody"])
+@pytest.mark.parametrize("person", ["stranger", "nobody", "staff"])
 def test_an_operator_finds_nothing_of_a_memory_they_may_not_see(
     person: str, method: str, memory: dict[str, Model], request: pytest.FixtureRequest
 ) -> None:
@@ -276,22 +283,45 @@ def test_another_memorys_message_is_no_permalink_in_ones_own(
     assert as_stranger.get(f"/memory/{boris.pk}/messages/", {"at": memory["message"].pk}).status_code == 404
 
 
+def socket_for(client: Client, path: str, origin: str = "http://localhost") -> WebsocketCommunicator:
+    """A socket as a browser opens it: through the real doors, with the cookies of a client that signed in."""
+    cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in client.cookies.items())
+    headers = [(b"origin", origin.encode()), (b"cookie", cookies.encode())]
+    # Opened when asked for, as a server does: the doors look for the static files, which are collected by then.
+    doors = import_string("rerankui.asgi.doors")
+    return WebsocketCommunicator(doors, f"/{path}", headers=headers)
+
+
 @pytest.mark.django_db(transaction=True)
-async def test_a_socket_tells_a_stranger_nothing(stranger: Operator, memory: dict[str, Model]) -> None:
+@pytest.mark.usefixtures("thread_closed")
+@pytest.mark.parametrize("person", ["stranger", "nobody", "not-signed-in"])
+async def test_a_socket_tells_a_stranger_nothing(
+    person: str, stranger: Operator, nobody: Operator, memory: dict[str, Model]
+) -> None:
+    client = Client()
+    if person != "not-signed-in":
+        await client.aforce_login({"stranger": stranger, "nobody": nobody}[person].user)
     paths = [_filled(pattern, memory) for pattern in websocket_urlpatterns]
     assert paths
     for path in paths:
-        socket = WebsocketCommunicator(URLRouter(websocket_urlpatterns), f"/{path}")
-        socket.scope["user"] = stranger.user
+        socket = socket_for(client, path)
         await socket.connect()
         told = await _until_closed(socket)
         assert told["type"] == "websocket.close", path
-    await close_the_threads_connections()
 
 
-async def close_the_threads_connections() -> None:
-    """What ran in asgiref's one thread left a connection there; the test database cannot go while it lives."""
-    await sync_to_async(connections.close_all)()
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_socket_opens_from_the_sites_own_pages_only(viewer: Operator, memory: dict[str, Model]) -> None:
+    client = Client()
+    await client.aforce_login(viewer.user)
+    for path in [_filled(pattern, memory) for pattern in websocket_urlpatterns]:
+        foreign = socket_for(client, path, origin="http://elsewhere.example")
+        assert (await foreign.connect())[0] is False, path
+        own = socket_for(client, path)
+        assert (await own.connect())[0] is True, path
+        assert WORD in await own.receive_from(timeout=5), path
+        await own.disconnect()
 
 
 async def _until_closed(socket: WebsocketCommunicator) -> dict[str, object]:
@@ -329,7 +359,6 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
         out = StringIO()
         call_command(name, *told[name], stdout=out, stderr=out)
         assert SECRET not in out.getvalue(), name
-    asyncio.run(close_the_threads_connections())
 
 
 def test_a_viewer_may_look_but_not_ask(memory: dict[str, Model], as_viewer: Client) -> None:
@@ -352,7 +381,21 @@ def test_a_superuser_without_a_role_counts_as_admin(memory: dict[str, Model]) ->
     assert WORD in body(client.get(f"/memory/{memory['chatuser'].pk}/"))
 
 
-def test_only_staff_enters_the_administration(memory: dict[str, Model], stranger: Operator) -> None:
-    client = signed_in(stranger)
-    assert client.get("/admin/memoryapp/message/").status_code == 302
-    assert client.get("/admin/").status_code == 302
+def test_the_administration_is_for_those_who_may_see_everyone(
+    memory: dict[str, Model], staff: Operator, debugger: Operator, admin: Operator
+) -> None:
+    topic = f"/admin/memoryapp/topic/{memory['topic'].pk}/change/"
+    for refused in (staff, debugger):
+        client = signed_in(refused)
+        assert client.get("/admin/").status_code == client.get(topic).status_code == 302
+    admin.user.user_permissions.set(Permission.objects.all())
+    assert WORD in body(signed_in(admin).get(topic))
+    admin.user.is_active = False
+    admin.user.save()
+    assert signed_in(admin).get(topic).status_code == 302
+
+
+def test_a_superuser_enters_the_administration(memory: dict[str, Model]) -> None:
+    client = Client()
+    client.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
+    assert WORD in body(client.get(f"/admin/memoryapp/topic/{memory['topic'].pk}/change/"))

@@ -21,7 +21,7 @@ from memoryapp import clients, ingestion
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion import AlreadyArchived, IngestionError, add_messages, archive, put_topics
+from memoryapp.ingestion import AlreadyArchived, IngestionError, Limits, add_messages, archive, put_topics
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit, TopicMessage, TopicVector
 from memoryapp.sessions import Moment, cut_sessions
@@ -58,7 +58,7 @@ def segmented(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Topics of two messages each, without a model; the sizes of the sessions they were made from."""
     sizes: list[int] = []
 
-    async def segment(messages: Sequence[MessageContent], embedder: object) -> list[TopicDraft]:
+    async def segment(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
         sizes.append(len(messages))
         return in_pairs(messages)
 
@@ -67,7 +67,7 @@ def segmented(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def archived(owner: ChatUser, *, now: bool = True, most: int = 400) -> ingestion.Archived:
-    return archive(owner, NoEmbedder(), now=now, interval=HOUR, most=most)
+    return archive(owner, NoEmbedder(), Limits(HOUR, most, 25_000), now=now)
 
 
 def ids(owner: ChatUser) -> list[int]:
@@ -197,7 +197,9 @@ class TestArchive:
     def test_a_model_that_fails_in_the_middle_loses_and_repeats_nothing(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def segment(messages: Sequence[MessageContent], embedder: NoEmbedder) -> list[TopicDraft]:
+        async def segment(
+            messages: Sequence[MessageContent], embedder: NoEmbedder, most_chars: int
+        ) -> list[TopicDraft]:
             if messages[0].text == "message 2":
                 await embedder.embed(["x"])
             return in_pairs(messages)
@@ -213,13 +215,13 @@ class TestArchive:
         assert list(violations()) == []
 
     @staticmethod
-    async def _whole(messages: Sequence[MessageContent], embedder: object) -> list[TopicDraft]:
+    async def _whole(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
         return [TopicDraft("all", tuple(message.id for message in messages))]
 
     def test_a_segmenter_that_forgets_a_message_changes_nothing(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def segment(messages: Sequence[MessageContent], embedder: object) -> list[TopicDraft]:
+        async def segment(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
             return in_pairs(messages[:-1])
 
         monkeypatch.setattr(ingestion, "segment", segment)
@@ -228,10 +230,17 @@ class TestArchive:
             archived(anna)
         assert not Topic.objects.exists()
 
+    def test_a_topic_is_no_longer_than_the_settings_say(self, anna: ChatUser, settings: Any) -> None:
+        settings.SPLIT_THRESHOLD_CHARS = 1_000
+        add_messages(anna, [told(number, "tea " * 60) for number in range(16)])
+        archive(anna, Hashing(), ingestion.limits(), now=True)
+        assert max(Topic.objects.values_list("size_chars", flat=True)) <= 1_000
+        assert list(violations()) == []
+
     def test_messages_that_somebody_else_archives_meanwhile_stay_theirs(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def segment(messages: Sequence[MessageContent], embedder: object) -> list[TopicDraft]:
+        async def segment(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
             await sync_to_async(put_topics)(anna, [TopicDraft("theirs", (messages[0].id,))], actor="other")
             return in_pairs(messages)
 
@@ -253,7 +262,7 @@ def test_a_second_worker_on_the_same_chat_user_stands_back(segmented: list[int])
         assert archived(anna) == ingestion.Archived(0, 0, 0, busy=True)
     finally:
         other.close()
-    assert archive(anna, NoEmbedder(), now=True, interval=HOUR, most=400, wait=timedelta(seconds=10)).messages == 2
+    assert archive(anna, NoEmbedder(), Limits(HOUR, 400, 25_000), now=True, wait=timedelta(seconds=10)).messages == 2
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
         assert cursor.fetchone() == (0,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,9 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
 
+from memoryapp import demo
 from memoryapp.embedded import bootstrap, processes
 from memoryapp.embedded.places import CHECKOUT
+from memoryapp.management.commands import up
+from memoryapp.models import Operator
 
 LONGEST = 90.0
 
@@ -143,6 +149,11 @@ def test_the_first_start_ends_with_the_address_and_serves(first: Up) -> None:
     assert first.status() == 200
 
 
+def test_without_any_account_it_says_how_to_make_one(first: Up, data: Path) -> None:
+    said = first.await_line("Nobody can log in yet")
+    assert said.endswith(f"DATA_DIR='{data}' python3 manage.py createsuperuser. Ctrl-C stops everything.")
+
+
 def test_a_second_start_on_the_same_data_is_refused_in_a_sentence(first: Up, data: Path) -> None:
     again = manage("up", "--no-demo", "--port", free_port(), "--data-dir", data)
     assert again.returncode == 1
@@ -197,6 +208,46 @@ def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Pat
     refused = manage("up", "--data-dir", tmp_path / "data", RERANKER_CANDIDATES="many")
     assert refused.returncode == 1
     assert refused.stderr.strip() == "RERANKER_CANDIDATES must be a whole number, not 'many'."
+
+
+@pytest.fixture
+def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch) -> User:
+    """The demo's own, as a first start makes it."""
+    monkeypatch.setattr(demo, "_put_user", lambda name: None)
+    demo.load()
+    return User.objects.get(username=demo.LOGIN)
+
+
+def password_said(login: str) -> str:
+    found = re.search(rf"Log in as {demo.LOGIN} with the password (\S+?)\.?(?: |$)", login)
+    assert found, login
+    return found[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
+def test_on_this_machine_the_demo_has_the_password_everybody_knows(demo_operator: User, host: str) -> None:
+    assert password_said(up.login_sentence(host)) == demo.PASSWORD
+    assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) == demo_operator
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "memory.example"])
+def test_the_network_is_never_served_the_password_everybody_knows(demo_operator: User, host: str) -> None:
+    login = up.login_sentence(host)
+    assert login.startswith("WARNING: other machines can reach this address")
+    assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) is None
+    assert authenticate(username=demo.LOGIN, password=password_said(login)) == demo_operator
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_password_of_your_own_is_neither_told_nor_changed(demo_operator: User, host: str) -> None:
+    demo_operator.set_password("a-long-enough-word")
+    demo_operator.save()
+    assert up.login_sentence(host) == ""
+    assert authenticate(username=demo.LOGIN, password="a-long-enough-word") == demo_operator
+
+
+def test_no_demo_login_is_told_where_there_is_no_demo(admin: Operator) -> None:
+    assert up.login_sentence("127.0.0.1") == up.login_sentence("0.0.0.0") == ""
 
 
 def copy_door(folder: Path) -> Path:

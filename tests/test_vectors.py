@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 
 import numpy as np
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connections
 
+from memoryapp import browse
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
@@ -41,6 +45,29 @@ class Failing(Hashing):
         if self.texts:
             raise EmbeddingError("The endpoint is away.")
         return await super().embed(texts)
+
+
+class Refusing(Hashing):
+    """Refuses every batch that holds a text with this word in it, as endpoints do."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word = word
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        if any(self.word in text for text in texts):
+            raise EmbeddingError("The endpoint answered 400: an input is refused.")
+        return await super().embed(texts)
+
+
+class Away(Hashing):
+    """Counts how often it is asked in vain."""
+
+    asked = 0
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked += 1
+        raise EmbeddingError("The endpoint is away.")
 
 
 class Short(Hashing):
@@ -119,6 +146,60 @@ def test_a_reply_of_the_wrong_size_is_an_error_and_stores_nothing(topics: list[T
     with pytest.raises(EmbeddingError):
         embed(Short())
     assert not PassageVector.objects.exists()
+
+
+def test_a_refused_text_keeps_its_vector_from_nobody_else(
+    topics: list[Topic], boris: ChatUser, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk(boris, ("dogs", ["any?", "none"]))
+    wordless = Passage.objects.filter(text__contains="green?").count()
+    assert embed(Refusing("green?")) == Passage.objects.count() - wordless + 3
+    assert not PassageVector.objects.filter(passage__text__contains="green?").exists()
+    assert "Texts without a vector, for the model refuses them: 1. The endpoint answered 400" in caplog.text
+    assert embed(Hashing()) == wordless
+
+
+def test_an_endpoint_that_is_away_is_not_asked_for_each_text(topics: list[Topic]) -> None:
+    away = Away()
+    with pytest.raises(EmbeddingError, match="away"):
+        embed(away)
+    assert away.asked == 2
+
+
+@contextmanager
+def another_worker(embedder: Hashing) -> Iterator[None]:
+    """Somebody else makes vectors of the same profile meanwhile."""
+    other = connections.create_connection("default")
+    key = async_to_sync(profile_row)(embedder.profile).pk
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '5s'")
+            cursor.execute("SELECT pg_advisory_lock(hashtextextended('embed', %s))", [key])
+        yield
+    finally:
+        other.close()
+
+
+def test_a_second_worker_pays_for_nothing(topics: list[Topic], caplog: pytest.LogCaptureFixture) -> None:
+    second = Hashing()
+    with another_worker(second):
+        assert embed(second) == 0
+        assert caplog.text == ""
+        assert async_to_sync(embed_pending)(second, wait=timedelta(milliseconds=1)) == 0
+        assert "Another process is making vectors" in caplog.text
+    assert second.texts == []
+    assert async_to_sync(embed_pending)(second, wait=timedelta(seconds=10)) == Passage.objects.count() + 2
+    with another_worker(second):
+        assert embed(second) == 0, "the lock was not given back"
+
+
+def test_passages_count_as_embedded_in_the_profile_in_use_only(topics: list[Topic]) -> None:
+    embed(Hashing())
+    everyone = ChatUser.objects.all()
+    assert browse.without_vectors(everyone, Hashing().profile) == 0
+    assert browse.without_vectors(everyone, Hashing("other", 8).profile) == Passage.objects.count()
+    embed(Hashing("other", 8))
+    assert browse.without_vectors(everyone, Hashing("other", 8).profile) == 0
 
 
 def test_two_workers_with_the_same_work_store_it_once(topics: list[Topic]) -> None:

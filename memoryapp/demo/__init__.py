@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -164,6 +165,21 @@ def _put_facts(owner: ChatUser, facts: Sequence[Mapping[str, Any]], topics: Mapp
         for fields in facts
     )
     Topic.objects.of(owner).update(facts_extracted=True)
+
+
+def known_password_works() -> bool:
+    """Whether the demo operator is there and has the password that everybody can read here."""
+    user = User.objects.filter(username=LOGIN, is_active=True).first()
+    return user is not None and user.check_password(PASSWORD)
+
+
+def renew_password() -> str:
+    """Gives the demo operator a random password, which is returned."""
+    password = secrets.token_urlsafe(12)
+    user = User.objects.get(username=LOGIN)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    return password
 
 
 def _put_operator() -> None:

@@ -13,7 +13,9 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+import psycopg
 from django.core.management import execute_from_command_line
+from django.db import DatabaseError
 
 from memoryapp import environment
 from memoryapp.embedded import places
@@ -35,7 +37,7 @@ _FAMILIES = (
 
 
 def main(argv: Sequence[str]) -> None:
-    """Runs one command. A wrong setting or a database that can't start is one sentence and exit 1."""
+    """Runs one command. A wrong setting or a database that can't serve is one sentence and exit 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
     command = argv[1] if len(argv) > 1 else "help"
     try:
@@ -44,6 +46,11 @@ def main(argv: Sequence[str]) -> None:
             execute_from_command_line(list(argv))
     except (environment.SettingError, ServerError) as error:
         sys.exit(str(error))
+    except (DatabaseError, psycopg.Error) as error:
+        sentence = _said_by_database(error)
+        if not sentence:
+            raise
+        sys.exit(sentence)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -66,6 +73,24 @@ def _database(command: str) -> AbstractContextManager[object]:
     return Hold(places.cluster(places.data_dir()))
 
 
+def _said_by_database(error: Exception) -> str:
+    """A sentence when the database is away or empty; nothing when the fault is ours."""
+    cause = error.__cause__ if isinstance(error, DatabaseError) else error
+    if isinstance(cause, psycopg.errors.UndefinedTable):
+        return "The database has no tables yet: run `python3 manage.py migrate` or `python3 manage.py up` first."
+    if not isinstance(cause, psycopg.OperationalError) or not _no_connection(cause):
+        return ""
+    reason = str(cause).strip().partition("\n")[0].rstrip(".:")
+    given = environment.text("DATABASE_URL")
+    advice = "Is DATABASE_URL right, and its server up?" if given else "`python3 manage.py up` starts it."
+    return f"The database cannot be reached: {reason}. {advice}"
+
+
+def _no_connection(error: psycopg.OperationalError) -> bool:
+    """Whether there is no connection, or none any more: others of this class tell of one statement."""
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "28", "3D", "57P"))
+
+
 @contextmanager
 def _tests_own() -> Iterator[None]:
     """The tests' server and folder in the environment, for the steps of ``test`` and what they start."""
@@ -75,5 +100,6 @@ def _tests_own() -> Iterator[None]:
         address = urllib.parse.urlencode({"host": Cluster(folder / "postgres").socket}, quote_via=urllib.parse.quote)
         os.environ["DATABASE_URL"] = f"postgresql://{places.ROLE}@/{places.DATABASE}?{address}"
         os.environ["DATA_DIR"] = str(folder / "data")
+        os.environ["MNEMOSCOPE_THROWAWAY"] = "1"
         os.environ["DJANGO_SETTINGS_MODULE"] = "memoryapp.settings"
         yield

@@ -52,10 +52,12 @@ class _Session:
     lifts: Floats
 
 
-async def segment(messages: Sequence[MessageContent], embedder: Embedder) -> list[TopicDraft]:
+async def segment(
+    messages: Sequence[MessageContent], embedder: Embedder, most_chars: int = SPLIT_CHARS
+) -> list[TopicDraft]:
     """Topics over one session's ``messages`` (oldest first), in order, each message in exactly one.
 
-    Raises EmbeddingError.
+    A topic of more than ``most_chars`` is cut into several, unless it is one message. Raises EmbeddingError.
     """
     if not messages:
         return []
@@ -64,7 +66,7 @@ async def segment(messages: Sequence[MessageContent], embedder: Embedder) -> lis
     stretches = [
         [message for unit in units[start:end] for message in unit] for start, end in _stretches(session, 0, len(units))
     ]
-    parts = [part for stretch in stretches for part in _sized(stretch)]
+    parts = [part for stretch in stretches for part in _sized(stretch, most_chars)]
     drafts = [TopicDraft(await title(part, embedder), tuple(m.id for m in part)) for part in parts]
     return cover(drafts, [message.id for message in messages])
 
@@ -151,14 +153,14 @@ def _scatter(vectors: Vectors) -> float:
     return float(((vectors - vectors.mean(axis=0)) ** 2).sum())
 
 
-def _sized(messages: list[MessageContent]) -> list[list[MessageContent]]:
+def _sized(messages: list[MessageContent], most_chars: int) -> list[list[MessageContent]]:
     """``messages`` cut in the middle of their text, at an exchange if possible, until each part is small enough."""
     units = exchanges(messages)
     if len(units) == 1:
         units = [[message] for message in messages]
     sizes = np.cumsum([sum(len(message.text) for message in unit) for unit in units])
-    if sizes[-1] <= SPLIT_CHARS or len(units) == 1:
+    if sizes[-1] <= most_chars or len(units) == 1:
         return [messages]
     at = 1 + int(np.argmin(np.abs(sizes[:-1] - sizes[-1] / 2)))
     halves = units[:at], units[at:]
-    return [part for half in halves for part in _sized([message for unit in half for message in unit])]
+    return [part for half in halves for part in _sized([message for unit in half for message in unit], most_chars)]

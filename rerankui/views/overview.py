@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from memoryapp import browse
+from memoryapp import browse, clients
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Role, Run, Topic
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
@@ -79,7 +79,7 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holding
         for owner, held in rows
         if held.waiting
     ][:3]
-    missing = browse.without_vectors(seen)
+    missing = browse.without_vectors(seen, clients.profile())
     if missing:
         sentence = ngettext(
             "%(n)s passage is found by its words only until the worker has embedded it.",

@@ -8,14 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import clients
-from memoryapp.engine.embeddings import Embedder, EmbeddingError
-from memoryapp.ingestion import Archived, IngestionError, archive
-from memoryapp.models import ChatUser, Message
+from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.ingestion import IngestionError, archive, limits, with_active_sessions
+from memoryapp.models import ChatUser
 from memoryapp.vectors import embed_pending
 
 WAIT = timedelta(seconds=60)
@@ -33,8 +32,8 @@ class Command(BaseCommand):
         embedder = clients.embedder()
         try:
             owners = _owners(user)
-            done = [self._archive(owner, embedder, now) for owner in owners]
-            async_to_sync(embed_pending)(embedder, owners[0] if user else None)
+            done = [archive(owner, embedder, limits(), now=now, wait=WAIT) for owner in owners]
+            async_to_sync(embed_pending)(embedder, owners[0] if user else None, wait=WAIT)
         except (EmbeddingError, IngestionError) as error:
             raise CommandError(error) from None
         report = {name: sum(getattr(part, name) for part in done) for name in ("sessions", "topics", "messages")}
@@ -46,14 +45,10 @@ class Command(BaseCommand):
         if any(part.busy for part in done):
             raise CommandError(_("Another process is archiving the same chat user; run this again later."))
 
-    def _archive(self, owner: ChatUser, embedder: Embedder, now: bool) -> Archived:
-        interval = timedelta(seconds=settings.CHUNK_INTERVAL)
-        return archive(owner, embedder, now=now, interval=interval, most=settings.MAX_CHUNK_SIZE, wait=WAIT)
-
 
 def _owners(user: str | None) -> list[ChatUser]:
     if user is None:
-        return list(ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")))
+        return list(with_active_sessions())
     owner = ChatUser.objects.filter(name=user).first()
     if owner is None:
         raise CommandError(_("There is no chat user named %(name)s.") % {"name": user})

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import http.client
+import ipaddress
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -20,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, connection
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from memoryapp import demo, environment
@@ -59,7 +62,7 @@ class Command(BaseCommand):
                 _check_port(host, port, patience=5.0 if cut_off else 0.0)
                 hold = None if environment.text("DATABASE_URL") else stack.enter_context(self._database())
                 self._prepare(with_demo=not options["no_demo"])
-                self._run(host, port, with_demo=not options["no_demo"], hold=hold)
+                self._run(host, port, hold)
         except KeyboardInterrupt:
             self._say("Stopped.")
 
@@ -74,12 +77,9 @@ class Command(BaseCommand):
         return Hold(cluster)
 
     def _prepare(self, with_demo: bool) -> None:
-        try:
-            if _unmigrated():
-                self._say("Bringing the database's tables up to date ...")
-                call_command("migrate", interactive=False, verbosity=0)
-        except OperationalError as error:
-            raise CommandError(f"The database can't be used: {error}") from error
+        if _unmigrated():
+            self._say("Bringing the database's tables up to date ...")
+            call_command("migrate", interactive=False, verbosity=0)
         statics.collect()
         if with_demo:
             self._load_demo()
@@ -89,15 +89,19 @@ class Command(BaseCommand):
         if demo.load():
             self._say("The demo memory is loaded.")
 
-    def _run(self, host: str, port: int, *, with_demo: bool, hold: Hold | None) -> None:
+    def _run(self, host: str, port: int, hold: Hold | None) -> None:
         family = _family(host, port)
+        local = _local(host)
+        # To the network nothing is served before this; where only this machine looks, the web need not wait for it.
+        login = "" if local else login_sentence(host)
         try:
             for child in family:
                 child.start()
+            login = login_sentence(host) if local else login
+            connection.close()
             self._wait(family, _EVERYWHERE.get(host, host), port)
             self._say(f"ready: {_url(host, port)}")
-            if with_demo:
-                self._say(f"Log in as {demo.LOGIN} with the password {demo.PASSWORD}. Ctrl-C stops everything.")
+            self._say(f"{login} Ctrl-C stops everything.".strip())
             if host in _EVERYWHERE and not environment.text("ALLOWED_HOSTS"):
                 self._say("Other machines get in once ALLOWED_HOSTS names how they call this one.")
             self._look_after(family, hold)
@@ -135,6 +139,39 @@ def _port(text: str) -> int:
 def _url(host: str, port: int) -> str:
     shown = _EVERYWHERE.get(host, host)
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+
+def _local(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def login_sentence(host: str) -> str:
+    """How to log in, as far as we know it.
+
+    A password that everybody can read in this project's source opens nothing to the network: the demo's is
+    replaced there.
+    """
+    if not User.objects.exists():
+        return f"Nobody can log in yet; this makes an account: {_manage('createsuperuser')}."
+    if not demo.known_password_works():
+        return ""
+    if _local(host):
+        return f"Log in as {demo.LOGIN} with the password {demo.PASSWORD}."
+    return (
+        "WARNING: other machines can reach this address, so the demo account got a new password, shown only now.\n"
+        f"Log in as {demo.LOGIN} with the password {demo.renew_password()} (another one: "
+        f"{_manage(f'changepassword {demo.LOGIN}')})."
+    )
+
+
+def _manage(command: str) -> str:
+    """The command line that does it with this data."""
+    data = "" if settings.DATA_DIR == places.CHECKOUT / ".data" else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
+    return f"{data}python3 manage.py {command}"
 
 
 @contextmanager

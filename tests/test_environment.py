@@ -1,0 +1,138 @@
+"""Settings: what the environment means, and that a wrong value is a sentence that names it."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.utils.module_loading import import_string
+from kombu import Connection
+
+from memoryapp import settings as module
+from memoryapp.embedded.places import CHECKOUT
+from memoryapp.environment import SettingError
+from memoryapp.parameters import BOUNDS
+
+NEUTRAL = {"DATABASE_URL": "postgresql://someone@/memory", "SECRET_KEY": "known", "PATH": "/usr/bin:/bin"}
+TIMEOUTS = {"RERANKER_TIMEOUT": "seconds", "RERANKER_TURN_TIMEOUT": "turn_seconds"}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The settings under these variables and no others."""
+
+    def settings(**variables: str) -> dict[str, Any]:
+        monkeypatch.setattr("os.environ", {**NEUTRAL, **variables})
+        return runpy.run_path(str(module.__file__))
+
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RERANKER_CANDIDATES", "many", "must be a whole number, not 'many'."),
+        ("RERANKER_CANDIDATES", "0", "must be between 1 and 200, not 0."),
+        ("RERANKER_TOOL_MODE", "both", "must be one of forced, auto, not 'both'."),
+        ("RERANKER_ENABLED", "perhaps", "must be true or false, not 'perhaps'."),
+        ("RERANKER_TIMEOUT", "soon", "must be a duration such as 10s, 500ms or 1h, not 'soon'."),
+        ("RERANKER_TIMEOUT", "20m", "must be between 0.05 and 600 seconds, not '20m'."),
+        ("RERANKER_TURN_TIMEOUT", "1ms", "must be between 0.05 and 600 seconds, not '1ms'."),
+        ("CHUNK_INTERVAL", "0", "must be between 1 and 1e+09 seconds, not '0'."),
+        ("CHUNK_INTERVAL", "9" * 30 + "d", "must be between 1 and 1e+09 seconds"),
+        ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not 'LOUD'."),
+        ("DATABASE_URL", "memory", "is not a PostgreSQL address: "),
+        ("DATABASE_URL", "postgresql://someone@localhost", "names no database: postgresql://user@host/name."),
+        ("LLM_BASE_URL", "localhost:11434/v1", "must be an address that begins with http:// or https://, not 'local"),
+        ("LLM_BASE_URL", "http:///v1", "must be an address that begins with"),
+        ("LLM_BASE_URL", "http://localhost:port/v1", "must be an address that begins with"),
+        ("EMBEDDING_BASE_URL", "ftp://localhost/v1", "must be an address that begins with http:// or https://"),
+        ("CSRF_TRUSTED_ORIGINS", "https://one.example, two.example", "begins with http:// or https://, not 'two.ex"),
+        ("REDIS_URL", "localhost:6379", "must be an address that begins with redis:// or rediss://"),
+        ("CELERY_BROKER_URL", "rabbit://localhost", "must be an address that begins with filesystem://, redis://, "),
+        ("CELERY_BROKER_URL", "localhost", "must be an address that begins with"),
+    ],
+)
+def test_a_wrong_value_is_a_sentence_that_names_its_setting(read: Any, name: str, value: str, said: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        read(**{name: value})
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{name} ")
+    assert said in sentence
+    assert "\n" not in sentence.strip()
+
+
+def test_a_sentence_about_an_address_keeps_its_password(read: Any) -> None:
+    with pytest.raises(SettingError, match="rabbit://…@host/") as refused:
+        read(CELERY_BROKER_URL="rabbit://me:secret@host/")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("name", "parameter"), TIMEOUTS.items())
+def test_a_timeout_may_be_what_a_run_may_ask_for(read: Any, name: str, parameter: str) -> None:
+    least, most = BOUNDS[parameter]
+    assert [read(**{name: f"{value}s"})[name] for value in (least, most)] == [least, most]
+    for value in (least / 2, most + 1):
+        with pytest.raises(SettingError, match=name):
+            read(**{name: f"{value}s"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("ALLOWED_HOSTS", " a.example , ,b.example", ["a.example", "b.example"]),
+        (
+            "CSRF_TRUSTED_ORIGINS",
+            "https://a.example, https://*.b.example",
+            ["https://a.example", "https://*.b.example"],
+        ),
+        ("LOG_LEVEL", "info", "INFO"),
+        ("CELERY_BROKER_URL", "sentinel://one:26379;sentinel://two:26379", "sentinel://one:26379;sentinel://two:26379"),
+        ("CHUNK_INTERVAL", "90m", 5400),
+        ("LLM_BASE_URL", "http://[::1]:8080/v1", "http://[::1]:8080/v1"),
+    ],
+)
+def test_a_right_value_is_understood(read: Any, name: str, value: str, meant: object) -> None:
+    assert read(**{name: value})[name] == meant
+
+
+def test_a_key_goes_to_no_host_but_the_one_it_was_given_for(read: Any) -> None:
+    ollama = "http://localhost:11434/v1"
+    assert read(LLM_API_KEY="secret", EMBEDDING_BASE_URL=ollama)["EMBEDDING_API_KEY"] == ""
+    own = {"EMBEDDING_BASE_URL": ollama, "EMBEDDING_API_KEY": "other"}
+    assert read(LLM_API_KEY="secret", **own)["EMBEDDING_API_KEY"] == "other"
+    shared = {"LLM_BASE_URL": "https://api.example/v1", "EMBEDDING_BASE_URL": "https://api.example/embed"}
+    assert read(LLM_API_KEY="secret", **shared)["EMBEDDING_API_KEY"] == "secret"
+    openrouter = read(LLM_API_KEY="secret", EMBEDDING_BASE_URL="https://openrouter.ai/api/v1")
+    assert openrouter["EMBEDDING_API_KEY"] == "secret"
+
+
+def test_tests_run_beside_a_database_and_never_in_it_unless_it_is_a_throwaway_one(read: Any) -> None:
+    """Test runners drop the database they run in."""
+    assert read()["DATABASES"]["default"].get("TEST", {}).get("NAME") is None
+    thrown_away = read(MNEMOSCOPE_THROWAWAY="1")["DATABASES"]["default"]
+    assert thrown_away["TEST"]["NAME"] == thrown_away["NAME"] == "memory"
+
+
+def test_one_redis_serves_as_channel_layer_and_broker_with_what_is_installed(read: Any) -> None:
+    settings = read(REDIS_URL="redis://localhost:1/0")
+    layer = settings["CHANNEL_LAYERS"]["default"]
+    import_string(layer["BACKEND"])(**layer["CONFIG"])
+    with Connection(settings["CELERY_BROKER_URL"]) as broker:
+        assert import_module(type(broker.transport).__module__).redis
+
+
+def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=CHECKOUT,
+        env={**NEUTRAL, "LLM_BASE_URL": "localhost:11434/v1"},
+        capture_output=True,
+        text=True,
+    )
+    said = "LLM_BASE_URL must be an address that begins with http:// or https://, not 'localhost:11434/v1'.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)

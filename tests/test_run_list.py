@@ -1,0 +1,113 @@
+"""The list of runs: narrowed by what its address says, whatever that is; and the words of a run's page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.test import Client
+
+from memoryapp.models import ChatUser, Operator, Run
+from rerankui import filters, pages
+from rerankui.templatetags.runs import MOST_SHOWN, pretty_json
+from tests.browsing import HTMX, get, link, opened_to
+from tests.conftest import signed_in
+
+
+def run(owner: ChatUser, query: str, *, strategy: str = "flash", fallback: str = "", state: str = "finished") -> Run:
+    return Run.objects.create(owner=owner, query=query, strategy=strategy, fallback=fallback, state=state)
+
+
+def queries(page: str) -> list[str]:
+    return re.findall(r"data-open>([^<]+)</a>", page)
+
+
+@pytest.fixture
+def listed(anna: ChatUser, boris: ChatUser) -> None:
+    run(boris, "tomatoes", strategy="vector")
+    run(anna, "late", fallback="timeout")
+    run(anna, "still going", state="running")
+    run(anna, "well chosen")
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("", ["well chosen", "still going", "late", "tomatoes"]),
+        ("?q=CHOSEN", ["well chosen"]),
+        ("?user=boris", ["tomatoes"]),
+        ("?strategy=vector", ["tomatoes"]),
+        ("?outcome=timeout", ["late"]),
+        ("?outcome=chosen", ["well chosen", "tomatoes"]),
+        ("?user=anna&outcome=chosen&strategy=flash&q=well", ["well chosen"]),
+        ("?strategy=psychic&outcome=unheard", ["well chosen", "still going", "late", "tomatoes"]),
+        ("?user=unheard", []),
+    ],
+)
+@pytest.mark.usefixtures("listed")
+def test_runs_are_narrowed_by_words_memory_strategy_and_outcome(
+    address: str, found: list[str], as_admin: Client
+) -> None:
+    page = get(as_admin, f"/runs/{address}")
+    assert queries(page) == found
+    assert ("Show all runs" in page) == (not found)
+
+
+@pytest.mark.parametrize("name", ["q", "user", "strategy", "outcome", "after", "before", "sort"])
+@pytest.mark.parametrize("value", ["%00", "a%00b", "%ED%A0%80", "x" * 3000])
+@pytest.mark.usefixtures("listed")
+def test_an_address_nobody_wrote_shows_a_list_all_the_same(name: str, value: str, as_admin: Client) -> None:
+    assert '<section class="panel" id="list">' in get(as_admin, f"/runs/?{name}={value}")
+
+
+def test_the_next_page_is_narrowed_like_the_first(
+    anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages.page_of, "__defaults__", (2,))
+    for number in range(5):
+        run(anna, f"wanted {number}", fallback="timeout")
+        run(anna, f"other {number}")
+    seen, address = [], "/runs/?q=wanted&user=anna&strategy=flash&outcome=timeout"
+    while address:
+        page = get(as_viewer, address)
+        seen += queries(page)
+        following = link(page, "next")
+        address = f"/runs/{following}" if following else ""
+    assert seen == [f"wanted {number}" for number in range(4, -1, -1)]
+
+
+@pytest.mark.usefixtures("listed")
+def test_typing_swaps_the_list_alone(as_admin: Client) -> None:
+    part = get(as_admin, "/runs/?q=late", **HTMX)
+    assert part.strip().startswith('<section class="panel" id="list">')
+    assert queries(part) == ["late"]
+
+
+def test_a_memory_beyond_those_that_can_be_picked_is_found_by_its_address(
+    viewer: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "MOST_OWNERS", 1)
+    opened_to(viewer, 2)
+    last = ChatUser.objects.last()
+    assert last
+    page = get(signed_in(viewer), f"/runs/?user={last.name}")
+    assert f'<option value="{last.name}" selected>' in page
+    assert len(queries(page)) == 1
+
+
+@pytest.mark.parametrize("answer", ["9" * 5_000, "[" * 100_000, '{"a":' * 50_000, "no JSON", "\ud800"])
+def test_an_answer_that_is_no_json_is_shown_as_it_came(answer: str) -> None:
+    shown = pretty_json(answer)
+    assert shown[:MOST_SHOWN] == answer[:MOST_SHOWN]
+    assert len(shown) <= MOST_SHOWN + 100
+
+
+def test_json_is_indented_and_a_flood_of_it_is_cut() -> None:
+    assert pretty_json('{"topics":[{"id":"Topic:1"}]}').splitlines()[1] == '  "topics": ['
+    assert pretty_json('"привет"') == '"привет"'
+    flood = pretty_json(json.dumps([[] for _ in range(30_000)]))
+    deep = pretty_json("[" * 900 + "]" * 900)
+    for shown in (flood, deep):
+        assert len(shown) <= MOST_SHOWN + 100
+    assert flood.endswith("K characters more")

@@ -1,0 +1,82 @@
+"""The worker's tasks: one failure is one failure, and what nobody takes does not pile up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import DataError
+from kombu import Connection
+
+from memoryapp import clients, ingestion, tasks
+from memoryapp.celery import Sweeps, app
+from memoryapp.engine.embeddings import Embedder
+from memoryapp.ingestion import Archived, IngestionError, add_messages
+from memoryapp.models import ChatUser, Topic
+from tests.test_ingestion import told
+from tests.test_vectors import Away, Hashing, Refusing
+
+
+@pytest.fixture
+def everyone(anna: ChatUser, boris: ChatUser) -> None:
+    """Two chat users, each with a session that ended long ago; Anna's turn comes first."""
+    add_messages(anna, [told(number, f"a poisoned word {number}") for number in range(4)])
+    add_messages(boris, [told(number, f"a harmless word {number}") for number in range(4)])
+
+
+def test_a_chat_user_whose_text_the_model_refuses_keeps_nobody_from_being_archived(
+    everyone: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(clients, "embedder", lambda: Refusing("poisoned"))
+    tasks.archive_due()
+    assert set(Topic.objects.values_list("owner__name", flat=True)) == {"boris"}
+    assert "are not archived yet: The endpoint answered 400" in caplog.text
+
+
+@pytest.mark.parametrize("error", [IngestionError("no"), DataError("no")], ids=lambda error: type(error).__name__)
+def test_what_else_goes_wrong_with_one_chat_user_keeps_nobody_from_being_archived(
+    everyone: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    archive: Callable[..., Archived] = ingestion.archive
+
+    def archive_or_fail(owner: ChatUser, embedder: Embedder, *rest: Any) -> Archived:
+        if owner.name == "anna":
+            raise error
+        return archive(owner, embedder, *rest)
+
+    monkeypatch.setattr(clients, "embedder", Hashing)
+    monkeypatch.setattr(ingestion, "archive", archive_or_fail)
+    tasks.archive_due()
+    assert set(Topic.objects.values_list("owner__name", flat=True)) == {"boris"}
+
+
+def test_an_embedding_endpoint_that_is_away_is_one_line_in_the_log(
+    everyone: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(clients, "embedder", Hashing)
+    tasks.archive_due()
+    monkeypatch.setattr(clients, "embedder", Away)
+    tasks.embed_pending()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Vectors are missing, and will be asked for again: The endpoint is away."
+    ]
+
+
+def test_sweeps_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
+    beat = Sweeps(app, schedule_filename=str(tmp_path / "beat-schedule"))
+    with Connection("memory://") as broker:
+        producer = broker.Producer()
+        for _ in range(20):
+            for entry in beat.schedule.values():
+                beat.apply_async(entry, producer=producer, advance=False)
+        waiting = producer.channel.queue_purge(app.conf.task_default_queue)
+    beat.close()
+    assert waiting == len(app.conf.beat_schedule)
+
+
+def test_a_sweep_that_waited_longer_than_its_period_is_dropped() -> None:
+    entries = app.conf.beat_schedule.values()
+    assert entries
+    assert [entry["options"]["expires"] for entry in entries] == [entry["schedule"] for entry in entries]
