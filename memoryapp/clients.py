@@ -72,11 +72,13 @@ def _chat(http: httpx.AsyncClient, model: str) -> Chat:
 
 @asynccontextmanager
 async def open_clients() -> AsyncIterator[Clients]:
-    """Clients for the running event loop, closed at the end."""
+    """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it."""
     limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
     async with httpx.AsyncClient(limits=limits) as http, database.pool() as pool:
         made = embedder(http)
         row = await profile_row(made.profile)
+        if isinstance(made, OfflineEmbedder):
+            await made.embed(["ready"])
         yield Clients(
             chat=_chat(http, settings.RERANKER_MODEL),
             enricher=_chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,

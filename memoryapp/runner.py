@@ -39,8 +39,7 @@ class Runner:
             self._begin(self._warm())
 
     async def _warm(self) -> None:
-        clients = await self._clients()
-        await clients.embedder.embed(["ready"])
+        await self._clients()
 
     def launch(self, run_id: UUID) -> bool:
         """Begin the run soon, from any thread; False where there is no loop to do it."""

@@ -305,16 +305,16 @@ def test_an_ordinary_user_has_a_server_of_their_own(folder: Path) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("up\n", "", 0)
 
 
-def _python_for(account: Account) -> str | None:
-    """A Python of 3.11 or newer that this account may run (root's may lie in a folder of root's)."""
-    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+def _python_for(account: Account, environment: dict[str, str]) -> str | None:
+    """A Python of 3.11 or newer that this account may run on this checkout (root's may lie in a folder of root's)."""
+    check = "import sys, memoryapp, psycopg; sys.exit(sys.version_info < (3, 11))"
     for python in (sys.executable, "/usr/bin/python3"):
         try:
-            if (
-                subprocess.run([python, "-c", check], capture_output=True, cwd="/", **account.becoming()).returncode
-                == 0
-            ):
-                return python
+            tried = subprocess.run(
+                [python, "-c", check], capture_output=True, cwd="/", env=environment, **account.becoming()
+            )
         except OSError:
             continue
+        if tried.returncode == 0:
+            return python
     return None
