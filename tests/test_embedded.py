@@ -288,18 +288,19 @@ def test_programs_in_a_closed_folder_are_copied_to_where_they_run(
 @pytest.mark.skipif(not AS_ROOT, reason="an ordinary user runs all these tests as one")
 def test_an_ordinary_user_has_a_server_of_their_own(folder: Path) -> None:
     someone = Account(65534, 65534)
-    python = _python_for(someone)
-    if python is None:
-        pytest.skip("no Python that an ordinary user may run")
-    os.chown(folder, someone.uid, someone.gid)
     packages = Path(psycopg.__file__).parents[1]
+    environment = {"PYTHONPATH": f"{places.CHECKOUT}:{packages}", "LC_ALL": "C"}
+    python = _python_for(someone, environment)
+    if python is None:
+        pytest.skip("this checkout or its Python lies in a folder that is closed to an ordinary user")
+    os.chown(folder, someone.uid, someone.gid)
     done = subprocess.run(
         [python, "-c", USER, str(folder / "postgres"), "throwaway"],
         input="",
         capture_output=True,
         text=True,
         cwd="/",
-        env={"PYTHONPATH": f"{places.CHECKOUT}:{packages}", "LC_ALL": "C"},
+        env=environment,
         **someone.becoming(),
     )
     assert (done.stdout, done.stderr, done.returncode) == ("up\n", "", 0)
