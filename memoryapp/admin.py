@@ -36,6 +36,7 @@ def may_enter(request: HttpRequest) -> bool:
 
 
 # Assigned, for the site is made before this module is found, and everything registers with that one.
+admin.site.site_header = admin.site.site_title = "Mnemoscope"
 admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 

@@ -173,7 +173,9 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.target.id === "peek") event.target.querySelector("mark")?.scrollIntoView({ block: "center" });
+  const panel = event.target;
+  const mark = panel.id === "peek" && panel.querySelector("mark");
+  if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.clientHeight / 2;
 });
 
 document.addEventListener("htmx:wsAfterMessage", () => {
