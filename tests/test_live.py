@@ -138,7 +138,8 @@ def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
 
 
 def seqs(page: Page) -> list[int]:
-    return sorted(int(event.get_attribute("data-seq") or 0) for event in page.locator("[data-event]").all())
+    """The numbers of the events on the page, all read at one moment."""
+    return sorted(page.locator("[data-event]").evaluate_all("events => events.map(event => Number(event.dataset.seq))"))
 
 
 def test_a_run_streams_turn_by_turn_and_then_replays(page: Page, stack: Stack, peer: Peer) -> None:
@@ -229,6 +230,7 @@ def test_a_socket_cut_in_the_middle_loses_and_doubles_nothing(page: Page, stack:
 
 def test_a_killed_web_process_leaves_a_run_that_is_closed_and_says_so(page: Page, stack: Stack, peer: Peer) -> None:
     url = ask(page, stack, peer)
+    expect(page.locator(".event-turn")).to_be_visible()
     before = seqs(page)
     os.kill(stack.web_process(), signal.SIGKILL)
     expect(page.locator(".run-outcome")).to_contain_text("was stopped", timeout=60_000)
