@@ -18,6 +18,7 @@ from django.test import Client
 from django.utils import translation
 
 from memoryapp.embedded.statics import collect
+from memoryapp.engine.events import Candidate
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion import add_messages, put_topics
@@ -48,6 +49,25 @@ def talk(owner: ChatUser, *topics: tuple[str, list[str]]) -> list[Topic]:
         ids = Message.objects.of(owner).filter(external_id__in=[r.external_id for r in records]).in_order()
         made += put_topics(owner, [TopicDraft(summary, tuple(ids.values_list("pk", flat=True)))], actor="test")
     return made
+
+
+def candidate(topic: Topic, rank: int = 1) -> Candidate:
+    """The topic as search found it, at this rank."""
+    return Candidate(
+        id=f"Topic:{topic.pk}",
+        rank=rank,
+        vector_rank=3 - rank,
+        cosine=0.5,
+        bm25=2.0,
+        fused=1.5,
+        score=0.8,
+        date="2026-03-02",
+        message_count=2,
+        size_chars=60,
+        summary=topic.summary,
+        line=f"[Topic:{topic.pk}] (0.80)",
+        shown=True,
+    )
 
 
 def contents(*texts: str) -> tuple[MessageContent, ...]:

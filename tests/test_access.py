@@ -28,7 +28,6 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from memoryapp.engine.events import (
-    Candidate,
     CandidatesFound,
     Event,
     RunFinished,
@@ -54,7 +53,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from rerankui.routing import websocket_urlpatterns
-from tests.conftest import operator, signed_in, talk
+from tests.conftest import candidate, operator, signed_in, talk
 
 # stands in every row of Anna's memory and nowhere else
 WORD = "мандрагора"
@@ -73,21 +72,7 @@ class Route:
 
 def events(topic: Topic) -> list[Event]:
     """A run that found the topic and then ran out of time."""
-    found = Candidate(
-        id=f"Topic:{topic.pk}",
-        rank=1,
-        vector_rank=1,
-        cosine=0.5,
-        bm25=1.0,
-        fused=1.0,
-        score=0.7,
-        date="2026-03-02",
-        message_count=2,
-        size_chars=40,
-        summary=topic.summary,
-        line=topic.summary,
-        shown=True,
-    )
+    found = candidate(topic)
     started = RunStarted("flash", f"{WORD}?", {}, "", "", "")
     return [started, CandidatesFound((found,), 1, 0.01), RunFinished((), (), "timeout", SECRET, totals=Totals())]
 

@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from memoryapp import runs
 from memoryapp.engine.events import (
-    Candidate,
     CandidatesFound,
     Event,
     ModelReplied,
@@ -41,25 +40,7 @@ from rerankui import fragments
 from rerankui.consumers import RunConsumer
 from rerankui.marks import marks
 from rerankui.outcomes import SENTENCES
-from tests.conftest import talk
-
-
-def candidate(topic: Topic, rank: int) -> Candidate:
-    return Candidate(
-        id=f"Topic:{topic.pk}",
-        rank=rank,
-        vector_rank=3 - rank,
-        cosine=0.5,
-        bm25=2.0,
-        fused=1.5,
-        score=0.8,
-        date="2026-03-02",
-        message_count=2,
-        size_chars=60,
-        summary=topic.summary,
-        line=f"[Topic:{topic.pk}] (0.80)",
-        shown=True,
-    )
+from tests.conftest import candidate, talk
 
 
 def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
