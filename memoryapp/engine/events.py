@@ -13,6 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 PieceStatus = Literal["exact", "normalised", "altered", "absent"]
+MediaType = Literal["image", "audio", "file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,55 @@ class Candidate:
     shown: bool
     passage: str = ""
     terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCandidate:
+    """A person or an artifact that search found, numbers as in ``Candidate``.
+
+    ``name`` is what people call it, ``line`` what the model sees. ``in_session`` marks a file of the running
+    conversation, which stands before the found ones and has no scores.
+    """
+
+    id: str
+    rank: int
+    vector_rank: int
+    cosine: float
+    bm25: float
+    fused: float
+    score: float
+    name: str
+    line: str
+    shown: bool
+    in_session: bool = False
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MediaItem:
+    """What came with a query, named by its hash; the bytes are never part of an event."""
+
+    sha256: str
+    type: MediaType
+    mime_type: str
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPart:
+    """One part of the context a run assembles for the chat model, with its length and estimated tokens.
+
+    ``name`` is profile, inner_circle, recent_topics, topics, people or artifacts. ``text`` is as handed over; that
+    of ``topics`` is empty here, for it is cut from the messages again whenever it is asked for. ``items`` counts
+    what the part tells of.
+    """
+
+    name: str
+    chars: int
+    tokens: int
+    items: int
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +126,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A chosen topic. ``rank`` is the model's order, from 1; ``score`` the candidate's."""
+    """A chosen item. ``rank`` is the model's order within its kind, from 1; ``score`` the candidate's."""
 
     id: str
     rank: int
@@ -108,11 +158,16 @@ class RunStarted:
     prompt_version: str
     model: str
     profile: str
+    media: tuple[MediaItem, ...] = ()
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryEnriched:
-    """The query as search sees it. ``note`` says why it is the raw one, empty when a model wrote it."""
+    """The query as search sees it. ``note`` says why it is the raw one, empty when a model wrote it.
+
+    ``variables`` are what the prompt of that version was filled with.
+    """
 
     kind: ClassVar[str] = "query_enriched"
     query: str
@@ -123,11 +178,15 @@ class QueryEnriched:
     output_tokens: int = 0
     cost_usd: float = 0.0
     model: str = ""
+    prompt_version: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesFound:
     """Ranked topics, best first, up to rank 200; ``passages`` is how many were compared.
+
+    ``people`` and ``artifacts`` are ranked among their own kind, ``cards`` is how many of both were compared.
 
     ``note`` says why only words were compared, empty when vectors were compared too; ``without_vector`` is
     how many passages had none yet and were found by their words.
@@ -139,23 +198,34 @@ class CandidatesFound:
     seconds: float
     note: str = ""
     without_vector: int = 0
+    people: tuple[ItemCandidate, ...] = ()
+    artifacts: tuple[ItemCandidate, ...] = ()
+    cards: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
+    """A message as the model got it; ``media`` names what stood beside the text."""
+
     role: str
     content: str
+    media: tuple[MediaItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A model call begins. ``prompt`` holds the messages that are new since the turn before."""
+    """A model call begins. ``prompt`` holds the messages that are new since the turn before.
+
+    The first turn tells which prompt it was, as ``rerank-en-3``, and every variable it was filled with.
+    """
 
     kind: ClassVar[str] = "turn_started"
     turn: int
     tool_choice: Literal["forced", "auto", "none"]
     response_format: Literal["none", "json_object", "json_schema"]
     prompt: tuple[PromptMessage, ...]
+    prompt_version: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +285,8 @@ class RunFinished:
     """Always the last event of a run.
 
     ``fallback`` is empty when the model chose; ``note`` says in one sentence what happened when it
-    did not. ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
+    did not. ``selected`` are topics; ``people`` and ``artifacts`` are chosen by the model alone, never by a fallback.
+    ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
     did not choose, ``hallucinated`` ids that were no candidates, ``baseline`` the plain vector order.
     """
 
@@ -228,6 +299,18 @@ class RunFinished:
     hallucinated: tuple[str, ...] = ()
     baseline: tuple[str, ...] = ()
     totals: Totals = Totals()
+    people: tuple[Selected, ...] = ()
+    artifacts: tuple[Selected, ...] = ()
+    context: tuple[ContextPart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProgress:
+    """What the model has said so far in a turn; shown while it lasts, never an event."""
+
+    turn: int
+    text: str
+    reasoning: str
 
 
 Event = (

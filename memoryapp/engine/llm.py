@@ -1,9 +1,9 @@
 """The chat model as the engine sees it: one protocol, two kinds of peer.
 
 ``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
-up) is yielded as events, the last thing it yields is the ``Reply``. ``http_chat.HttpChat`` speaks to
-any OpenAI-compatible endpoint over one shared httpx client; the embedded model stands behind the same
-protocol in ``offline_chat``.
+up) is yielded as events, what the model has said so far as ``Progress``, and at last the ``Reply``.
+``http_chat.HttpChat`` speaks to any OpenAI-compatible endpoint over one shared httpx client; the embedded
+model stands behind the same protocol in ``offline_chat``.
 
     LLMError
     ├── LLMTimeout       no answer within the time given
@@ -96,9 +96,17 @@ class Reply:
     finish_reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the model has said so far in a streamed reply, from its beginning."""
+
+    text: str
+    reasoning: str
+
+
 class Chat(Protocol):
     """A chat model. Raises LLMError from ``converse`` when no reply can be had."""
 
     model: str
 
-    def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]: ...
+    def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]: ...

@@ -46,6 +46,19 @@ ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]
 _ID = re.compile(r"^\s*\[?\s*(?:(?P<kind>topic|person|artifact)\s*:)?\s*(?P<number>\d+)(?:\.0+)?\s*\]?\s*$", re.I)
 
 
+def item_id(kind: str, number: int) -> str:
+    """``Topic:42``, ``Person:5`` or ``Artifact:123``, its name everywhere outside the database."""
+    return f"{kind}:{number}"
+
+
+def parse_item_id(value: object, kind: str = "Topic") -> tuple[str, int] | None:
+    """``("Person", 5)`` for ``Person:5`` however it is written; a bare number is of ``kind``; None for all else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    match = _ID.match(str(value))
+    return ((match["kind"] or kind).capitalize(), int(match["number"])) if match else None
+
+
 def topic_id(number: int) -> str:
     """``Topic:42``, the name of a topic everywhere outside the database."""
     return f"Topic:{number}"
@@ -53,9 +66,5 @@ def topic_id(number: int) -> str:
 
 def parse_topic_id(value: object) -> int | None:
     """The number in ``42``, ``42.0``, ``"42"``, ``"topic:42"`` or ``"[Topic:42]"``; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    match = _ID.match(str(value))
-    if not match or (match["kind"] or "topic").lower() != "topic":
-        return None
-    return int(match["number"])
+    named = parse_item_id(value)
+    return named[1] if named and named[0] == "Topic" else None

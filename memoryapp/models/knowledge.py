@@ -1,4 +1,4 @@
-"""What was distilled from the talk: people, artifacts, facts."""
+"""What was distilled from the talk: people, artifacts, facts, and what people changed of them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Person(Owned):
     mention_count = models.PositiveIntegerField(_("mentions"), default=0)
     first_seen = models.DateTimeField(_("first seen"), null=True, blank=True)
     last_seen = models.DateTimeField(_("last seen"), null=True, blank=True)
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "display_name"), name="person_once"),)
@@ -56,6 +57,7 @@ class Artifact(Owned):
     entities = models.JSONField(_("entities"), default=list, blank=True)
     rag_hints = models.JSONField(_("answers"), default=list, blank=True)
     created_at = models.DateTimeField(_("created"))
+    updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "sha256"), name="artifact_once"),)
@@ -92,3 +94,37 @@ class Fact(Owned):
 
     def __str__(self) -> str:
         return self.content[:80]
+
+
+class KnowledgeEdit(Owned):
+    """A change by hand: the rows' values ``before`` and ``after``, by id; null where there is no such row."""
+
+    class Kind(models.TextChoices):
+        CREATE = "create", _("added")
+        EDIT = "edit", _("edited")
+        MERGE = "merge", _("merged")
+        DELETE = "delete", _("deleted")
+        UNDO = "undo", _("undone")
+
+    class Noun(models.TextChoices):
+        PERSON = "person", _("person")
+        ARTIFACT = "artifact", _("artifact")
+        FACT = "fact", _("fact")
+
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    noun = models.CharField(_("noun"), max_length=8, choices=Noun)
+    before = models.JSONField(_("before"), default=dict)
+    after = models.JSONField(_("after"), default=dict)
+    actor = models.CharField(_("by"), max_length=200)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+    undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (models.Index(fields=("owner", "-at", "-id"), name="knowledgeedit_owner"),)
+        verbose_name = _("change")
+        verbose_name_plural = _("changes")
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.get_noun_display()} ({self.actor})"

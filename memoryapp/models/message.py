@@ -37,7 +37,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def active(self) -> Self:
         """Messages no topic holds yet: the active session."""
-        return self.filter(topic__isnull=True)
+        return self.filter(topic__isnull=True, is_withdrawn=False)
 
     def in_order(self) -> Self:
         return self.order_by("sent_at", "id")
@@ -64,6 +64,7 @@ class Message(Owned):
         "memoryapp.Topic", models.RESTRICT, null=True, blank=True, db_index=False, verbose_name=_("topic")
     )
     batch = models.ForeignKey(ImportBatch, models.SET_NULL, null=True, blank=True, verbose_name=_("import"))
+    is_withdrawn = models.BooleanField(_("withdrawn"), default=False)
 
     objects = MessageQuerySet.as_manager()
 
@@ -72,7 +73,9 @@ class Message(Owned):
         indexes = (
             models.Index(fields=("owner", "sent_at", "id"), name="message_order"),
             models.Index(fields=("topic", "sent_at", "id"), name="message_topic"),
-            models.Index(fields=("owner",), condition=models.Q(topic__isnull=True), name="message_active"),
+            models.Index(
+                fields=("owner",), condition=models.Q(topic__isnull=True, is_withdrawn=False), name="message_active"
+            ),
         )
         verbose_name = _("message")
         verbose_name_plural = _("messages")

@@ -8,8 +8,12 @@ from typing import Self
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from pgvector.django import HalfVectorField
 
+from memoryapp.models.embedding import EmbeddingProfile
 from memoryapp.models.evaluation import Evaluation
+from memoryapp.models.prompt import Prompt
+from memoryapp.models.token import ApiToken
 from memoryapp.models.user import ChatUser, Owned
 
 
@@ -23,7 +27,12 @@ class RunQuerySet(models.QuerySet["Run"]):
 
 
 class Run(Owned):
-    """Totals are ``events.summarise`` of its events, written with the last one."""
+    """Totals are ``events.summarise`` of its events, written with the last one.
+
+    ``messages`` is the running conversation as whoever asked told it, null to use the active session; ``media``
+    names what came with the query, ``evidence`` the ids of the messages that answer it where that is known.
+    ``parent`` is the run that this one tries again with ``prompt``.
+    """
 
     class State(models.TextChoices):
         PENDING = "pending", _("waiting")
@@ -38,6 +47,12 @@ class Run(Owned):
     operator = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, verbose_name=_("asked by")
     )
+    token = models.ForeignKey(ApiToken, models.SET_NULL, null=True, blank=True, verbose_name=_("API token"))
+    messages = models.JSONField(_("conversation"), null=True, blank=True)
+    media = models.JSONField(_("media"), default=list, blank=True)
+    parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, verbose_name=_("tries again"))
+    prompt = models.ForeignKey(Prompt, models.SET_NULL, null=True, blank=True, verbose_name=_("prompt"))
+    evidence = models.JSONField(_("evidence"), default=list, blank=True)
     evaluation = models.ForeignKey(Evaluation, models.CASCADE, null=True, blank=True, verbose_name=_("evaluation"))
     state = models.CharField(_("state"), max_length=16, choices=State, default=State.PENDING)
     created_at = models.DateTimeField(_("asked"), auto_now_add=True)
@@ -93,3 +108,35 @@ class RunEvent(Owned):
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"
+
+
+class RunProgress(Owned):
+    """What the model has said so far in a turn that has not ended; no event, and gone with the run's last one."""
+
+    run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
+    turn = models.PositiveIntegerField(_("turn"))
+    text = models.TextField(_("text"), blank=True)
+    reasoning = models.TextField(_("reasoning"), blank=True)
+    at = models.DateTimeField(_("at"))
+
+    class Meta:
+        verbose_name = _("progress of a run")
+        verbose_name_plural = _("progress of runs")
+
+    def __str__(self) -> str:
+        return f"{self.run_id} turn {self.turn}"
+
+
+class QueryVector(Owned):
+    """The query as search compared it, unit length: staged edits are tried on past runs without asking a model."""
+
+    run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
+    profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
+    vector = HalfVectorField(_("vector"))
+
+    class Meta:
+        verbose_name = _("query vector")
+        verbose_name_plural = _("query vectors")
+
+    def __str__(self) -> str:
+        return f"{self.run_id} in {self.profile_id}"

@@ -69,15 +69,27 @@ class TopicMessage(Owned):
 
 
 class TopicEdit(Owned):
-    """Topics out, topics in, over the same messages. ``archive`` takes nothing out."""
+    """Topics out, topics in, over the same messages.
+
+    ``archive`` takes nothing out; ``withdraw`` leaves some messages in no topic. ``undoes`` is the edit whose
+    inverse this one is.
+    """
 
     class Kind(models.TextChoices):
         ARCHIVE = "archive", _("archived")
+        EDIT = "edit", _("edited")
+        MERGE = "merge", _("merged")
+        SPLIT = "split", _("split")
+        MOVE = "move", _("moved messages")
+        RESPLIT = "resplit", _("split anew")
+        WITHDRAW = "withdraw", _("withdrew messages")
+        UNDO = "undo", _("undone")
 
     kind = models.CharField(_("kind"), max_length=16, choices=Kind)
     actor = models.CharField(_("by"), max_length=200)
     reason = models.CharField(_("reason"), max_length=500, blank=True)
     at = models.DateTimeField(_("at"), auto_now_add=True)
+    undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
     topics = models.ManyToManyField(Topic, through="EditedTopic", verbose_name=_("topics"))
 
     class Meta:

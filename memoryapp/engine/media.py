@@ -1,0 +1,84 @@
+"""Media that comes with a query, as OpenAI's content parts carry it.
+
+The bytes live beside the event stream, never in it: a ``MediaItem`` names them by their hash. Only embedded
+content is taken: an address would make a stranger's endpoint fetch what it names.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memoryapp.engine.events import MediaItem, MediaType
+
+_DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[\w.+=-]+)*;base64,(?P<data>.*)", re.DOTALL)
+
+
+class MediaError(ValueError):
+    """A content part that cannot be taken; the text is a sentence for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An item with its bytes."""
+
+    item: MediaItem
+    content: bytes
+
+
+def read_part(part: Mapping[str, Any]) -> Media:
+    """The media of one content part (``image_url``, ``input_audio`` or ``file``). Raises MediaError."""
+    kind = part.get("type")
+    if kind == "image_url":
+        return _from_data_url("image", _inner(part, "image_url").get("url"), "")
+    if kind == "file":
+        file = _inner(part, "file")
+        return _from_data_url("file", file.get("file_data"), str(file.get("filename") or ""))
+    if kind == "input_audio":
+        audio = _inner(part, "input_audio")
+        return _made("audio", f"audio/{audio.get('format') or 'wav'}", "", _decoded(audio.get("data")))
+    raise MediaError(f"A content part of type {str(kind)[:40]!r} is not known; send image_url, input_audio or file.")
+
+
+def content_part(media: Media) -> dict[str, Any]:
+    """The same as a content part for the model."""
+    item, data = media.item, base64.b64encode(media.content).decode()
+    if item.type == "audio":
+        return {"type": "input_audio", "input_audio": {"data": data, "format": item.mime_type.rpartition("/")[2]}}
+    url = f"data:{item.mime_type};base64,{data}"
+    if item.type == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": item.name or "file", "file_data": url}}
+
+
+def _inner(part: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    inner = part.get(key)
+    if not isinstance(inner, Mapping):
+        raise MediaError(f"A content part of type {key} must hold an object named {key}.")
+    return inner
+
+
+def _from_data_url(type: MediaType, url: object, name: str) -> Media:
+    match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    if match is None:
+        raise MediaError("Media must be sent as data:<type>;base64,…; addresses are not fetched.")
+    return _made(type, match["mime"].lower(), name, _decoded(match["data"]))
+
+
+def _decoded(data: object) -> bytes:
+    try:
+        return base64.b64decode(str(data or ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise MediaError("The media is not valid base64.") from None
+
+
+def _made(type: MediaType, mime_type: str, name: str, content: bytes) -> Media:
+    if not content:
+        raise MediaError("The media is empty.")
+    digest = hashlib.sha256(content).hexdigest()
+    return Media(MediaItem(digest, type, mime_type[:100], name[:300], len(content)), content)

@@ -1,0 +1,65 @@
+"""Cards: what search compares a query with to find people and artifacts.
+
+A card is the searchable text of one person or artifact, shaped like a passage, so that one search serves all
+three kinds. It is made anew whenever its row changed since ``made_from``.
+"""
+
+from __future__ import annotations
+
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+from pgvector.django import HalfVectorField
+
+from memoryapp.models.embedding import COVERED_DIMENSIONS, EmbeddingProfile
+from memoryapp.models.knowledge import Artifact, Person
+from memoryapp.models.user import Owned
+
+
+class Card(Owned):
+    """``made_from`` is the row's ``updated_at`` when the text was taken from it."""
+
+    person = models.OneToOneField(Person, models.CASCADE, null=True, blank=True, verbose_name=_("person"))
+    artifact = models.OneToOneField(Artifact, models.CASCADE, null=True, blank=True, verbose_name=_("artifact"))
+    text = models.TextField(_("text"))
+    terms = SearchVectorField(_("terms"))
+    term_count = models.PositiveIntegerField(_("words"))
+    made_from = models.DateTimeField(_("made from"))
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(person__isnull=True) ^ models.Q(artifact__isnull=True), name="card_of_one_item"
+            ),
+        )
+        indexes = (models.Index(fields=("owner",), include=("id", "term_count"), name="card_owner"),)
+        verbose_name = _("card")
+        verbose_name_plural = _("cards")
+
+    def __str__(self) -> str:
+        return self.text[:80]
+
+
+class CardVector(Owned):
+    """Unit length. A card without one is found by its words until it has one."""
+
+    card = models.ForeignKey(Card, models.CASCADE, db_index=False)
+    profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
+    dimensions = models.PositiveIntegerField(_("dimensions"))
+    vector = HalfVectorField(_("vector"))
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("card", "profile"), name="cardvector_once"),)
+        indexes = (
+            models.Index(
+                fields=("owner", "profile"),
+                include=("card", "vector"),
+                condition=models.Q(dimensions__lte=COVERED_DIMENSIONS),
+                name="cardvector_search",
+            ),
+        )
+        verbose_name = _("card vector")
+        verbose_name_plural = _("card vectors")
+
+    def __str__(self) -> str:
+        return f"{self.card_id} in {self.profile_id}"

@@ -1,0 +1,42 @@
+"""Prompt texts as people edited them. A text never changes: an edit is a new version.
+
+Without a row in force the text built into the engine serves, which is version 0.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Prompt(models.Model):
+    """One version of one text. ``system`` and ``user`` hold ``$variables`` as ``string.Template`` reads them."""
+
+    class Name(models.TextChoices):
+        RERANK = "rerank", _("rerank")
+        ENRICH = "enrich", _("enrich")
+
+    name = models.CharField(_("prompt"), max_length=16, choices=Name)
+    language = models.CharField(_("language"), max_length=2, choices=[("en", _("English")), ("ru", _("Russian"))])
+    version = models.PositiveIntegerField(_("version"))
+    system = models.TextField(_("system message"))
+    user = models.TextField(_("user message"))
+    note = models.CharField(_("what changed"), max_length=500, blank=True)
+    made_by = models.CharField(_("by"), max_length=200)
+    made_at = models.DateTimeField(_("at"), auto_now_add=True)
+    in_force = models.BooleanField(_("in force"), default=False)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("name", "language", "version"), name="prompt_once"),
+            models.UniqueConstraint(
+                fields=("name", "language"), condition=models.Q(in_force=True), name="prompt_one_in_force"
+            ),
+            models.CheckConstraint(condition=models.Q(version__gte=1), name="prompt_version_from_one"),
+        )
+        ordering = ("name", "language", "-version")
+        verbose_name = _("prompt")
+        verbose_name_plural = _("prompts")
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.language}-{self.version}"

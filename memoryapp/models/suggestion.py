@@ -1,0 +1,52 @@
+"""The curation queue: merges and splits that the machine proposes and a person decides."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models.topic import TopicEdit
+from memoryapp.models.user import Owned
+
+
+class Suggestion(Owned):
+    """``topics`` are numbers of topics that were live when it was made; ``evidence`` says why, for people.
+
+    ``key`` is the same for the same proposal, so that it is made once. Whoever works on it holds it, and a hold
+    that is old has lapsed.
+    """
+
+    class Kind(models.TextChoices):
+        MERGE = "merge", _("merge")
+        SPLIT = "split", _("split")
+
+    class State(models.TextChoices):
+        OPEN = "open", _("open")
+        ACCEPTED = "accepted", _("accepted")
+        NEVER = "never", _("never")
+        OUTDATED = "outdated", _("outdated")
+
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    key = models.CharField(_("key"), max_length=64)
+    topics = models.JSONField(_("topics"), default=list)
+    score = models.FloatField(_("score"), default=0)
+    evidence = models.JSONField(_("evidence"), default=dict, blank=True)
+    state = models.CharField(_("state"), max_length=8, choices=State, default=State.OPEN)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    held_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, verbose_name=_("held by")
+    )
+    held_at = models.DateTimeField(_("held since"), null=True, blank=True)
+    decided_by = models.CharField(_("decided by"), max_length=200, blank=True)
+    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    edit = models.ForeignKey(TopicEdit, models.SET_NULL, null=True, blank=True, verbose_name=_("edit"))
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "key"), name="suggestion_once"),)
+        indexes = (models.Index(fields=("owner", "state", "-score", "-id"), name="suggestion_queue"),)
+        verbose_name = _("suggestion")
+        verbose_name_plural = _("suggestions")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.topics}"

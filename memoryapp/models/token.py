@@ -1,0 +1,35 @@
+"""API tokens: what a program may do, and to whose memory. Only the digest of a token is kept."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models.user import ChatUser
+
+
+class ApiToken(models.Model):
+    """``scopes`` lists words of ``Scope``; without ``owners`` the token opens every memory."""
+
+    class Scope(models.TextChoices):
+        RECALL = "recall", _("recall")
+        INGEST = "ingest", _("add messages")
+        READ = "read", _("read")
+        CURATE = "curate", _("curate")
+
+    name = models.CharField(_("name"), max_length=200)
+    prefix = models.CharField(_("begins with"), max_length=16)
+    digest = models.CharField("SHA-256", max_length=64, unique=True)
+    scopes = models.JSONField(_("may"), default=list)
+    owners = models.ManyToManyField(ChatUser, blank=True, verbose_name=_("chat users"))
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        verbose_name = _("API token")
+        verbose_name_plural = _("API tokens")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
