@@ -11,14 +11,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx
 from django.conf import settings
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import database
+from memoryapp.engine.abilities import ChatOptions, Learnt
 from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile
 from memoryapp.engine.http_chat import HttpChat
+from memoryapp.engine.lanes import Lanes
 from memoryapp.engine.llm import Chat
 from memoryapp.engine.offline import OfflineEmbedder
 from memoryapp.engine.offline_chat import OfflineChat
@@ -64,24 +67,53 @@ def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
     return HttpEmbedder(http, settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY, profile())
 
 
-def _chat(http: httpx.AsyncClient, model: str) -> Chat:
+@cache
+def _learnt(base_url: str, model: str) -> Learnt:
+    """What this process knows of a model at an endpoint, whoever speaks to it."""
+    return Learnt()
+
+
+def _options() -> ChatOptions:
+    return ChatOptions(
+        stream=settings.LLM_STREAM,
+        reasoning_effort=settings.LLM_REASONING_EFFORT,
+        response_healing=settings.LLM_RESPONSE_HEALING,
+        provider=settings.LLM_PROVIDER,
+        fallback_models=tuple(settings.LLM_FALLBACK_MODELS),
+    )
+
+
+def chat(http: httpx.AsyncClient, model: str) -> Chat:
+    """The chat model of the settings under this name; the embedded one when no endpoint is set."""
     if not settings.LLM_BASE_URL:
         return offline_chat()
-    return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model)
+    learnt = _learnt(settings.LLM_BASE_URL, model)
+    return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model, _options(), learnt)
+
+
+def _http() -> httpx.AsyncClient:
+    """The one client of an event loop. Behind a proxy it is httpx's own, which knows how to use one."""
+    return httpx.AsyncClient(transport=None if getproxies() else Lanes())
+
+
+@asynccontextmanager
+async def open_chat(model: str) -> AsyncIterator[Chat]:
+    """The chat model of this name for the running event loop, where nothing else is needed."""
+    async with _http() as http:
+        yield chat(http, model)
 
 
 @asynccontextmanager
 async def open_clients() -> AsyncIterator[Clients]:
     """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it."""
-    limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
-    async with httpx.AsyncClient(limits=limits) as http, database.pool() as pool:
+    async with _http() as http, database.pool() as pool:
         made = embedder(http)
         row = await profile_row(made.profile)
         if isinstance(made, OfflineEmbedder):
             await made.embed(["ready"])
         yield Clients(
-            chat=_chat(http, settings.RERANKER_MODEL),
-            enricher=_chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,
+            chat=chat(http, settings.RERANKER_MODEL),
+            enricher=chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,
             embedder=made,
             profile_id=row.pk,
             pool=pool,

@@ -1,7 +1,8 @@
 """A chat model on the other end of a real HTTP connection, playing a part the test writes.
 
-It speaks the OpenAI chat protocol. Each answer waits at a gate that the test opens, so a test sees the page
-between two turns without ever sleeping.
+It speaks the OpenAI chat protocol, streamed where it is asked to. Each answer waits at a gate that the test
+opens, so a test sees the page between two turns without ever sleeping; with ``grows`` set, a streamed choice
+waits once more at the gate ``ends`` after its first half, so that a test sees an answer grow.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+GATES = ("asks", "chooses", "ends")
+
 
 class Peer:
     """Answers enrichment with the query, then asks for the first topics, then chooses the first of them."""
 
     def __init__(self) -> None:
-        self.reached = {"asks": threading.Event(), "chooses": threading.Event()}
-        self.gates = {"asks": threading.Event(), "chooses": threading.Event()}
+        self.reached = {name: threading.Event() for name in GATES}
+        self.gates = {name: threading.Event() for name in GATES}
+        self.grows = False
         self.requests: list[dict[str, Any]] = []
         self.asked: list[int] = []
         peer = self
@@ -28,12 +32,30 @@ class Peer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                answer = json.dumps(peer.answer(body)).encode()
+                answer = peer.answer(body)
+                if body.get("stream"):
+                    self._stream(answer)
+                else:
+                    self._begin("application/json")
+                    self._write(json.dumps(answer).encode())
+                self._write(b"")
+
+            def _stream(self, answer: dict[str, Any]) -> None:
+                self._begin("text/event-stream")
+                for chunk in _chunks(answer):
+                    self._write(f"data: {json.dumps(chunk)}\n\n".encode())
+                    if peer.grows and _begins_a_choice(chunk):
+                        peer.pass_gate("ends")
+                self._write(b"data: [DONE]\n\n")
+
+            def _begin(self, kind: str) -> None:
                 self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Content-Type", kind)
+                self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
-                self.wfile.write(answer)
+
+            def _write(self, content: bytes) -> None:
+                self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
 
             def log_message(self, *_arguments: Any) -> None:
                 """Quiet: the test's own output says what matters."""
@@ -46,13 +68,13 @@ class Peer:
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         self.requests.append(body)
         if not body.get("tools"):
-            return _reply({"content": "vLLM H100 настройка"} if len(body["messages"]) == 2 else self._choice(body))
+            return reply({"content": "vLLM H100 настройка"} if len(body["messages"]) == 2 else self._choice(body))
         if any(message["role"] == "tool" for message in body["messages"]):
-            return _reply(self._choice(body))
-        return _reply(self._question(body))
+            return reply(self._choice(body))
+        return reply(self._question(body))
 
     def _question(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._pass("asks")
+        self.pass_gate("asks")
         lines = re.findall(r"^\[Topic:(\d+)\]", body["messages"][1]["content"], re.M)
         self.asked = [int(number) for number in lines][:4]
         call = {"name": "get_topics_content", "arguments": json.dumps({"ids": self.asked})}
@@ -63,7 +85,7 @@ class Peer:
         }
 
     def _choice(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._pass("chooses")
+        self.pass_gate("chooses")
         told = next(message["content"] for message in body["messages"] if message["role"] == "tool")
         number = re.search(r"^=== Topic (\d+) ===", told, re.M)
         said = re.search(r"^\[User[^\]]*\]: (.+)$", told, re.M)
@@ -72,7 +94,7 @@ class Peer:
         chosen = {"id": f"Topic:{number[1]}", "reason": "It answers the question.", "excerpt": said[1]}
         return {"content": json.dumps({"topics": [chosen]}, ensure_ascii=False)}
 
-    def _pass(self, gate: str) -> None:
+    def pass_gate(self, gate: str) -> None:
         self.reached[gate].set()
         assert self.gates[gate].wait(60), f"nobody opened the gate {gate}"
 
@@ -92,7 +114,7 @@ class Peer:
         self.server.server_close()
 
 
-def _reply(message: dict[str, Any]) -> dict[str, Any]:
+def reply(message: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": "gen-1",
         "model": "scripted/peer",
@@ -105,3 +127,20 @@ def _reply(message: dict[str, Any]) -> dict[str, Any]:
         ],
         "usage": {"prompt_tokens": 1200, "completion_tokens": 60, "total_tokens": 1260, "cost": 0.0004},
     }
+
+
+def _chunks(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answer in pieces: the text in two halves, all else at once."""
+    top = {key: value for key, value in answer.items() if key not in ("choices", "usage")}
+    choice = answer["choices"][0]
+    text = choice["message"].get("content") or ""
+    calls = [{"index": place, **call} for place, call in enumerate(choice["message"].get("tool_calls", ()))]
+    first = {**choice["message"], "content": text[: len(text) // 2] or None}
+    deltas = [{**first, "tool_calls": calls} if calls else first, {"content": text[len(text) // 2 :]}]
+    said = [{**top, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    ended = {**top, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    return [*said, ended, {**top, "choices": [], "usage": answer["usage"]}]
+
+
+def _begins_a_choice(chunk: dict[str, Any]) -> bool:
+    return any(str(choice["delta"].get("content")).startswith("{") for choice in chunk["choices"])

@@ -1,15 +1,15 @@
-"""What an OpenAI-compatible endpoint can do, learnt from its refusals.
+"""What an OpenAI-compatible endpoint can do, learnt from its refusals, and what is asked of it.
 
-Endpoints differ in forced tool choice, answer formats and reasoning effort; each may be missing, ignored
-or answered with a 500. Every ability is a ladder: a refusal that names it steps one rung down, for good.
-An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
+Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing,
+ignored or answered with a 500. Every ability is a ladder: a refusal that names it steps one rung down, for
+good. An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoryapp.engine.events import SteppedDown
@@ -20,14 +20,39 @@ _FORCED = ("function", "required", "free")
 _FREE = ("auto", "unsaid", "none", "no tools")
 _FORMAT = ("json_schema", "json_object", "none")
 _EFFORT = ("reasoning", "reasoning_effort", "none")
+# Most endpoints count the tokens of a stream only when asked, some refuse to be asked.
+_STREAM = ("with usage", "without usage", "off")
+_STREAMED: Mapping[str, Mapping[str, Any]] = {
+    "with usage": {"stream": True, "stream_options": {"include_usage": True}},
+    "without usage": {"stream": True},
+    "off": {},
+}
 
 # Words by which endpoints name what they refuse (OpenRouter, OpenAI, vLLM, llama.cpp, Gemini, Mistral).
 _NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|function calling config", re.IGNORECASE)
 _NAMES_FORMAT = re.compile(
     r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar", re.IGNORECASE
 )
-_NAMES_EFFORT = re.compile(r"reasoning|effort|thinking", re.IGNORECASE)
+# Reasoning details are what must be sent back, not what was asked for.
+_NAMES_EFFORT = re.compile(r"reasoning(?![ _]details)|effort|thinking", re.IGNORECASE)
+_NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
 _WHY_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """What the operator wants of an endpoint.
+
+    ``reasoning_effort`` empty sends none. ``response_healing`` is OpenRouter's repair of broken JSON, which
+    works only on whole answers: turns with an answer format are then not streamed. ``provider`` is its routing
+    object, ``fallback_models`` are asked in order when the model cannot answer.
+    """
+
+    stream: bool = False
+    reasoning_effort: str = "low"
+    response_healing: bool = False
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    fallback_models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +64,39 @@ class Abilities:
     format_with_tools: str = "json_schema"
     format_alone: str = "json_schema"
     effort: str = "reasoning"
+    stream: str = "with usage"
     declares_unused_tools: bool = True
 
 
-def body(model: str, request: ChatRequest, can: Abilities) -> dict[str, Any]:
+class Learnt:
+    """The abilities of one model at one endpoint, shared by all clients that speak to it."""
+
+    def __init__(self) -> None:
+        self.can = Abilities()
+
+
+def body(model: str, request: ChatRequest, can: Abilities, options: ChatOptions) -> dict[str, Any]:
     """The JSON body of POST /chat/completions."""
     said: dict[str, Any] = {"model": model, "messages": list(request.messages), **_tools(request, can)}
     if request.answer_schema is not None:
         said |= _response_format(request.answer_schema, can.format_with_tools if "tools" in said else can.format_alone)
-    if request.reasoning_effort and can.effort != "none":
-        effort = request.reasoning_effort
-        said |= {"reasoning": {"effort": effort}} if can.effort == "reasoning" else {"reasoning_effort": effort}
-    return said
+    said |= _effort(options.reasoning_effort, can.effort)
+    if options.response_healing and "response_format" in said:
+        said["plugins"] = [{"id": "response-healing"}]
+    elif options.stream:
+        said |= _STREAMED[can.stream]
+    return said | _routing(options)
+
+
+def _effort(effort: str, rung: str) -> dict[str, Any]:
+    if not effort or rung == "none":
+        return {}
+    return {"reasoning": {"effort": effort}} if rung == "reasoning" else {"reasoning_effort": effort}
+
+
+def _routing(options: ChatOptions) -> dict[str, Any]:
+    wanted = {"provider": dict(options.provider), "models": list(options.fallback_models)}
+    return {name: value for name, value in wanted.items() if value}
 
 
 def _tools(request: ChatRequest, can: Abilities) -> dict[str, Any]:
@@ -97,9 +143,8 @@ class Lesson:
         return replace(can, **{self.ability: self.rung})  # type: ignore[arg-type]
 
 
-def refused(request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
-    """What the endpoint's refusal teaches; None when ``why`` names nothing that can be given up."""
-    said = body("", request, can)
+def refused(said: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
+    """What the refusal of the body ``said`` teaches; None when ``why`` names nothing that can be given up."""
     if "tools" in said and not request.tools and "tool" in why.lower():
         return Lesson("declares_unused_tools", False, _step("declaring unused tools", "no tools", why))
     if "tools" in said and _NAMES_TOOL_CHOICE.search(why):
@@ -110,7 +155,14 @@ def refused(request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
         return _down("format_alone", _FORMAT, can.format_alone, "answer format", why)
     if ("reasoning" in said or "reasoning_effort" in said) and _NAMES_EFFORT.search(why):
         return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
+    if "stream" in said and _NAMES_STREAM.search(why):
+        return _down("stream", _STREAM, can.stream, "streaming", why)
     return None
+
+
+def unstreamed() -> Lesson:
+    """What it teaches that a whole answer came where a stream was asked for: the next is asked for whole."""
+    return Lesson("stream", "off", _step("streaming", "off", "The endpoint answered at once instead of streaming."))
 
 
 def ignored(request: ChatRequest, can: Abilities) -> Lesson | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import json_repair
 
-from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.memory import item_id, parse_item_id
 
 # Beyond this an answer is noise; it also bounds the work on hostile input.
 _MAX_CHARS = 200_000
@@ -28,16 +28,24 @@ _KINDS = {
     "ids": "Topic",
     "people": "Person",
     "people_ids": "Person",
+    "person_ids": "Person",
     "artifacts": "Artifact",
     "artifact_ids": "Artifact",
+    "files": "Artifact",
 }
 _ID_KEYS = ("id", "topic_id", "person_id", "artifact_id")
 _KIND_PREFIX = re.compile(r"^\s*\[?\s*(topic|person|artifact)\s*:", re.IGNORECASE)
+# A file of the running conversation, which models name by its place: Artifact:session:2.
+_SESSION_FILE = re.compile(
+    r"^\[?\s*(?P<kind>artifact\s*:)?\s*session\s*(?::\s*(?P<number>\d{1,3}))?\s*\]?$", re.IGNORECASE
+)
 _LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
 # A string that ends inside an id ("Topic:1) may have been going to be "Topic:18".
 _CUT_ID = re.compile(r"""(?<=[\[,:{\s])["']\[?[a-z]*:?\d*$""", re.IGNORECASE)
 # "[" opens many things in prose; JSON goes on with one of these.
 _OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
+
+_LAST_WORD_EMPTY = re.compile(r"\[\s*\][\s.`]*\Z")
 
 ExcerptPart = str | int
 
@@ -76,16 +84,18 @@ def parse_ids(arguments: str) -> tuple[str, ...] | None:
     return ids or None
 
 
-def item_id(value: object, kind: str = "Topic") -> str | None:
+def read_id(value: object, kind: str = "Topic") -> str | None:
     """``Topic:42`` for every way to write it; a foreign text as it is, clipped; None when there is nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     text = _text(value)[:_MAX_ID_CHARS].strip()
-    named = _KIND_PREFIX.match(text)
-    number = parse_topic_id(text[named.end() :] if named else text)
-    if number is None:
-        return text or None
-    return f"{named[1].capitalize() if named else kind}:{number}"
+    named = parse_item_id(text, kind)
+    if named:
+        return item_id(*named)
+    session = _SESSION_FILE.match(text)
+    if session and (session["kind"] or kind == "Artifact"):
+        return ":".join(("Artifact", "session", *filter(None, [session["number"]])))
+    return text or None
 
 
 def _text(value: float | str) -> str:
@@ -105,22 +115,29 @@ def _picks(value: Any) -> list[Pick] | None:
 def _lists(value: Any) -> Iterator[tuple[str, list[Any]]]:
     """Every list of items with its kind; nothing when ``value`` has not the shape of an answer."""
     if isinstance(value, list):
-        if value and all(isinstance(item, dict) and _KINDS.keys() & item.keys() for item in value):
+        if value and all(map(_is_answer, value)):
             for item in value:
                 yield from _lists(item)
         else:
             yield "Topic", value
     elif isinstance(value, dict):
+        inner = next(iter(value.values()), None) if len(value) == 1 else None
+        if _is_answer(inner) and not _is_answer(value):
+            yield from _lists(inner)
         for key, kind in _KINDS.items():
             if key in value and value[key] is not None:
                 yield kind, value[key] if isinstance(value[key], list) else [value[key]]
 
 
+def _is_answer(value: Any) -> bool:
+    return isinstance(value, dict) and bool(_KINDS.keys() & value.keys())
+
+
 def _pick(item: Any, kind: str) -> Pick | None:
     if not isinstance(item, dict):
-        id = item_id(item, kind)
+        id = read_id(item, kind)
         return Pick(id) if id else None
-    id = next((id for key in _ID_KEYS if (id := item_id(item.get(key), kind))), None)
+    id = next((id for key in _ID_KEYS if (id := read_id(item.get(key), kind))), None)
     if id is None:
         return None
     reason = item.get("reason")
@@ -149,10 +166,12 @@ def _values(text: str) -> Iterator[Any]:
     found = [*_fenced(text), *_embedded(text)]
     # The last object wins: a model that thinks aloud ends with what it means. A bare list in prose may be
     # a citation such as [42], so lists come after objects, and after the repair of a broken object.
-    objects = [value for value in found if isinstance(value, dict) and _KINDS.keys() & value.keys()]
+    objects = [value for value in found if _is_answer(value)]
     yield from reversed(objects)
     yield from _mended(text)
-    yield from (value for value in reversed(found) if _is_list_of_ids(value))
+    # An empty list in the middle of prose is grammar or code; only as the last word is it an answer.
+    ends_empty = _LAST_WORD_EMPTY.search(text) is not None
+    yield from (value for value in reversed(found) if _is_list_of_ids(value) and (value or ends_empty))
 
 
 def _is_list_of_ids(value: Any) -> bool:
@@ -161,7 +180,7 @@ def _is_list_of_ids(value: Any) -> bool:
 
 def _is_id(item: Any) -> bool:
     given = next((item[key] for key in _ID_KEYS if key in item), None) if isinstance(item, dict) else item
-    return (id := item_id(given)) is not None and _KIND_PREFIX.match(id) is not None
+    return (id := read_id(given)) is not None and _KIND_PREFIX.match(id) is not None
 
 
 def _decoded(text: str) -> tuple[Any] | None:
@@ -199,7 +218,9 @@ def _mended(text: str) -> Iterator[Any]:
             value = _repaired(_CUT_ID.sub("", text[start:]))
         except _UNREADABLE:
             continue
-        if (isinstance(value, dict) and _KINDS.keys() & value.keys()) or (value and _is_list_of_ids(value)):
+        # Cut off before it named anything: what it was going to say is unknown, not nothing.
+        says_nothing = not _picks(value) and text.count("[", start) > text.count("]", start)
+        if (_is_answer(value) and not says_nothing) or (value and _is_list_of_ids(value)):
             yield value
 
 

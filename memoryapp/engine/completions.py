@@ -19,10 +19,11 @@ from memoryapp.engine.llm import Reply, Usage
 
 @dataclass(frozen=True, slots=True)
 class EndpointError:
-    """An error in an answer's body; ``status`` as HTTP would say it."""
+    """An error in an answer's body; ``status`` as HTTP would say it, ``wait`` in seconds where it is told."""
 
     status: int
     message: str
+    wait: float | None = None
 
 
 def as_json(content: bytes) -> Mapping[str, Any] | None:
@@ -56,10 +57,9 @@ def _endpoint_error(error: Any) -> EndpointError:
         return EndpointError(502, _words(error))
     code = error.get("code")
     status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 502
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    words = [_words(error.get("message")), _words(raw)]
-    return EndpointError(status if 400 <= status < 600 else 502, ": ".join(word for word in words if word))
+    words = [_words(error.get("message")), _words(_mapping(error.get("metadata")).get("raw"))]
+    wait = _number(_mapping(error.get("availability")).get("retry_after")) or None
+    return EndpointError(status if 400 <= status < 600 else 502, ": ".join(word for word in words if word), wait)
 
 
 def _words(value: Any) -> str:
@@ -71,9 +71,11 @@ def usage_of(said: Mapping[str, Any] | None) -> Usage:
     """Tokens and dollars, zero where nothing is said."""
     usage = _mapping((said or {}).get("usage"))
     return Usage(
-        int(_number(usage.get("prompt_tokens"))),
-        int(_number(usage.get("completion_tokens"))),
-        _number(usage.get("cost")),
+        input_tokens=int(_number(usage.get("prompt_tokens"))),
+        output_tokens=int(_number(usage.get("completion_tokens"))),
+        cost_usd=_number(usage.get("cost")),
+        cached_tokens=int(_number(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))),
+        reasoning_tokens=int(_number(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))),
     )
 
 
@@ -84,16 +86,28 @@ def parse_reply(said: Mapping[str, Any]) -> Reply:
     calls = _tool_calls(message.get("tool_calls"))
     usage = usage_of(said)
     return Reply(
-        text=_text(message.get("content")),
+        text=text_of(message.get("content")),
         tool_calls=tuple(ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls),
-        reasoning=_text(message.get("reasoning")) or _text(message.get("reasoning_content")),
+        reasoning=reasoning_of(message),
         message=_assistant_message(message, calls),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost_usd=usage.cost_usd,
-        model=_text(said.get("model")),
-        finish_reason=_text(choice.get("finish_reason")),
+        model=text_of(said.get("model")),
+        finish_reason=text_of(choice.get("finish_reason")),
+        provider=text_of(said.get("provider")),
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
     )
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """What the model thought, under whichever name it is told; encrypted thoughts have no text."""
+    named = text_of(message.get("reasoning")) or text_of(message.get("reasoning_content"))
+    details = message.get("reasoning_details")
+    if named or not isinstance(details, list):
+        return named
+    return "".join(text_of(d.get("text")) or text_of(d.get("summary")) for d in details if isinstance(d, dict))
 
 
 def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
@@ -116,8 +130,8 @@ def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
     function = _mapping(call.get("function"))
     arguments = function.get("arguments")
     written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    named = {**function, "name": _text(function.get("name")), "arguments": written}
-    return {**call, "id": _text(call.get("id")) or f"call_{uuid4().hex[:12]}", "type": "function", "function": named}
+    named = {**function, "name": text_of(function.get("name")), "arguments": written}
+    return {**call, "id": text_of(call.get("id")) or f"call_{uuid4().hex[:12]}", "type": "function", "function": named}
 
 
 def _choice(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,9 +139,10 @@ def _choice(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return _mapping(choices[0]) if isinstance(choices, list) and choices else {}
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text, or the texts of content in parts; nothing else is one."""
     if isinstance(value, list):
-        return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+        return "".join(text_of(part.get("text")) for part in value if isinstance(part, dict))
     return value if isinstance(value, str) else ""
 
 

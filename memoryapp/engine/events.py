@@ -8,9 +8,12 @@ fields may be added with a default, never renamed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+from memoryapp.engine.jsonvalues import built, written
 
 PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 MediaType = Literal["image", "audio", "file"]
@@ -22,7 +25,8 @@ class Candidate:
 
     ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores as
     ``scoring.fuse`` takes it, ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms``
-    holds what each query term added to ``bm25``. ``shown`` tells whether the model saw the candidate.
+    holds what each query term added to ``bm25``. ``shown`` tells whether the model saw the candidate,
+    and ``line`` how; it is empty where the model did not.
     """
 
     id: str
@@ -230,7 +234,11 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class ModelReplied:
-    """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider."""
+    """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
+
+    Cached tokens are part of the input, reasoning tokens of the output; ``provider`` is who served the turn,
+    where a router says so.
+    """
 
     kind: ClassVar[str] = "model_replied"
     turn: int
@@ -244,6 +252,9 @@ class ModelReplied:
     model: str
     finish_reason: str = ""
     error: str = ""
+    provider: str = ""
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +273,7 @@ class TopicsRead:
 
 @dataclass(frozen=True, slots=True)
 class SteppedDown:
-    """The endpoint lacks a capability; ``instead`` is what is used from now on."""
+    """The endpoint lacks a capability; ``instead`` is used from now on, of ``media`` for this run alone."""
 
     kind: ClassVar[str] = "stepped_down"
     capability: str
@@ -272,12 +283,18 @@ class SteppedDown:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """A call failed and is tried again after ``wait`` seconds."""
+    """A call failed and is tried again after ``wait`` seconds.
+
+    Tokens and dollars are what the failed try was billed; the turn's ``ModelReplied`` counts them too.
+    """
 
     kind: ClassVar[str] = "retried"
     attempt: int
     why: str
     wait: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,44 +344,21 @@ Event = (
 KINDS: dict[str, type[Any]] = {event.kind: event for event in get_args(Event)}
 
 
+def to_json(event: Event) -> str:
+    """The event as JSON text, without its kind; characters that no database stores are replaced."""
+    return written(event)
+
+
 def to_payload(event: Event) -> dict[str, Any]:
-    """The event as JSON-ready values, without its kind; characters that no database stores are replaced."""
-    payload: dict[str, Any] = _storable(asdict(event))
+    """The same as JSON-ready values."""
+    payload: dict[str, Any] = json.loads(written(event))
     return payload
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
-    if isinstance(value, Mapping):
-        return {_storable(key): _storable(item) for key, item in value.items()}
-    return [_storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
     """The event stored under ``kind``. Raises KeyError for an unknown kind."""
-    event: Event = _build(KINDS[kind], payload)
+    event: Event = built(KINDS[kind], payload)
     return event
-
-
-def _build(shape: type[Any], payload: Mapping[str, Any]) -> Any:
-    hints = get_type_hints(shape)
-    known = {f.name: f for f in fields(shape)}
-    missing = [
-        n for n, f in known.items() if n not in payload and f.default is MISSING and f.default_factory is MISSING
-    ]
-    if missing:
-        raise ValueError(f"{shape.__name__} lacks {', '.join(missing)}")
-    return shape(**{name: _value(hints[name], payload[name]) for name in known if name in payload})
-
-
-def _value(hint: Any, value: Any) -> Any:
-    if get_origin(hint) is tuple:
-        item = get_args(hint)[0]
-        return tuple(_value(item, element) for element in value)
-    if is_dataclass(hint) and isinstance(value, Mapping):
-        return _build(hint, value)  # type: ignore[arg-type]
-    return value
 
 
 def summarise(events: Iterable[Event]) -> Totals:

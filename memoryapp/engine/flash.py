@@ -7,42 +7,44 @@ nearest by vector. A turn maps the state to events and the next state; nothing i
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from memoryapp.engine.answers import Pick, parse_answer
+from memoryapp.engine.answers import parse_answer
 from memoryapp.engine.budget import Budget
+from memoryapp.engine.choice import selected_items, selected_topics, sort_out
 from memoryapp.engine.events import (
-    Candidate,
     Event,
+    ModelProgress,
     ModelReplied,
-    Piece,
-    PromptMessage,
     Retried,
     RunFinished,
-    Selected,
     SteppedDown,
     ToolCall,
     TopicsRead,
-    TurnStarted,
 )
-from memoryapp.engine.excerpts import best_exchanges, is_usable, verify
-from memoryapp.engine.llm import Chat, ChatRequest, LLMError, LLMTimeout, Reply, Usage
-from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
-from memoryapp.engine.outcomes import Fallback, Trail, chosen, fall_back
-from memoryapp.engine.prompts import (
-    ANSWER_NOW,
-    ANSWER_SCHEMA,
-    TOOL,
-    TOOL_NAME,
-    RerankRequest,
-    flash_messages,
-    language_of,
-)
+from memoryapp.engine.limits import Limits
+from memoryapp.engine.llm import Chat, LLMError, LLMTimeout, Progress, Reply, Usage
+from memoryapp.engine.media import names_media
+from memoryapp.engine.memory import ReadTopics, topic_id
+from memoryapp.engine.outcomes import Fallback, chosen, fall_back
+from memoryapp.engine.prompts import RerankRequest
 from memoryapp.engine.reading import Order, Shelf, load, understand
+from memoryapp.engine.turns import (
+    Run,
+    State,
+    after_silence,
+    after_tools,
+    begin,
+    chat_request,
+    is_forced,
+    is_last,
+    joined,
+    opening,
+    turn_started,
+)
 
 __all__ = ["Limits", "RerankRequest", "rerank"]
 
@@ -51,51 +53,7 @@ _EMPTY_REPLIES = 2
 # The client gives up a little before the turn does, so that it says itself whom it waited for and what the
 # failed tries cost.
 _CLIENTS_SHARE = 0.97
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """``seconds`` bounds the run, ``turn_seconds`` one model call with its retries."""
-
-    max_topics: int = 15
-    max_tool_calls: int = 3
-    seconds: float = 10.0
-    turn_seconds: float = 10.0
-    read_chars: int = 200_000
-    tool_mode: str = "forced"
-    fallback_topics: int = 5
-    excerpt_over_chars: int = 25_000
-
-    @property
-    def stand_ins(self) -> int:
-        """How many topics a fallback takes."""
-        return min(self.fallback_topics, self.max_topics)
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """Where the conversation stands after a turn. ``told`` messages of it are in the trace already."""
-
-    conversation: tuple[Mapping[str, Any], ...]
-    told: int = 0
-    turn: int = 1
-    tool_turns: int = 0
-    empty_replies: int = 0
-    requested: tuple[str, ...] = ()
-    hallucinated: tuple[str, ...] = ()
-    topics: Mapping[str, TopicContent] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What stays the same during a rerank, and the time that is left."""
-
-    request: RerankRequest
-    chat: Chat
-    read_topics: ReadTopics
-    limits: Limits
-    budget: Budget
-    candidates: Mapping[str, Candidate]
+_Told = Retried | SteppedDown | ModelProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,37 +67,36 @@ class _Failure:
 
 async def rerank(
     request: RerankRequest, *, chat: Chat, read_topics: ReadTopics, limits: Limits
-) -> AsyncIterator[Event]:
+) -> AsyncIterator[Event | ModelProgress]:
     """The events from the first turn to ``RunFinished``, which always comes and comes last.
 
-    The totals of ``RunFinished`` are left at zero: they are a sum over all events of a run. Errors of
-    ``read_topics`` are raised.
+    ``ModelProgress`` in between is what a model has said so far. The totals of ``RunFinished`` are left at zero:
+    they are a sum over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for
+    a prompt that ``prompts.faults`` would have named.
     """
-    if not request.candidates:
+    if not (request.candidates or request.people or request.artifacts):
         yield fall_back(request, "no_candidates", limits.stand_ins)
         return
-    candidates = {candidate.id: candidate for candidate in request.candidates}
-    run = _Run(request, chat, read_topics, limits, Budget(limits.seconds), candidates)
-    opening = flash_messages(request, max_topics=limits.max_topics, excerpt_over_chars=limits.excerpt_over_chars)
-    state: _State | None = _State(tuple(opening))
+    run = begin(request, chat, read_topics, limits)
+    state: State | None = opening(run, request.media)
     while state:
         steps, state = _turn(run, state), None
         async with aclosing(steps):
             async for step in steps:
-                if isinstance(step, _State):
+                if isinstance(step, State):
                     state = step
                 else:
                     yield step
 
 
-async def _turn(run: _Run, state: _State) -> AsyncGenerator[Event | _State, None]:
+async def _turn(run: Run, state: State) -> AsyncGenerator[Event | ModelProgress | State, None]:
     """One model call and what it asked for. Ends with the next state or with ``RunFinished``."""
     if run.budget.left <= 0:
         yield _fallen(run, state, "timeout")
         return
     heard: Reply | _Failure = _Failure("empty_response", "")
     before = run.budget.spent
-    yield _turn_started(run, state)
+    yield turn_started(run, state)
     async with aclosing(_listen(run, state)) as steps:
         async for step in steps:
             if isinstance(step, Reply | _Failure):
@@ -147,11 +104,24 @@ async def _turn(run: _Run, state: _State) -> AsyncGenerator[Event | _State, None
             else:
                 yield step
     yield _replied(run, state, heard, run.budget.spent - before)
+    async with aclosing(_outcome(run, state, heard)) as outcome:
+        async for what in outcome:
+            yield what
+
+
+async def _outcome(
+    run: Run, state: State, heard: Reply | _Failure
+) -> AsyncGenerator[SteppedDown | TopicsRead | State | RunFinished, None]:
+    """What a turn comes to."""
     if isinstance(heard, _Failure):
-        yield _fallen(run, state, heard.fallback)
+        if _is_about_media(heard, state):
+            yield SteppedDown("media", "the text alone", heard.error)
+            yield opening(run, (), turn=state.turn + 1)
+        else:
+            yield _fallen(run, state, heard.fallback)
     elif not heard.tool_calls:
         yield await _settled(run, state, heard)
-    elif _is_last(run, state):
+    elif is_last(run, state):
         yield _fallen(run, state, "max_tool_calls")
     else:
         async with aclosing(_read(run, state, heard)) as reading:
@@ -159,60 +129,33 @@ async def _turn(run: _Run, state: _State) -> AsyncGenerator[Event | _State, None
                 yield read
 
 
-def _is_last(run: _Run, state: _State) -> bool:
-    """Whether this turn must be the answer: what was loaded last would be lost without it."""
-    return state.tool_turns >= run.limits.max_tool_calls
-
-
-def _is_forced(run: _Run, state: _State) -> bool:
-    return state.tool_turns == 0 and run.limits.tool_mode == "forced" and not _is_last(run, state)
-
-
-def _turn_started(run: _Run, state: _State) -> TurnStarted:
-    return TurnStarted(
-        turn=state.turn,
-        tool_choice="none" if _is_last(run, state) else "forced" if _is_forced(run, state) else "auto",
-        response_format="json_schema" if state.tool_turns else "none",
-        prompt=tuple(
-            PromptMessage(message["role"], message["content"])
-            for message in state.conversation[state.told :]
-            if message["role"] != "assistant"
-        ),
+def _is_about_media(failure: _Failure, state: State) -> bool:
+    """Whether the endpoint could answer without the media; once topics were read it has taken them before."""
+    return (
+        bool(state.media) and state.tool_turns == 0 and failure.fallback == "llm_error" and names_media(failure.error)
     )
 
 
-def _chat_request(run: _Run, state: _State, seconds: float) -> ChatRequest:
-    # No format before the first tool result: Gemini refuses it together with a forced tool.
-    return ChatRequest(
-        messages=state.conversation,
-        tools=() if _is_last(run, state) else (TOOL,),
-        tools_off=(TOOL,) if _is_last(run, state) else (),
-        force_tool=TOOL_NAME if _is_forced(run, state) else "",
-        answer_schema=ANSWER_SCHEMA if state.tool_turns else None,
-        seconds=seconds,
-    )
-
-
-async def _listen(run: _Run, state: _State) -> AsyncGenerator[Retried | SteppedDown | Reply | _Failure, None]:
+async def _listen(run: Run, state: State) -> AsyncGenerator[_Told | Reply | _Failure, None]:
     """What the chat yields, ending with a reply or the reason why there is none."""
     late: Fallback = "timeout" if run.budget.left <= run.limits.turn_seconds else "turn_timeout"
     turn = Budget(min(run.budget.left, run.limits.turn_seconds))
     chat = cast(
-        "AsyncGenerator[Retried | SteppedDown | Reply, None]",
-        run.chat.converse(_chat_request(run, state, turn.left * _CLIENTS_SHARE)),
+        "AsyncGenerator[Retried | SteppedDown | Progress | Reply, None]",
+        run.chat.converse(chat_request(run, state, turn.left * _CLIENTS_SHARE)),
     )
     async with aclosing(chat):
-        step: Retried | SteppedDown | Reply | _Failure | None = None
+        step: Retried | SteppedDown | Progress | Reply | _Failure | None = None
         while not isinstance(step, Reply | _Failure):
             step = await _next(chat, turn, late)
             if isinstance(step, Reply | _Failure):
                 run.budget.charge(turn.spent)
-            yield step
+            yield ModelProgress(state.turn, step.text, step.reasoning) if isinstance(step, Progress) else step
 
 
 async def _next(
-    chat: AsyncIterator[Retried | SteppedDown | Reply], turn: Budget, late: Fallback
-) -> Retried | SteppedDown | Reply | _Failure:
+    chat: AsyncIterator[Retried | SteppedDown | Progress | Reply], turn: Budget, late: Fallback
+) -> Retried | SteppedDown | Progress | Reply | _Failure:
     try:
         async with turn.spending():
             return await anext(chat)
@@ -226,35 +169,49 @@ async def _next(
         return _Failure("llm_error", str(error), error.spent)
 
 
-def _replied(run: _Run, state: _State, heard: Reply | _Failure, seconds: float) -> ModelReplied:
-    if isinstance(heard, _Failure):
-        reply, spent, error = Reply(text="", model=run.chat.model), heard.spent, heard.error
-    else:
-        reply, error = heard, ""
-        spent = Usage(heard.input_tokens, heard.output_tokens, heard.cost_usd)
+def _replied(run: Run, state: State, heard: Reply | _Failure, seconds: float) -> ModelReplied:
+    error = heard.error if isinstance(heard, _Failure) else ""
+    reply = _silent(run, heard) if isinstance(heard, _Failure) else heard
     return ModelReplied(
         turn=state.turn,
         text=reply.text,
         reasoning=reply.reasoning,
         tool_calls=reply.tool_calls,
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-        cost_usd=spent.cost_usd,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        cost_usd=reply.cost_usd,
         seconds=seconds,
         model=reply.model or run.chat.model,
         finish_reason=reply.finish_reason,
         error=error,
+        provider=reply.provider,
+        cached_tokens=reply.cached_tokens,
+        reasoning_tokens=reply.reasoning_tokens,
     )
 
 
-async def _read(run: _Run, state: _State, reply: Reply) -> AsyncGenerator[TopicsRead | _State | RunFinished, None]:
+def _silent(run: Run, failure: _Failure) -> Reply:
+    """A failure as a reply that says nothing and still cost what it cost."""
+    spent = failure.spent
+    return Reply(
+        text="",
+        model=run.chat.model,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        cost_usd=spent.cost_usd,
+        cached_tokens=spent.cached_tokens,
+        reasoning_tokens=spent.reasoning_tokens,
+    )
+
+
+async def _read(run: Run, state: State, reply: Reply) -> AsyncGenerator[TopicsRead | State | RunFinished, None]:
     """Answer each tool call of a reply once. Ends with the next state, or late with ``RunFinished``."""
     calls = {call.id: call for call in reversed(reply.tool_calls)}
     orders = [understand(calls[id], run.candidates) for id in dict.fromkeys(call.id for call in reply.tool_calls)]
     state = replace(
         state,
-        requested=_joined(state.requested, *(o.wanted for o in orders)),
-        hallucinated=_joined(state.hallucinated, *(o.unknown for o in orders)),
+        requested=joined(state.requested, *(o.wanted for o in orders)),
+        hallucinated=joined(state.hallucinated, *(o.unknown for o in orders)),
         told=len(state.conversation),
         conversation=(*state.conversation, _assistant_message(reply)),
     )
@@ -277,18 +234,10 @@ async def _read(run: _Run, state: _State, reply: Reply) -> AsyncGenerator[Topics
             conversation=(*state.conversation, answer),
             topics={**state.topics, **{topic_id(topic.id): topic for topic in loaded.topics}},
         )
-    yield _after_tools(run, state)
+    yield after_tools(run, state)
 
 
-def _after_tools(run: _Run, state: _State) -> _State:
-    state = replace(state, turn=state.turn + 1, tool_turns=state.tool_turns + 1)
-    if not _is_last(run, state):
-        return state
-    now = {"role": "user", "content": ANSWER_NOW[language_of(run.request)]}
-    return replace(state, conversation=(*state.conversation, now))
-
-
-def _shelf(run: _Run, room: int) -> Shelf:
+def _shelf(run: Run, room: int) -> Shelf:
     return Shelf(run.candidates, run.read_topics, max(room, 0), run.limits.read_chars, run.limits.excerpt_over_chars)
 
 
@@ -307,63 +256,28 @@ def _openai_call(call: ToolCall) -> Mapping[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-async def _settled(run: _Run, state: _State, reply: Reply) -> _State | RunFinished:
+async def _settled(run: Run, state: State, reply: Reply) -> State | RunFinished:
     """What a reply without tool calls comes to."""
     if not reply.text.strip():
-        state = replace(state, turn=state.turn + 1, told=len(state.conversation), empty_replies=state.empty_replies + 1)
+        state = after_silence(state)
         return state if state.empty_replies < _EMPTY_REPLIES else _fallen(run, state, "empty_response")
-    if _is_forced(run, state):
+    if is_forced(run, state):
         return _fallen(run, state, "protocol_violation")
     picks = parse_answer(reply.text)
     if picks is None:
         return _fallen(run, state, "parse_error")
-    state = replace(
-        state, hallucinated=_joined(state.hallucinated, (p.id for p in picks if p.id not in run.candidates))
-    )
-    known = [pick for pick in picks if pick.id in run.candidates]
-    if picks and not known:
+    choice = sort_out(picks, run.request, run.limits)
+    state = replace(state, hallucinated=joined(state.hallucinated, choice.foreign))
+    if choice.all_foreign:
         return _fallen(run, state, "all_hallucinated")
-    selected = [
-        await _selected(run, state, pick, rank) for rank, pick in enumerate(known[: run.limits.max_topics], start=1)
-    ]
-    return chosen(run.request, selected, _trail(state))
-
-
-async def _selected(run: _Run, state: _State, pick: Pick, rank: int) -> Selected:
-    candidate = run.candidates[pick.id]
-    excerpt, by = await _excerpt(run, pick, state.topics.get(pick.id))
-    return Selected(
-        id=pick.id,
-        rank=rank,
-        reason=pick.reason,
-        score=candidate.score,
-        vector_rank=candidate.vector_rank,
-        excerpt=excerpt,
-        excerpt_by=by,
+    return chosen(
+        run.request,
+        await selected_topics(choice.topics, run.request, run.limits, state.topics),
+        state.trail,
+        people=selected_items(choice.people, run.request.people),
+        artifacts=selected_items(choice.artifacts, run.request.artifacts),
     )
 
 
-async def _excerpt(
-    run: _Run, pick: Pick, topic: TopicContent | None
-) -> tuple[tuple[Piece, ...], Literal["model", "scorer", ""]]:
-    """What the model quoted, verified; for a large topic without a usable quotation the best exchanges."""
-    # In threads: a topic of 200,000 characters takes longer than other reranks should wait.
-    excerpt: tuple[Piece, ...] = ()
-    if pick.excerpt:
-        excerpt = await asyncio.to_thread(verify, pick.excerpt, topic.messages if topic else ())
-    if topic and topic.size_chars > run.limits.excerpt_over_chars and not is_usable(excerpt):
-        return await asyncio.to_thread(best_exchanges, run.request.query, topic.messages), "scorer"
-    return excerpt, "model" if excerpt else ""
-
-
-def _fallen(run: _Run, state: _State, fallback: Fallback) -> RunFinished:
-    return fall_back(run.request, fallback, run.limits.stand_ins, _trail(state))
-
-
-def _trail(state: _State) -> Trail:
-    return Trail(state.requested, state.hallucinated, tuple(state.topics))
-
-
-def _joined(*groups: Iterable[str]) -> tuple[str, ...]:
-    """All ids in order, without repeats."""
-    return tuple(dict.fromkeys(id for group in groups for id in group))
+def _fallen(run: Run, state: State, fallback: Fallback) -> RunFinished:
+    return fall_back(run.request, fallback, run.limits.stand_ins, state.trail)

@@ -22,17 +22,21 @@ from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as billed, US dollars."""
+    """Tokens as billed, US dollars. Cached tokens are part of the input, reasoning tokens of the output."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cost_usd + other.cost_usd,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -74,7 +78,6 @@ class ChatRequest:
     force_tool: str = ""
     tools_off: Sequence[Mapping[str, Any]] = ()
     answer_schema: Mapping[str, Any] | None = None
-    reasoning_effort: str = "low"
     seconds: float = 10.0
 
 
@@ -82,7 +85,8 @@ class ChatRequest:
 class Reply:
     """What the model said. ``message`` is the assistant message to send back unmodified.
 
-    An empty ``text`` without tool calls is possible: the model said nothing.
+    An empty ``text`` without tool calls is possible: the model said nothing. Tokens and dollars are those of
+    every try; ``provider`` is who served it, where a router says so.
     """
 
     text: str
@@ -94,6 +98,9 @@ class Reply:
     cost_usd: float = 0.0
     model: str = ""
     finish_reason: str = ""
+    provider: str = ""
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

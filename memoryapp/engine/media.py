@@ -10,13 +10,18 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memoryapp.engine.events import MediaItem, MediaType
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[\w.+=-]+)*;base64,(?P<data>.*)", re.DOTALL)
+# What an endpoint says when it is the picture that it cannot take, and not the request.
+_NAMES_MEDIA = re.compile(
+    r"image|vision|audio|multi-?modal|\bmodalit|\bmedia|\bfiles?\b|mmproj|content (?:part|type)|must be a string",
+    re.IGNORECASE,
+)
 
 
 class MediaError(ValueError):
@@ -54,6 +59,26 @@ def content_part(media: Media) -> dict[str, Any]:
     if item.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": item.name or "file", "file_data": url}}
+
+
+def with_media(message: Mapping[str, Any], media: Sequence[Media]) -> dict[str, Any]:
+    """A message whose content is its text and then the media; the message as it is when there are none."""
+    if not media:
+        return dict(message)
+    return {**message, "content": [{"type": "text", "text": message["content"]}, *map(content_part, media)]}
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content, which may be a list of parts or nothing."""
+    if isinstance(content, str):
+        return content
+    texts = [part.get("text", "") for part in content or () if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if text)
+
+
+def names_media(refusal: str) -> bool:
+    """Whether an endpoint's refusal is about the media, so that the text alone may be taken."""
+    return _NAMES_MEDIA.search(refusal) is not None
 
 
 def _inner(part: Mapping[str, Any], key: str) -> Mapping[str, Any]:

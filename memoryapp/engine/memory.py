@@ -43,7 +43,7 @@ class TopicDraft:
 
 ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]
 
-_ID = re.compile(r"^\s*\[?\s*(?:(?P<kind>topic|person|artifact)\s*:)?\s*(?P<number>\d+)(?:\.0+)?\s*\]?\s*$", re.I)
+_ID = re.compile(r"^\s*\[?\s*(?:(?P<kind>topic|person|artifact)\s*:)?\s*(?P<number>\d{1,40})(?:\.0+)?\s*\]?\s*$", re.I)
 
 
 def item_id(kind: str, number: int) -> str:
@@ -60,8 +60,8 @@ def parse_item_id(value: object, kind: str = "Topic") -> tuple[str, int] | None:
 
 
 def topic_id(number: int) -> str:
-    """``Topic:42``, the name of a topic everywhere outside the database."""
-    return f"Topic:{number}"
+    """``Topic:42``."""
+    return item_id("Topic", number)
 
 
 def parse_topic_id(value: object) -> int | None:

@@ -1,9 +1,9 @@
 """The embedded chat model: a scorer that takes part in the conversation, and is honest about being no LLM.
 
 It stands behind the same ``Chat`` protocol and knows nothing but the messages it is given, in OpenAI's
-shapes and in the formats of ``prompts``. Asked with tools it requests the most promising candidates in one
-call; having read them it answers with reasons and verbatim excerpts. The same conversation always gets
-the same reply.
+shapes and in the formats of ``lines``. Asked with tools it requests the most promising candidates in one
+call; having read them it answers with reasons and verbatim excerpts. People and files it judges by their
+lines. The same conversation always gets the same reply.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from memoryapp.engine.answers import parse_ids
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.judging import Judged, Topic, choose, judge
 from memoryapp.engine.lexical import stems, words
+from memoryapp.engine.lines import MESSAGE_HEAD, NOT_ANALYSED
 from memoryapp.engine.llm import ChatRequest, Reply
+from memoryapp.engine.media import text_of
 from memoryapp.engine.memory import parse_topic_id, topic_id
-from memoryapp.engine.prompts import MESSAGE_HEAD, NOT_ANALYSED, TOOL_NAME, Language
+from memoryapp.engine.offline_items import Item, Kept, choose_files, choose_people, files_in, people_in
+from memoryapp.engine.prompts import TOOL_NAME, Language, language_of
 from memoryapp.engine.scoring import fused_score
 
 MODEL = "embedded-scorer"
@@ -42,7 +45,6 @@ _CANDIDATE = re.compile(
 )
 _TOPIC_HEAD = re.compile(r"^=== Topic (\d+) ===$", re.MULTILINE)
 _AUTHOR = re.compile(r"^\[\w+ \(@?(?P<author>[^()]*)\) \((?P<date>\d{4}-\d\d-\d\d)")
-_RUSSIAN = "Сегодня"
 
 _SENTENCES: Mapping[str, Mapping[Language, str]] = {
     "read": {
@@ -68,6 +70,23 @@ _SENTENCES: Mapping[str, Mapping[Language, str]] = {
     "unread": {
         "en": "Chosen unread, by similarity {score:.2f}.",
         "ru": "Выбран непрочитанным, по сходству {score:.2f}.",
+    },
+    "items": {
+        "en": "Judged by their lines: {people} people, {files} files. Keeping {kept}.",
+        "ru": "По строкам рассмотрено людей: {people}, файлов: {files}. Оставляю: {kept}.",
+    },
+    "named": {"en": "The query names {words}.", "ru": "В запросе имя: {words}."},
+    "known": {
+        "en": "What is known of the person holds {words}; similarity {score:.2f}.",
+        "ru": "В сведениях о человеке есть {words}; сходство {score:.2f}.",
+    },
+    "told": {
+        "en": "The file's name, keywords or summary hold {words}; similarity {score:.2f}.",
+        "ru": "В имени, ключевых словах или описании файла есть {words}; сходство {score:.2f}.",
+    },
+    "here": {
+        "en": "The query asks about a file, and this one was sent in the conversation.",
+        "ru": "Запрос о файле, а этот прислали в разговоре.",
     },
 }
 
@@ -101,6 +120,8 @@ class _Talk:
     read: Mapping[str, tuple[_Said, ...]]
     requested: frozenset[str]
     calls: int
+    people: tuple[Item, ...] = ()
+    files: tuple[Item, ...] = ()
 
 
 class OfflineChat:
@@ -118,7 +139,7 @@ def _reply(request: ChatRequest) -> Reply:
     wanted = _promising(talk) if request.tools else []
     call = _call(wanted, talk.calls + 1) if wanted else None
     reasoning, text = _asking(talk, wanted) if wanted else _answer(talk)
-    asked = sum(len(_content(message)) for message in request.messages)
+    asked = sum(len(text_of(message.get("content"))) for message in request.messages)
     return Reply(
         text=text,
         tool_calls=(call,) if call else (),
@@ -148,30 +169,30 @@ def _call(wanted: Sequence[_Candidate], number: int) -> ToolCall:
 
 
 def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
-    opening = next((text for text in map(_content, messages) if "<topic_candidates>" in text), "")
+    texts = [text_of(message.get("content")) for message in messages]
+    opening = next((text for text in texts if "<topic_candidates>\n" in text), "")
     query = _between(opening, "user_query")
     enriched = _between(opening, "contextualized_query")
     return _Talk(
         query=query if enriched in ("", query) else f"{query} {enriched}",
-        language="ru" if opening.startswith(_RUSSIAN) else "en",
+        language=language_of(query),
         candidates=_candidates(_between(opening, "topic_candidates")),
-        read={id: said for m in messages if m.get("role") == "tool" for id, said in _loaded(_content(m)).items()},
+        read={
+            id: said
+            for m in messages
+            if m.get("role") == "tool"
+            for id, said in _loaded(text_of(m.get("content"))).items()
+        },
         requested=frozenset(id for message in messages for id in _requested(message)),
         calls=sum(bool(message.get("tool_calls")) for message in messages),
+        people=tuple(people_in(_between(opening, "people_candidates"))),
+        files=tuple(files_in(_between(opening, "artifact_candidates"))),
     )
 
 
-def _content(message: Mapping[str, Any]) -> str:
-    """The text of a message, whose content may be a list of parts."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-
-
 def _between(text: str, tag: str) -> str:
-    start, end = text.find(f"<{tag}>\n"), text.rfind(f"\n</{tag}>")
-    return text[start + len(tag) + 3 : end] if 0 <= start < end else ""
+    _, _, after = text.partition(f"<{tag}>\n")
+    return after.partition(f"\n</{tag}>")[0]
 
 
 def _candidates(lines: str) -> tuple[_Candidate, ...]:
@@ -260,11 +281,35 @@ def _answer(talk: _Talk) -> tuple[str, str]:
     picks = [
         {"id": found.topic.id, "reason": _reason(talk, found), "excerpt": _excerpt(talk, found)} for found in chosen
     ]
-    reasoning = _say("nothing", talk, read=len(talk.read))
-    if chosen:
-        chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: len(chosen) + 2])
-        reasoning = _say("chose", talk, read=len(talk.read), chances=chances, kept=len(chosen))
-    return reasoning, json.dumps({"topics": picks}, ensure_ascii=False)
+    people, files = choose_people(talk.query, talk.people), choose_files(talk.query, talk.files)
+    answer = {"topics": picks, "people": _items(people, talk), "artifacts": _items(files, talk)}
+    said = (_weighing(talk, judged, len(chosen)), _glance(talk, len(people) + len(files)))
+    return " ".join(filter(None, said)), json.dumps(answer, ensure_ascii=False)
+
+
+def _weighing(talk: _Talk, judged: Sequence[Judged], kept: int) -> str:
+    if not judged and (talk.people or talk.files):
+        return ""
+    if not kept:
+        return _say("nothing", talk, read=len(talk.read))
+    chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: kept + 2])
+    return _say("chose", talk, read=len(talk.read), chances=chances, kept=kept)
+
+
+def _glance(talk: _Talk, kept: int) -> str:
+    seen = bool(talk.people or talk.files)
+    return _say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept) if seen else ""
+
+
+def _items(kept: Sequence[Kept], talk: _Talk) -> list[Mapping[str, str]]:
+    return [
+        {"id": each.item.id, "reason": _say(each.why, talk, words=_quote(talk, each.words), score=each.item.score)}
+        for each in kept
+    ]
+
+
+def _quote(talk: _Talk, said: Sequence[str]) -> str:
+    return ", ".join(f"“{word}”" if talk.language == "en" else f"«{word}»" for word in said)
 
 
 def _topics(talk: _Talk) -> list[Topic]:
@@ -293,7 +338,7 @@ def _reason(talk: _Talk, found: Judged) -> str:
         "words",
         talk,
         who=f"{', '.join(filter(None, (best.author, best.date)))}: " if best.author else "",
-        words=", ".join(f"“{word}”" if talk.language == "en" else f"«{word}»" for word in _as_asked(talk, found)),
+        words=_quote(talk, _as_asked(talk, found)),
         telling=len(found.telling),
         messages=len(said),
         score=score,

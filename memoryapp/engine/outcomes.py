@@ -7,7 +7,7 @@ stay empty, for nothing the model wanted can stand in. People and artifacts are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from memoryapp.engine.events import RunFinished, Selected
@@ -50,15 +50,25 @@ class Trail:
     read: tuple[str, ...] = ()
 
 
-def chosen(request: RerankRequest, selected: Sequence[Selected], trail: Trail) -> RunFinished:
+def chosen(
+    request: RerankRequest,
+    topics: Sequence[Selected],
+    trail: Trail,
+    *,
+    people: Sequence[Selected] = (),
+    artifacts: Sequence[Selected] = (),
+) -> RunFinished:
     """The model's own choice; an empty one is respected."""
-    return _finished(request, selected, trail, "", "" if selected else _NOTHING_RELEVANT)
+    note = "" if topics or people or artifacts else _NOTHING_RELEVANT
+    return replace(_finished(request, topics, trail, "", note), people=tuple(people), artifacts=tuple(artifacts))
 
 
 def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trail | None = None) -> RunFinished:
     """At most ``most`` stand-ins for a choice that did not come."""
     trail = trail or Trail()
-    ids = () if fallback in _EMPTY else (trail.requested or request.baseline)[:most]
+    # Where no topic came near enough to be shown, the nearest of all would be noise.
+    nearest = request.baseline if request.candidates else ()
+    ids = () if fallback in _EMPTY else (trail.requested or nearest)[:most]
     if not ids:
         instead = "nothing was chosen"
     elif trail.requested:

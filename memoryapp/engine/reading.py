@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from memoryapp.engine.answers import parse_ids
 from memoryapp.engine.events import Candidate, ReadTopic, ToolCall, TopicsRead
+from memoryapp.engine.lines import one_line, size_text, topic_text
 from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
-from memoryapp.engine.prompts import TOOL_NAME, one_line, size_text, topic_number, topic_text
+from memoryapp.engine.prompts import TOOL_NAME, topic_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ talk and the reverse went from recall@5 .33 to .67.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,14 +86,19 @@ def descending(values: Floats) -> NDArray[np.intp]:
     return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
 
 
-def best_passages(order: NDArray[np.intp], values: Floats, topics: Mapping[int, tuple[int, ...]]) -> list[Best]:
+def best_passages(
+    order: NDArray[np.intp], values: Floats, places: NDArray[np.intp], topics: NDArray[np.int64]
+) -> list[Best]:
     """Topics with their best passage, best first, ties by id.
 
-    ``order`` lists positions from the best, ``topics`` the topics of the passage at a position.
+    ``order`` lists positions from the best. ``places`` and ``topics``, both of shape (m,), say that the passage at
+    that position is one of that topic's; positions outside ``order`` are left out.
     """
-    best: dict[int, Best] = {}
-    for position in order.tolist():
-        for topic in topics.get(position, ()):
-            if topic not in best:
-                best[topic] = Best(topic, position, float(values[position]))
-    return sorted(best.values(), key=lambda found: (-found.fused, found.topic))
+    rank = np.full(len(values), len(order))
+    rank[order] = np.arange(len(order))
+    first = np.argsort(rank[places], kind="stable")
+    first = first[rank[places[first]] < len(order)]
+    numbers, at = np.unique(topics[first], return_index=True)
+    best = places[first[at]]
+    by = np.lexsort((numbers, -values[best]))
+    return list(map(Best, numbers[by].tolist(), best[by].tolist(), values[best[by]].tolist()))

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
-from memoryapp.engine.events import Candidate, Retried, SteppedDown, ToolCall
-from memoryapp.engine.llm import ChatRequest, LLMError, Reply
+from memoryapp.engine.events import Candidate, ItemCandidate, Retried, SteppedDown, ToolCall
+from memoryapp.engine.lines import artifact_line, candidate_line, person_line
+from memoryapp.engine.llm import ChatRequest, LLMError, Progress, Reply
 from memoryapp.engine.memory import MessageContent, TopicContent
-from memoryapp.engine.prompts import TOOL_NAME, RerankRequest, candidate_line
+from memoryapp.engine.prompts import TOOL_NAME, RerankRequest, rendered, rerank_text, rerank_variables
 
 T = TypeVar("T")
 NOON = datetime(2025, 7, 25, 12, 0, tzinfo=UTC)
@@ -26,7 +27,7 @@ class Step:
     """One turn of the script: what is yielded on the way, then a reply or an error, after a wait."""
 
     outcome: Reply | LLMError
-    before: tuple[Retried | SteppedDown, ...] = ()
+    before: tuple[Retried | SteppedDown | Progress, ...] = ()
     seconds: float = 0.0
 
 
@@ -39,7 +40,7 @@ class ScriptedChat:
         self._steps = list(steps)
         self.requests: list[ChatRequest] = []
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]:
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
         self.requests.append(request)
         step = self._steps.pop(0)
         for event in step.before:
@@ -84,7 +85,7 @@ def slow(step: Step, seconds: float = 60.0) -> Step:
     return replace(step, seconds=seconds)
 
 
-def after(step: Step, *events: Retried | SteppedDown) -> Step:
+def after(step: Step, *events: Retried | SteppedDown | Progress) -> Step:
     """The same, after ``events`` on the way."""
     return replace(step, before=events)
 
@@ -122,6 +123,27 @@ def candidate(id: int, rank: int, size_chars: int = 100, vector_rank: int | None
         line=line,
         shown=True,
     )
+
+
+def person(id: int, name: str, bio: str = "", **fields: Any) -> ItemCandidate:
+    values = {"username": "", "aliases": (), "circle": "Friends", "mention_count": 3, **fields}
+    line = person_line(f"Person:{id}", 0.6, name, bio=bio, **values)
+    return item(f"Person:{id}", name, line)
+
+
+def artifact(id: int, name: str, summary: str = "", in_session: bool = False, **fields: Any) -> ItemCandidate:
+    values = {"file_type": "pdf", "keywords": (), "entities": (), "rag_hints": (), **fields}
+    line = artifact_line(f"Artifact:{id}", 0.6, name=name, summary=summary, in_session=in_session, **values)
+    return item(f"Artifact:{id}", name, line, in_session=in_session)
+
+
+def item(id: str, name: str, line: str, in_session: bool = False) -> ItemCandidate:
+    return ItemCandidate(id, 1, 2, 0.5, 1.0, 3.0, 0.6, name, line, True, in_session)
+
+
+def opening(asked: RerankRequest) -> list[dict[str, Any]]:
+    """The messages that open a rerank."""
+    return rendered(rerank_text(asked), rerank_variables(asked))
 
 
 def request(*ids: int, query: str = "what was it?", **fields: Any) -> RerankRequest:

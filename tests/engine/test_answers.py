@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.answers import item_id, parse_answer, parse_ids
+from memoryapp.engine.answers import parse_answer, parse_ids, read_id
 
 
 def ids(text: str) -> list[str] | None:
@@ -118,7 +118,7 @@ def test_tool_arguments_are_read_as_leniently(arguments: str, expected: tuple[st
 
 @pytest.mark.parametrize("value", [True, None, [], {}, "", "   "])
 def test_what_is_no_id_at_all_is_none(value: object) -> None:
-    assert item_id(value) is None
+    assert read_id(value) is None
 
 
 json_values = st.recursive(

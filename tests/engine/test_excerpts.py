@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.events import Piece
-from memoryapp.engine.excerpts import best_exchanges, verify
-from memoryapp.engine.prompts import message_text, quoted
+from memoryapp.engine.excerpts import best_exchanges, entering, verify
+from memoryapp.engine.lines import message_text, quoted
+from tests.engine.misquoting import faithful, misquoted, talks, user_of, written
 from tests.engine.scripted import message
 
 MESSAGES = (
@@ -85,6 +89,54 @@ def test_the_time_in_a_head_decides_between_equal_messages() -> None:
 
 def test_a_piece_of_a_word_is_no_quotation() -> None:
     assert [p.status for p in verify(("ratio",), (message(1, "a declaration"),))] == ["absent"]
+
+
+def test_a_part_of_a_line_is_no_quotation_for_what_it_lost_may_turn_it_round() -> None:
+    talk = (message(1, "Do not take it before meals.\nCall me."),)
+    assert [p.status for p in verify(("take it before meals.",), talk)] == ["altered"]
+    assert [p.status for p in verify(("Do not take it before meals.",), talk)] == ["exact"]
+
+
+def test_words_under_a_wrong_head_are_not_what_was_said() -> None:
+    assert found("[Assistant]: How do I set up vLLM on an H100?") == [("altered", 1)]
+    assert found("[User (@boris)]: How do I set up vLLM on an H100?") == [("altered", 1)]
+    assert found("[User (@anna) (2025-07-25 23:59:59)]: How do I set up vLLM on an H100?") == [("altered", 1)]
+
+
+def test_messages_run_together_or_out_of_order_are_altered() -> None:
+    assert found("[User]: ok\nok, that is fine with me")[-1] == ("altered", 5)
+    assert found("[Assistant]: ok, that is fine with me\n[User]: How do I set up vLLM on an H100?") == [
+        ("exact", 5),
+        ("altered", 1),
+    ]
+
+
+def test_lines_left_out_of_a_message_are_noticed() -> None:
+    talk = (message(1, "Buy milk\nNo bread\nBuy eggs"),)
+    assert [p.status for p in verify(("[User]: Buy milk\nBuy eggs",), talk)] == ["exact", "altered"]
+
+
+@pytest.mark.parametrize("seed", [20_260_301])
+def test_of_a_thousand_excerpts_nearly_every_alteration_and_no_faithful_copy_is_called_altered(seed: int) -> None:
+    random, said = Random(seed), talks()
+    verdicts: Counter[tuple[str, bool]] = Counter()
+    for number in range(1_000):
+        talk = random.choice(said)
+        kind, told = misquoted(talk, user_of(talk), random) if number % 2 else ("faithful", faithful(talk, random))
+        pieces = verify((written(told),), talk)
+        verdicts[kind, all(piece.status in ("exact", "normalised") for piece in pieces)] += 1
+    missed = {kind: count for (kind, verbatim), count in verdicts.items() if verbatim and kind != "faithful"}
+    assert sum(missed.values()) <= 5, missed
+    assert verdicts["faithful", False] <= 5
+
+
+def test_an_excerpt_enters_as_whole_messages_with_question_and_answer_together() -> None:
+    def entered(*parts: str) -> list[int]:
+        return [m.id for m in entering(verify(parts, MESSAGES), MESSAGES)]
+
+    assert entered("Then set the memory share to 0.9.") == [1, 2]
+    assert entered("How do I set up vLLM on an H100?") == [1, 2]
+    assert entered("nobody said this") == []
 
 
 def test_message_ids_stand_for_whole_messages() -> None:

@@ -20,8 +20,9 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.flash import Limits, rerank
+from memoryapp.engine.lines import candidate_line
 from memoryapp.engine.llm import ChatRequest, Reply
-from memoryapp.engine.prompts import TOOL_NAME, candidate_line
+from memoryapp.engine.prompts import TOOL_NAME
 from tests.engine.reranks import end, ids, of, run
 from tests.engine.scripted import (
     ScriptedChat,

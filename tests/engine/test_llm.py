@@ -4,83 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from memoryapp.engine.abilities import Learnt
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.llm import ChatRequest, LLMError, LLMRefused, LLMTimeout, LLMUnavailable, Reply
-from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Reply
+from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
+from tests.engine.endpoint import (
+    FORCED,
+    FREE,
+    LAST,
+    PLAIN,
+    QUESTION,
+    Endpoint,
+    calls_tool,
+    error,
+    failure,
+    reply,
+    says,
+)
 from tests.engine.scripted import collect
-
-QUESTION = [{"role": "user", "content": "hello"}]
-FORCED = ChatRequest(QUESTION, tools=(TOOL,), force_tool=TOOL_NAME)
-FREE = ChatRequest(QUESTION, tools=(TOOL,), answer_schema=ANSWER_SCHEMA)
-LAST = ChatRequest(QUESTION, tools_off=(TOOL,), answer_schema=ANSWER_SCHEMA)
-PLAIN = ChatRequest(QUESTION)
-
-
-class Endpoint:
-    """Answers each POST with the next response (the last one for ever) and keeps the bodies."""
-
-    def __init__(self, *answers: httpx.Response | Exception | Callable[[dict[str, Any]], httpx.Response]) -> None:
-        self._answers = list(answers)
-        self.bodies: list[dict[str, Any]] = []
-        self.headers: list[httpx.Headers] = []
-
-    def __call__(self, sent: httpx.Request) -> httpx.Response:
-        self.bodies.append(json.loads(sent.content))
-        self.headers.append(sent.headers)
-        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer if isinstance(answer, httpx.Response) else answer(self.bodies[-1])
-
-    def chat(self) -> HttpChat:
-        client = httpx.AsyncClient(transport=httpx.MockTransport(self))
-        return HttpChat(client, "https://models.example/v1/", "secret-key", "acme/flash")
-
-
-def says(text: str | None, **message: Any) -> httpx.Response:
-    choice = {"finish_reason": "stop", "message": {"role": "assistant", "content": text, **message}}
-    usage = {"prompt_tokens": 100, "completion_tokens": 20, "cost": 0.5}
-    return httpx.Response(200, json={"model": "acme/flash-001", "choices": [choice], "usage": usage})
-
-
-def calls_tool(**extra: Any) -> httpx.Response:
-    call = {"id": "c1", "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
-    return says(None, tool_calls=[call], **extra)
-
-
-def error(status: int, message: str, **headers: str) -> httpx.Response:
-    return httpx.Response(status, json={"error": {"code": status, "message": message}}, headers=headers)
-
-
-async def reply(endpoint: Endpoint, request: ChatRequest = PLAIN) -> Reply:
-    *_, last = await collect(endpoint.chat().converse(request))
-    assert isinstance(last, Reply)
-    return last
-
-
-async def failure(endpoint: Endpoint, request: ChatRequest = PLAIN) -> LLMError:
-    with pytest.raises(LLMError) as caught:
-        await collect(endpoint.chat().converse(request))
-    return caught.value
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Waiting takes no time and is written down."""
-    kept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        kept.append(seconds)
-
-    monkeypatch.setattr("memoryapp.engine.http_chat.asyncio.sleep", sleep)
-    return kept
 
 
 async def test_a_reply_brings_text_tokens_cost_and_model() -> None:
@@ -197,6 +144,13 @@ async def test_unknown_reasoning_fields_are_given_up() -> None:
     assert [s.instead for s in steps if isinstance(s, SteppedDown)] == ["reasoning_effort", "none"]
 
 
+async def test_missing_reasoning_details_are_no_refusal_of_reasoning() -> None:
+    said = "Gemini models require OpenRouter reasoning details to be preserved: missing a thought_signature"
+    endpoint = Endpoint(error(400, said))
+    assert isinstance(await failure(endpoint), LLMRefused)
+    assert len(endpoint.bodies) == 1
+
+
 async def test_an_endpoint_that_can_do_nothing_is_asked_a_bounded_number_of_times() -> None:
     endpoint = Endpoint(error(400, "tool_choice response_format reasoning are all unsupported tools"))
     assert isinstance(await failure(endpoint, FREE), LLMRefused)
@@ -280,6 +234,16 @@ async def test_http_200_may_carry_an_error_and_its_cost_is_kept(body: dict[str, 
     await reply(Endpoint(httpx.Response(200, json=body), says("hi")))
 
 
+async def test_a_failed_try_tells_what_it_was_billed(waits: list[float]) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 1, "cost": 0.25}
+    broken = httpx.Response(200, json={"error": {"code": 502, "message": "provider failed"}, "usage": usage})
+    retried, got = await collect(Endpoint(broken, says("hi")).chat().converse(PLAIN))
+    assert isinstance(retried, Retried)
+    assert isinstance(got, Reply)
+    assert (retried.input_tokens, retried.output_tokens, retried.cost_usd) == (7, 1, 0.25)
+    assert (got.input_tokens, got.cost_usd) == (107, 0.75)
+
+
 async def test_http_200_with_a_refusal_inside_is_a_refusal() -> None:
     endpoint = Endpoint(httpx.Response(200, json={"error": {"code": 402, "message": "no credit"}}))
     assert isinstance(await failure(endpoint), LLMRefused)
@@ -337,3 +301,68 @@ async def test_the_time_given_bounds_all_tries() -> None:
 
 async def test_a_lone_surrogate_in_the_text_does_not_stop_the_request() -> None:
     assert (await reply(Endpoint(says("hi")), ChatRequest([{"role": "user", "content": "\ud800"}]))).text == "hi"
+
+
+async def test_a_reply_tells_who_served_it_and_what_was_cached_and_thought() -> None:
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 3},
+    }
+    said = {"provider": "Acme", "choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": usage}
+    got = await reply(Endpoint(httpx.Response(200, json=said)))
+    assert (got.provider, got.cached_tokens, got.reasoning_tokens) == ("Acme", 4, 3)
+
+
+async def test_thoughts_told_only_in_details_are_shown() -> None:
+    details = [
+        {"type": "reasoning.summary", "summary": "First. "},
+        {"type": "reasoning.encrypted", "data": "xyz"},
+        {"type": "reasoning.text", "text": "Then.", "signature": "s"},
+    ]
+    assert (await reply(Endpoint(says("hi", reasoning_details=details)))).reasoning == "First. Then."
+
+
+@pytest.mark.parametrize(("effort", "sent"), [("high", {"reasoning": {"effort": "high"}}), ("", {})])
+async def test_the_reasoning_effort_is_the_operators(effort: str, sent: dict[str, Any]) -> None:
+    endpoint = Endpoint(says("hi"))
+    await reply(endpoint, reasoning_effort=effort)
+    assert {key: value for key, value in endpoint.bodies[0].items() if "reasoning" in key} == sent
+
+
+async def test_routing_and_fallback_models_go_along_with_every_turn() -> None:
+    endpoint = Endpoint(says("{}"))
+    await reply(endpoint, FREE, provider={"sort": "latency"}, fallback_models=("acme/pro", "other/one"))
+    assert endpoint.bodies[0]["provider"] == {"sort": "latency"}
+    assert endpoint.bodies[0]["models"] == ["acme/pro", "other/one"]
+
+
+async def test_answers_are_healed_where_a_format_is_asked_for_and_then_not_streamed() -> None:
+    endpoint = Endpoint(says("{}"))
+    await reply(endpoint, FREE, response_healing=True, stream=True)
+    assert endpoint.bodies[0]["plugins"] == [{"id": "response-healing"}]
+    assert "stream" not in endpoint.bodies[0]
+    await reply(endpoint, PLAIN, response_healing=True, stream=True)
+    assert "plugins" not in endpoint.bodies[1]
+    assert endpoint.bodies[1]["stream"] is True
+
+
+async def test_what_one_client_learnt_another_of_the_same_model_knows() -> None:
+    endpoint = Endpoint(error(400, "reasoning is unsupported"), says("hi"))
+    client, learnt = httpx.AsyncClient(transport=httpx.MockTransport(endpoint)), Learnt()
+    first, second = (HttpChat(client, "https://models.example/v1", "", "m", None, learnt) for _ in range(2))
+    assert len(await collect(first.converse(PLAIN))) == 2
+    assert len(await collect(second.converse(PLAIN))) == 1
+    assert endpoint.bodies[2]["reasoning_effort"] == "low"
+
+
+async def test_a_wait_told_inside_an_error_is_kept(waits: list[float]) -> None:
+    busy = {"error": {"code": 503, "message": "busy", "availability": {"retryable": True, "retry_after": 3}}}
+    await reply(Endpoint(httpx.Response(200, json=busy), says("hi")))
+    assert waits == [3.0]
+
+
+async def test_an_answer_without_end_is_given_up(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.engine.exchange._MOST_BYTES", 1_000)
+    assert "too long" in str(await failure(Endpoint(says("x" * 2_000))))

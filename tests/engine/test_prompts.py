@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from string import Template
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.prompts import MESSAGE_HEAD, candidate_line, flash_messages, message_text, quoted, topic_text
-from tests.engine.scripted import candidate, message, request, topic
+from memoryapp.engine.lines import (
+    MESSAGE_HEAD,
+    artifact_line,
+    candidate_line,
+    message_text,
+    person_line,
+    quoted,
+    topic_text,
+)
+from memoryapp.engine.prompts import BUILT_IN, VARIABLES, PromptText, faults, rendered
+from tests.engine.scripted import candidate, message, opening, request, topic
 
 
 def user_text(**fields: object) -> str:
-    return str(flash_messages(request(1, 2, **fields))[1]["content"])  # type: ignore[arg-type]
+    return str(opening(request(1, 2, **fields))[1]["content"])  # type: ignore[arg-type]
 
 
 def system_text(**fields: object) -> str:
-    return str(flash_messages(request(1, 2, **fields))[0]["content"])  # type: ignore[arg-type]
+    return str(opening(request(1, 2, **fields))[0]["content"])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +147,73 @@ def test_ordinary_text_is_left_alone() -> None:
     assert quoted(text) == text
 
 
+def test_the_lines_of_people_and_files_are_the_documented_ones() -> None:
+    assert person_line("Person:5", 0.651, "Петров", "@petrov", ["Петя", "Pete"], "Work_Inner", 127, "Коллега по X") == (
+        "[Person:5] (0.65) Петров (@petrov) (aka Петя, Pete) [Work_Inner] | 127 mentions | Коллега по X"
+    )
+    assert artifact_line(
+        "Artifact:123",
+        0.68,
+        "pdf",
+        "api-docs.pdf",
+        ["api", "rest"],
+        ["OAuth2", "JWT"],
+        "Logging in",
+        ["Which scopes?"],
+    ) == (
+        '[Artifact:123] (0.68) pdf: "api-docs.pdf" | api, rest | Entities: OAuth2, JWT | Logging in'
+        " | Answers: Which scopes?"
+    )
+
+
+def test_what_is_not_known_of_people_and_files_is_left_out_of_their_lines() -> None:
+    assert person_line("Person:5", 0.5, "Anna", "", [], "", 0, "") == (
+        "[Person:5] (0.50) Anna | 0 mentions | (not analysed yet)"
+    )
+    assert artifact_line("Artifact:3", 0.0, "image", "a.jpg", [], [], "", [], in_session=True) == (
+        '[Artifact:3] (in this conversation) image: "a.jpg" | (not analysed yet)'
+    )
+
+
+def test_a_field_cannot_pose_as_the_next_field_and_stays_short() -> None:
+    line = person_line("Person:5", 0.5, "A | 9 mentions", "", [], "Friends", 1, "x | 5 mentions | " + "y" * 900)
+    assert line.count(" | ") == 2
+    assert len(line) < 500
+
+
+@pytest.mark.parametrize("text", BUILT_IN.values(), ids=lambda text: text.label)
+def test_the_built_in_prompts_are_without_fault_and_use_every_variable(text: PromptText) -> None:
+    assert faults(text) == []
+    used = Template(text.system).get_identifiers() + Template(text.user).get_identifiers()
+    assert set(used) == set(VARIABLES[text.name])
+
+
+STRAY = "The {} message has a $ that begins no variable; write $$ for a dollar sign."
+
+
+@pytest.mark.parametrize(
+    ("system", "user", "faulty"),
+    [
+        ("costs 5$ a day", "$query", [STRAY.format("system")]),
+        ("costs 5$$", "$query", []),
+        ("ok", "${query", [STRAY.format("user"),
+                           "The user message must hold $query."]),
+        ("ok", "$query $queries", ["The user message uses $queries, which is no variable of this prompt."]),
+        ("$tool", "$query", ["The system message uses $tool, which is no variable of this prompt."]),
+        ("$query", "", ["The user message must hold $query."]),
+        ("x" * 40_001, "$query", ["The system message is longer than 40000 characters."]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_edited_prompt_is_said_in_sentences(system: str, user: str, faulty: list[str]) -> None:
+    assert faults(PromptText("enrich", "en", 1, system, user)) == faulty
+
+
+def test_an_edited_prompt_cannot_lose_the_tags_around_what_people_wrote() -> None:
+    text = PromptText("enrich", "en", 1, "Rewrite.", "It is $today. ${query}!")
+    (_, user) = rendered(text, {"today": "2026-03-02", "query": "why?"})
+    assert user["content"] == "It is 2026-03-02. <user_query>\nwhy?\n</user_query>!"
+
+
 def test_a_request_without_candidates_still_makes_a_prompt() -> None:
-    shown = flash_messages(replace(request(1), candidates=()))[1]["content"]
+    shown = opening(replace(request(1), candidates=()))[1]["content"]
     assert "<topic_candidates>\n(none)\n</topic_candidates>" in shown

@@ -78,5 +78,7 @@ def test_two_digits_of_the_shown_score_tell_the_fused_one_to_half_a_deviation(fu
 
 def test_a_topic_gets_its_best_passage_and_ties_go_to_the_lower_id() -> None:
     values = np.array([1.0, 3.0, 3.0, 2.0])
-    topics = {0: (7,), 1: (9, 7), 2: (4,), 3: ()}
-    assert best_passages(descending(values), values, topics) == [Best(4, 2, 3.0), Best(7, 1, 3.0), Best(9, 1, 3.0)]
+    places, topics = np.array([0, 1, 1, 2]), np.array([7, 9, 7, 4])
+    found = best_passages(descending(values), values, places, topics)
+    assert found == [Best(4, 2, 3.0), Best(7, 1, 3.0), Best(9, 1, 3.0)]
+    assert best_passages(descending(values)[:1], values, places, topics) == [Best(7, 1, 3.0), Best(9, 1, 3.0)]

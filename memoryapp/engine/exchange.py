@@ -1,0 +1,187 @@
+"""One try at a chat completion: a POST, and its answer whole or streamed.
+
+Whatever comes back is a ``Reply`` or a ``Problem``, and of a stream what was said so far on the way. A stream
+is read to its end, so that the connection serves the next turn; what breaks after the answer is complete
+does no harm, what breaks before makes it no answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+import httpx
+
+from memoryapp.engine.budget import Budget
+from memoryapp.engine.completions import as_json, error_in, parse_reply, usage_of
+from memoryapp.engine.llm import Progress, Reply, Usage
+from memoryapp.engine.streaming import EventStream, Transcript
+
+_CONNECT_SECONDS = 5.0
+# After a streamed answer is complete only its usage and the end of the stream are due; some servers stay open.
+_USAGE_SECONDS = 1.0
+_END_SECONDS = 0.1
+_BETWEEN_PROGRESS = 0.1
+_MOST_BYTES = 32 * 1024 * 1024
+_TRY_AGAIN = frozenset({408, 409, 425, 429})
+_TOO_LONG = "the answer is too long"
+_LOOKS_STREAMED = (b"data:", b"event:", b":")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A try without a reply. ``status`` is HTTP's or the one inside a 200; ``said`` the endpoint's words."""
+
+    status: int
+    said: str
+    spent: Usage = Usage()
+    wait: float | None = None
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it may go better next time."""
+        return self.status in _TRY_AGAIN or self.status >= 500 or self.status == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a try ended, and whether it came as a stream."""
+
+    outcome: Reply | Problem
+    streamed: bool = False
+
+
+async def exchange(
+    client: httpx.AsyncClient, url: str, headers: Mapping[str, str], body: Mapping[str, Any], budget: Budget
+) -> AsyncGenerator[Progress | Answer, None]:
+    """What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL."""
+    async with budget.spending():
+        response = await _send(client, url, headers, body, budget.left)
+    async with aclosing(response):
+        if response.status_code == 200 and "event-stream" in response.headers.get("Content-Type", ""):
+            async with aclosing(_listen(response, budget)) as steps:
+                async for step in steps:
+                    yield step
+            return
+        async with budget.spending():
+            content = await _content(response)
+    yield _read(response, content)
+
+
+async def _send(
+    client: httpx.AsyncClient, url: str, headers: Mapping[str, str], body: Mapping[str, Any], seconds: float
+) -> httpx.Response:
+    left = max(seconds, 0.001)
+    asked = client.build_request(
+        "POST",
+        url,
+        # ASCII escapes carry even a lone surrogate, on which UTF-8 would fail.
+        content=json.dumps(body).encode("ascii"),
+        headers=dict(headers),
+        timeout=httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS)),
+    )
+    return await client.send(asked, stream=True)
+
+
+async def _content(response: httpx.Response) -> bytes | None:
+    """The whole body, None when it is longer than any answer."""
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > _MOST_BYTES:
+            return None
+    return bytes(content)
+
+
+def _read(response: httpx.Response, content: bytes | None) -> Answer:
+    """A body that came whole."""
+    if content is None:
+        return Answer(Problem(502, _TOO_LONG))
+    if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
+        heard, events = Transcript(), EventStream()
+        broken = _take_in(heard, [*events.feed(content), *events.rest()])
+        return Answer(_heard(heard, broken), streamed=True)
+    said = as_json(content)
+    wait = _retry_after(response.headers.get("Retry-After", ""))
+    error = error_in(said)
+    if response.status_code != 200:
+        told = error.wait if error and wait is None else wait
+        words = error.message if error else response.reason_phrase
+        return Answer(Problem(response.status_code, words, usage_of(said), told))
+    if said is None:
+        return Answer(Problem(502, "the answer is not JSON"))
+    if error:
+        return Answer(Problem(error.status, error.message, usage_of(said), error.wait if wait is None else wait))
+    return Answer(parse_reply(said))
+
+
+async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Progress | Answer, None]:
+    heard, events, shown, size = Transcript(), EventStream(), Progress("", ""), 0
+    next_at, broken = 0.0, ""
+    async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_bytes())) as chunks:
+        while not (broken or heard.is_broken_off):
+            chunk = await _next(chunks, heard, budget)
+            broken = _take_in(heard, events.rest() if chunk is None else events.feed(chunk))
+            if chunk is None:
+                break
+            size += len(chunk)
+            if size > _MOST_BYTES:
+                broken = _TOO_LONG
+            if time.monotonic() >= next_at:
+                next_at, before, shown = time.monotonic() + _BETWEEN_PROGRESS, shown, heard.progress()
+                if shown != before:
+                    yield shown
+    yield Answer(_heard(heard, broken), streamed=True)
+
+
+async def _next(chunks: AsyncIterator[bytes], heard: Transcript, budget: Budget) -> bytes | None:
+    """The next bytes; None at the end, and when only the rest of a complete answer is missing."""
+    if not heard.is_complete:
+        async with budget.spending():
+            return await anext(chunks, None)
+    tail = Budget(min(_END_SECONDS if heard.is_done else _USAGE_SECONDS, budget.left))
+    try:
+        async with tail.spending():
+            return await anext(chunks, None)
+    except (TimeoutError, httpx.RequestError):
+        return None
+    finally:
+        budget.charge(tail.spent)
+
+
+def _take_in(heard: Transcript, payloads: Iterable[str]) -> str:
+    """Add the payloads; what is wrong with them, empty when nothing is or the answer is complete without."""
+    for payload in payloads:
+        try:
+            heard.add(payload)
+        except ValueError as error:
+            return "" if heard.is_complete else str(error)
+    return ""
+
+
+def _heard(heard: Transcript, broken: str) -> Reply | Problem:
+    said = heard.completion()
+    if heard.error:
+        return Problem(heard.error.status, heard.error.message, usage_of(said), heard.error.wait)
+    if broken or not heard.is_complete:
+        return Problem(502, broken or "the stream ended before the answer did", usage_of(said))
+    return parse_reply(said)
+
+
+def _retry_after(value: str) -> float | None:
+    """Seconds, from a number or an HTTP date."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None

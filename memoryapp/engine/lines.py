@@ -1,0 +1,152 @@
+"""What a chat model reads of stored text: candidate lines, topics, messages, with nothing posing as ours.
+
+``quoted`` swaps the one character that would let stored text close a tag or pose as a line of ours for its
+fullwidth twin: one character for one, so offsets into the original hold and excerpts can be found again. Labels
+are English in every language, because ``excerpts`` and the embedded model read them back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from memoryapp.engine.memory import MessageContent, TopicContent
+
+NOT_ANALYSED = "(not analysed yet)"
+_NAME_CHARS = 64
+# A line introduces a person or a file; a biography or a list of keywords is told by its beginning.
+_TOLD_CHARS = 400
+
+# Tags of these prompts and of the context a run hands on, and the marks some models end a message with.
+_OURS = (
+    "role|limits|algorithm|criteria|output_format|grounding|context|media"
+    "|user_profile|inner_circle|recent_topics|contextualized_query|user_query|current_messages"
+    "|(?:topic|people|person|artifact|file)_candidates"
+    "|(?:relevant|retrieved|selected|artifact)_(?:context|topics|people|artifacts|files)"
+    "|topics?|people|person|artifacts?|(?:start|end)_of_turn"
+)
+# Characters without width would otherwise part what looks like one.
+_GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+_POSING = re.compile(
+    rf"<(?={_GAP}/?{_GAP}(?:{_OURS})\b|{_GAP}\|)"
+    rf"|\[(?={_GAP}(?:(?:topic|person|artifact){_GAP}:|(?:user|assistant|peer|system|forwarded)\b))"
+    rf"|=(?==={_GAP}topic\b)",
+    re.IGNORECASE,
+)
+_TWINS = {"<": "\uff1c", "[": "\uff3b", "=": "\uff1d"}
+
+# The head of a message as ``message_text`` writes it, and as models shorten it ("[User]: ").
+MESSAGE_HEAD = re.compile(r"^[ \t]*\[(?:User|Assistant|Peer|System|Forwarded)\b[^\]\n]{0,400}\]:[ \t]?", re.MULTILINE)
+
+
+def quoted(text: str) -> str:
+    """``text`` unable to close a tag of ours or to pose as a candidate, topic or message head; same length."""
+    return _POSING.sub(lambda match: _TWINS[match[0]], text)
+
+
+def one_line(text: str) -> str:
+    """``text`` quoted, on one line."""
+    return quoted(" ".join(text.split()))
+
+
+def size_text(chars: int) -> str:
+    """``~800 chars``, ``~16K chars``."""
+    return f"~{(chars + 500) // 1000}K chars" if chars >= 1000 else f"~{chars} chars"
+
+
+def candidate_line(id: str, score: float, date: str, message_count: int, size_chars: int, summary: str) -> str:
+    """``[Topic:42] (0.72) 2025-07-25 | 20 msgs, ~16K chars | summary``."""
+    told = one_line(summary) or NOT_ANALYSED
+    return f"[{id}] ({score:.2f}) {date} | {message_count} msgs, {size_text(size_chars)} | {told}"
+
+
+def person_line(
+    id: str,
+    score: float,
+    display_name: str,
+    username: str,
+    aliases: Sequence[str],
+    circle: str,
+    mention_count: int,
+    bio: str,
+) -> str:
+    """``[Person:5] (0.65) Петров (@petrov) (aka Петя, Pete) [Work_Inner] | 127 mentions | bio``."""
+    login, also = plain(username.lstrip("@")), ", ".join(filter(None, map(plain, aliases)))
+    named = (
+        f"[{id}] ({score:.2f}) {plain(display_name)}",
+        f"(@{login})" if login else "",
+        f"(aka {also})" if also else "",
+        f"[{plain(circle)}]" if circle else "",
+    )
+    return " | ".join((" ".join(filter(None, named)), f"{mention_count} mentions", _told(bio) or NOT_ANALYSED))
+
+
+def artifact_line(
+    id: str,
+    score: float,
+    file_type: str,
+    name: str,
+    keywords: Sequence[str],
+    entities: Sequence[str],
+    summary: str,
+    rag_hints: Sequence[str],
+    in_session: bool = False,
+) -> str:
+    """``[Artifact:123] (0.68) pdf: "api-docs.pdf" | api, rest | Entities: OAuth2, JWT | summary | Answers: hints``.
+
+    A file of the running conversation has no score and says so.
+    """
+    found = "in this conversation" if in_session else f"{score:.2f}"
+    entity_names, hints = _told(", ".join(entities)), _told("; ".join(rag_hints))
+    fields = (
+        f'[{id}] ({found}) {plain(file_type)}: "{plain(name)}"',
+        _told(", ".join(keywords)),
+        f"Entities: {entity_names}" if entity_names else "",
+        _told(summary) or NOT_ANALYSED,
+        f"Answers: {hints}" if hints else "",
+    )
+    return " | ".join(filter(None, fields))
+
+
+def _told(text: str) -> str:
+    """A field of a line: quoted, bounded, and without the bar that parts fields."""
+    line = one_line(text).replace("|", "/")
+    return line if len(line) <= _TOLD_CHARS else line[: _TOLD_CHARS - 1] + "…"
+
+
+def topic_text(topic: TopicContent, excerpt_over_chars: int = 25_000) -> str:
+    """A topic as the tool hands it over; one above ``excerpt_over_chars`` asks for an excerpt."""
+    large = " | large: give an excerpt" if topic.size_chars > excerpt_over_chars else ""
+    head = (
+        f"=== Topic {topic.id} ===\n"
+        f"Date: {topic.started_at:%Y-%m-%d} | {len(topic.messages)} msgs | {size_text(topic.size_chars)}{large}\n"
+        f"Summary: {one_line(topic.summary) or NOT_ANALYSED}\n"
+    )
+    return "\n".join((head, *(message_text(message) for message in topic.messages)))
+
+
+def message_text(message: MessageContent) -> str:
+    """``[User (@username) (2025-07-25 14:30:00)]: text``."""
+    return f"{message_head(message)} {quoted(message.text)}"
+
+
+def message_head(message: MessageContent) -> str:
+    """``[User (@username) (2025-07-25 14:30:00)]:``."""
+    role = message.role.capitalize() if message.role in {"user", "assistant", "peer"} else "System"
+    if message.forwarded_from:
+        by = f"{role} ({_name(message)})" if role == "Peer" else role
+        return f"[Forwarded from {plain(message.forwarded_from)} by {by} at {message.sent_at:%Y-%m-%d %H:%M:%S}]:"
+    if role == "Assistant":
+        return "[Assistant]:"
+    name = f" ({_name(message)})" if _name(message) else ""
+    return f"[{role}{name} ({message.sent_at:%Y-%m-%d %H:%M:%S})]:"
+
+
+def _name(message: MessageContent) -> str:
+    username = plain(message.username.lstrip("@"))
+    return f"@{username}" if username else plain(message.author)
+
+
+def plain(name: str) -> str:
+    """A name without the characters that shape a head or a line."""
+    return " ".join(re.sub(r"[\[\]()<>|\"=]", " ", name).split())[:_NAME_CHARS]

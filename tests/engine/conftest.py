@@ -1,0 +1,17 @@
+"""What the tests of the chat client share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Waiting takes no time and is written down."""
+    kept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        kept.append(seconds)
+
+    monkeypatch.setattr("memoryapp.engine.http_chat.asyncio.sleep", sleep)
+    return kept

@@ -1,0 +1,95 @@
+"""A model endpoint that answers as the test says, behind httpx's own mock transport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from memoryapp.engine.abilities import ChatOptions
+from memoryapp.engine.http_chat import HttpChat
+from memoryapp.engine.llm import ChatRequest, LLMError, Reply
+from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
+from tests.engine.scripted import collect
+
+QUESTION = [{"role": "user", "content": "hello"}]
+FORCED = ChatRequest(QUESTION, tools=(TOOL,), force_tool=TOOL_NAME)
+FREE = ChatRequest(QUESTION, tools=(TOOL,), answer_schema=ANSWER_SCHEMA)
+LAST = ChatRequest(QUESTION, tools_off=(TOOL,), answer_schema=ANSWER_SCHEMA)
+PLAIN = ChatRequest(QUESTION)
+
+
+class Endpoint:
+    """Answers each POST with the next response (the last one for ever) and keeps the bodies."""
+
+    def __init__(self, *answers: httpx.Response | Exception | Callable[[dict[str, Any]], httpx.Response]) -> None:
+        self._answers = list(answers)
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[httpx.Headers] = []
+
+    def __call__(self, sent: httpx.Request) -> httpx.Response:
+        self.bodies.append(json.loads(sent.content))
+        self.headers.append(sent.headers)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, httpx.Response) else answer(self.bodies[-1])
+
+    def chat(self, **options: Any) -> HttpChat:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(self))
+        return HttpChat(client, "https://models.example/v1/", "secret-key", "acme/flash", ChatOptions(**options))
+
+
+def says(text: str | None, **message: Any) -> httpx.Response:
+    choice = {"finish_reason": "stop", "message": {"role": "assistant", "content": text, **message}}
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "cost": 0.5}
+    return httpx.Response(200, json={"model": "acme/flash-001", "choices": [choice], "usage": usage})
+
+
+def calls_tool(**extra: Any) -> httpx.Response:
+    call = {"id": "c1", "type": "function", "function": {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}}
+    return says(None, tool_calls=[call], **extra)
+
+
+def error(status: int, message: str, **headers: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"code": status, "message": message}}, headers=headers)
+
+
+def event(**chunk: Any) -> bytes:
+    """A chunk of a streamed answer as it goes over the line."""
+    return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
+
+
+def delta(finish: str | None = None, **said: Any) -> bytes:
+    return event(model="acme/flash-001", choices=[{"index": 0, "delta": said, "finish_reason": finish}])
+
+
+USAGE = event(choices=[], usage={"prompt_tokens": 100, "completion_tokens": 20, "cost": 0.5})
+END = b"data: [DONE]\n\n"
+
+
+def streams(*pieces: bytes | Exception) -> httpx.Response:
+    """A streamed answer that arrives in these pieces; an exception breaks the line."""
+
+    async def content() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream; charset=utf-8"})
+
+
+async def reply(endpoint: Endpoint, request: ChatRequest = PLAIN, **options: Any) -> Reply:
+    *_, last = await collect(endpoint.chat(**options).converse(request))
+    assert isinstance(last, Reply)
+    return last
+
+
+async def failure(endpoint: Endpoint, request: ChatRequest = PLAIN, **options: Any) -> LLMError:
+    with pytest.raises(LLMError) as caught:
+        await collect(endpoint.chat(**options).converse(request))
+    return caught.value

