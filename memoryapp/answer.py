@@ -1,50 +1,37 @@
 """What a run answers to those who asked: the assistant, a script, a person at a terminal.
 
-Whatever is told of the memory is cut from its messages: a model's words reach the assistant as reasons, never as
-something that was said. Messages and topics stand under heads that stored text cannot imitate.
+A run keeps the parts of its context as they were handed over. The topics alone are cut from the messages again
+whenever they are asked for: a topic's messages never change, so the text is the same each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.urls import reverse
-from django.utils.text import Truncator
 
 from memoryapp import runs
-from memoryapp.engine.events import Candidate, CandidatesFound, Event, RunFinished, Selected
-from memoryapp.engine.excerpts import best_exchanges
-from memoryapp.engine.flash import Limits
+from memoryapp.contents import content
+from memoryapp.engine.context import Said, enclosed, joined, topics_text
+from memoryapp.engine.events import Candidate, CandidatesFound, Event, ItemCandidate, RunFinished, Selected
 from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
-from memoryapp.engine.prompts import message_text, one_line
-from memoryapp.ingestion import content
-from memoryapp.models import Run, TopicMessage
-
-CONTEXT_CHARS = 200_000
-# The same bound above which the model is asked for an excerpt.
-WHOLE_TOPIC_CHARS = Limits().excerpt_over_chars
-_SUMMARY_CHARS = 1_000
-# For the line that counts what was left out, and the line breaks around a topic.
-_MARGIN_CHARS = 80
-
-Said = Mapping[str, Sequence[MessageContent]]
+from memoryapp.models import Message, Run, TopicMessage
 
 
 def document(run: Run) -> dict[str, Any]:
     """The run as ``POST /v1/recall`` answers it. Raises LookupError for a run that has not ended."""
     events = [item.event for item in runs.stored(run.pk)]
-    finished = events[-1] if events else None
-    if not isinstance(finished, RunFinished):
-        raise LookupError(f"Run {run.pk} has not ended.")
+    finished = _finished(run, events)
+    found = _found(events)
     said = _said(run, finished)
     return {
         "run": str(run.pk),
         "url": reverse("run", args=[run.pk]),
         "topics": _topics(finished, said),
-        "people": [],
-        "artifacts": [],
-        "context": context(run.query, finished, _candidates(events), said),
+        "people": _items(finished.people, found.people if found else ()),
+        "artifacts": _items(finished.artifacts, found.artifacts if found else ()),
+        "context": _context(finished, _topics_text(run, finished, found, said)),
         "fallback": finished.fallback or None,
         "usage": {
             "input_tokens": run.input_tokens,
@@ -57,6 +44,39 @@ def document(run: Run) -> dict[str, Any]:
     }
 
 
+def _context(finished: RunFinished, topics: str) -> str:
+    if finished.context or not finished.selected:
+        return joined(finished.context, topics)
+    # A run from before contexts were kept.
+    return enclosed("topics", topics)
+
+
+def part_text(run: Run, name: str) -> str:
+    """One part of the run's context, as it was handed over.
+
+    Raises LookupError for a run that has not ended and for a part that its context does not have.
+    """
+    events = [item.event for item in runs.stored(run.pk)]
+    finished = _finished(run, events)
+    part = next((part for part in finished.context if part.name == name), None)
+    if part is None:
+        raise LookupError(f"The context of run {run.pk} has no part {name}.")
+    if name != "topics":
+        return part.text
+    return enclosed(name, _topics_text(run, finished, _found(events), _said(run, finished)))
+
+
+def _finished(run: Run, events: Sequence[Event]) -> RunFinished:
+    finished = events[-1] if events else None
+    if not isinstance(finished, RunFinished):
+        raise LookupError(f"Run {run.pk} has not ended.")
+    return finished
+
+
+def _found(events: Sequence[Event]) -> CandidatesFound | None:
+    return next((event for event in events if isinstance(event, CandidatesFound)), None)
+
+
 def _said(run: Run, finished: RunFinished) -> Said:
     """The messages of every chosen topic, oldest first, in one query."""
     wanted = [parse_topic_id(selected.id) for selected in finished.selected]
@@ -67,9 +87,17 @@ def _said(run: Run, finished: RunFinished) -> Said:
     return said
 
 
-def _candidates(events: Sequence[Event]) -> dict[str, Candidate]:
-    found = next((event for event in events if isinstance(event, CandidatesFound)), None)
-    return {candidate.id: candidate for candidate in found.candidates} if found else {}
+def _topics_text(run: Run, finished: RunFinished, found: CandidatesFound | None, said: Said) -> str:
+    candidates: Mapping[str, Candidate] = {each.id: each for each in found.candidates} if found else {}
+    return topics_text(run.query, finished.selected, candidates, said, _told_by_caller(run))
+
+
+def _told_by_caller(run: Run) -> set[int]:
+    """The messages that whoever asked sent along with the query."""
+    names = [str(told["id"]) for told in run.messages or () if told.get("id")]
+    if not names:
+        return set()
+    return set(Message.objects.of(run.owner_id).filter(external_id__in=names).values_list("pk", flat=True))
 
 
 def _topics(finished: RunFinished, said: Said) -> list[dict[str, Any]]:
@@ -93,66 +121,28 @@ def _excerpt(selected: Selected, messages: Sequence[MessageContent]) -> dict[str
     return {"excerpt": found} if found else {}
 
 
-def context(query: str, finished: RunFinished, candidates: Mapping[str, Candidate], said: Said) -> str:
-    """The chosen topics as text for the chat model, at most 200,000 characters, each message whole and once.
-
-    A topic above 25,000 characters enters by the messages of its excerpt or else by its best exchanges, all
-    others whole. What does not fit is counted in the topic's last line.
-    """
-    seen: set[int] = set()
-    heads: list[str] = []
-    entries: list[list[str]] = []
-    for selected in finished.selected:
-        messages = said.get(selected.id, ())
-        fresh = [message for message in _entering(query, selected, messages) if message.id not in seen]
-        seen.update(message.id for message in fresh)
-        heads.append(_head(selected.id, candidates.get(selected.id), len(fresh), len(messages)))
-        entries.append([message_text(message) for message in fresh])
-    return "\n\n".join(_blocks(heads, entries))
-
-
-def _entering(query: str, selected: Selected, messages: Sequence[MessageContent]) -> Sequence[MessageContent]:
-    if sum(len(message.text) for message in messages) <= WHOLE_TOPIC_CHARS:
-        return messages
-    excerpted = {piece.message for piece in selected.excerpt}
-    located = [message for message in messages if message.id in excerpted]
-    if located:
-        return located
-    best = {piece.message for piece in best_exchanges(query, messages)}
-    return [message for message in messages if message.id in best]
-
-
-def _head(id: str, candidate: Candidate | None, entering: int, count: int) -> str:
-    told = f" {candidate.date} {Truncator(one_line(candidate.summary)).chars(_SUMMARY_CHARS)}" if candidate else ""
-    part = f" | {entering} of {count} messages" if entering < count else ""
-    return f"[{id}]{told}{part}"
-
-
-def _blocks(heads: Sequence[str], entries: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Each topic under its head; the room for messages goes to the first topics first."""
-    room = CONTEXT_CHARS - sum(len(head) + _MARGIN_CHARS for head in heads)
-    for head, lines in zip(heads, entries, strict=True):
-        kept = _fitting(lines, room)
-        room -= sum(len(line) + 1 for line in kept)
-        left_out = len(lines) - len(kept)
-        rest = [f"(messages left out for want of room: {left_out})"] if left_out else []
-        yield "\n".join([head, *kept, *rest])
-
-
-def _fitting(lines: Sequence[str], room: int) -> list[str]:
-    """The first of ``lines`` that fit into ``room`` characters with their line breaks, none of them cut."""
-    kept: list[str] = []
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    return kept
+def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> list[dict[str, Any]]:
+    names = {candidate.id: candidate.name for candidate in candidates}
+    return [
+        {
+            "id": item.id,
+            "rank": item.rank,
+            "reason": item.reason,
+            "score": item.score,
+            "name": names.get(item.id, ""),
+        }
+        for item in chosen
+    ]
 
 
 def text(document: dict[str, Any]) -> str:
     """The same for a terminal."""
     lines = [f"{topic['rank']}. {topic['id']}  {topic['score']:.2f}  {topic['reason']}" for topic in document["topics"]]
+    lines += [
+        f"   {item['id']}  {item['score']:.2f}  {item['name']}  {item['reason']}"
+        for item in (*document["people"], *document["artifacts"])
+    ]
+    nothing = [] if lines else ["Nothing relevant."]
     if document["fallback"]:
         lines.insert(0, f"The model did not choose ({document['fallback']}).")
     usage = document["usage"]
@@ -160,4 +150,4 @@ def text(document: dict[str, Any]) -> str:
         f"{usage['turns']} turns, {usage['seconds']:.2f} s, {usage['input_tokens']} + {usage['output_tokens']} tokens,"
         f" ${usage['cost_usd']:.4f}. Run {document['run']}"
     )
-    return "\n".join(lines if document["topics"] else ["Nothing relevant.", *lines])
+    return "\n".join([*nothing, *lines])

@@ -7,9 +7,11 @@ with plain SQL, and never hold a connection while a model is thinking.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import select
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
+import psycopg
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connection
@@ -20,6 +22,7 @@ MOST_CONNECTIONS = 10
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Asked = tuple[str, Mapping[str, Any]]
 
 
 def conninfo() -> str:
@@ -38,9 +41,20 @@ def pool() -> AsyncConnectionPool:
         max_size=MOST_CONNECTIONS,
         open=False,
         kwargs={"autocommit": True},
-        # After the server was restarted a run goes on with a new connection.
-        check=AsyncConnectionPool.check_connection,
+        check=_check,
     )
+
+
+async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
+    """After the server was restarted a run goes on with a new connection.
+
+    A server that ends a connection says so on it, and on an idle one nothing else is said; so the server is asked
+    only when there is something to read. Asking each time takes longer than storing an event.
+    """
+    listening = select.poll()
+    listening.register(connection.fileno(), select.POLLIN)
+    if listening.poll(0):
+        await AsyncConnectionPool.check_connection(connection)
 
 
 async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -57,3 +71,12 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
             connection.close()
 
     return await sync_to_async(closing, thread_sensitive=False)()
+
+
+async def together(connection: psycopg.AsyncConnection[Any], *asked: Asked) -> list[list[Any]]:
+    """The rows of each statement with its values, all in one round trip and one transaction."""
+    cursors = [connection.cursor(binary=True) for _ in asked]
+    async with connection.pipeline():
+        for cursor, (sql, values) in zip(cursors, asked, strict=True):
+            await cursor.execute(sql, values)
+    return [await cursor.fetchall() for cursor in cursors]

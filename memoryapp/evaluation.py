@@ -24,6 +24,7 @@ from memoryapp import runs
 from memoryapp.clients import Clients
 from memoryapp.engine.events import CandidatesFound, Event, RunFinished
 from memoryapp.engine.lexical import clean
+from memoryapp.engine.memory import topic_id
 from memoryapp.models import ChatUser, Evaluation, Message
 
 LONGEST_FILE = 200 * 1024 * 1024
@@ -135,7 +136,7 @@ async def evaluate(
     """One score a question, in order, as each run ends. Raises QuestionsError for a user or message unknown."""
     places = await sync_to_async(_places)(questions)
     for question in questions:
-        owner, topics = places[question.user]
+        owner, messages = places[question.user]
         began = time.perf_counter()
         run = await sync_to_async(runs.start)(
             owner,
@@ -143,40 +144,50 @@ async def evaluate(
             strategy=evaluation.strategy,
             parameters=parameters,
             evaluation=evaluation,
+            evidence=[messages[name].number for name in dict.fromkeys(question.evidence)],
         )
         await runs.execute(run.pk, clients)
         seconds = time.perf_counter() - began
         events = [item.event for item in await sync_to_async(runs.stored)(run.pk)]
-        yield _score(question, topics, events, seconds, by_vector=evaluation.strategy == "vector")
+        yield _score(question, messages, events, seconds, by_vector=evaluation.strategy == "vector")
 
 
-def _places(questions: Sequence[Question]) -> dict[str, tuple[ChatUser, dict[str, int | None]]]:
-    """For each user, who they are and in which topic each evidence message lies."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A message's number, and the topic that holds it."""
+
+    number: int
+    topic: int | None
+
+
+def _places(questions: Sequence[Question]) -> dict[str, tuple[ChatUser, dict[str, _Place]]]:
+    """For each user, who they are and where each evidence message lies."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for question in questions:
         wanted[question.user].update(question.evidence)
     owners = {owner.name: owner for owner in ChatUser.objects.filter(name__in=wanted)}
-    places: dict[str, tuple[ChatUser, dict[str, int | None]]] = {}
+    places: dict[str, tuple[ChatUser, dict[str, _Place]]] = {}
     for user, evidence in wanted.items():
         if user not in owners:
             raise QuestionsError(_("There is no chat user “%(user)s”. Import their messages first.") % {"user": user})
         found = Message.objects.of(owners[user]).filter(external_id__in=evidence)
-        topics: dict[str, int | None] = dict(found.values_list("external_id", "topic_id"))
-        missing = sorted(evidence - set(topics))
+        rows = found.values_list("external_id", "pk", "topic_id")
+        messages = {name: _Place(number, topic) for name, number, topic in rows}
+        missing = sorted(evidence - set(messages))
         if missing:
             raise QuestionsError(
                 _("The memory of “%(user)s” lacks the evidence message “%(message)s”.")
                 % {"user": user, "message": missing[0]}
             )
-        places[user] = (owners[user], topics)
+        places[user] = (owners[user], messages)
     return places
 
 
 def _score(
-    question: Question, topics: Mapping[str, int | None], events: Sequence[Event], seconds: float, *, by_vector: bool
+    question: Question, messages: Mapping[str, _Place], events: Sequence[Event], seconds: float, *, by_vector: bool
 ) -> Score:
     evidence = list(dict.fromkeys(question.evidence))
-    holding = Counter(f"Topic:{topics[message]}" for message in evidence if topics[message])
+    holding = Counter(topic_id(topic) for name in evidence if (topic := messages[name].topic))
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     finished = events[-1] if events and isinstance(events[-1], RunFinished) else None
     selected = [chosen.id for chosen in finished.selected] if finished else []

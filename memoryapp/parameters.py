@@ -19,10 +19,14 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """``seconds`` and ``turn_seconds`` bound the rerank; ``candidates`` is what the model is shown."""
+    """``seconds`` and ``turn_seconds`` bound the rerank; ``candidates`` is how many topics the model is shown."""
 
     candidates: int
+    people_candidates: int
+    artifact_candidates: int
     max_topics: int
+    max_people: int
+    max_artifacts: int
     max_tool_calls: int
     seconds: float
     turn_seconds: float
@@ -35,7 +39,11 @@ class Parameters:
 
 BOUNDS: dict[str, tuple[float, float]] = {
     "candidates": (1, RANKED),
+    "people_candidates": (0, RANKED),
+    "artifact_candidates": (0, RANKED),
     "max_topics": (1, 50),
+    "max_people": (0, 50),
+    "max_artifacts": (0, 50),
     "max_tool_calls": (1, 20),
     "seconds": (0.05, 600),
     "turn_seconds": (0.05, 600),
@@ -46,7 +54,11 @@ BOUNDS: dict[str, tuple[float, float]] = {
 def defaults() -> Parameters:
     return Parameters(
         candidates=settings.RERANKER_CANDIDATES,
+        people_candidates=settings.RERANKER_PEOPLE_CANDIDATES,
+        artifact_candidates=settings.RERANKER_ARTIFACT_CANDIDATES,
         max_topics=settings.RERANKER_MAX_TOPICS,
+        max_people=settings.RERANKER_MAX_PEOPLE,
+        max_artifacts=settings.RERANKER_MAX_ARTIFACTS,
         max_tool_calls=settings.RERANKER_MAX_TOOL_CALLS,
         seconds=settings.RERANKER_TIMEOUT,
         turn_seconds=settings.RERANKER_TURN_TIMEOUT,

@@ -1,20 +1,32 @@
-"""Topics with their messages, as the engine reads them: live or retired, always of one owner."""
+"""What the memory holds, as the engine reads it: topics with their messages, and who asks. Always of one owner."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import dict_row
 
-from memoryapp.engine.memory import MessageContent, TopicContent
+from memoryapp.database import together
+from memoryapp.engine.context import Told
+from memoryapp.engine.lines import plain, size_text
+from memoryapp.engine.memory import MessageContent, TopicContent, item_id
 
 MOST_TOPICS = 200
 RECENT_TOPICS = 3
 LAST_MESSAGES = 5
+# The profile is told with every query: what matters most of it.
+MOST_FACTS = 50
+IMPORTANT = 80
+MOST_OF_CIRCLE = 20
+# Who is told of whatever the query says; friends are found when they are wanted.
+INNER_CIRCLE = ("Family", "Work_Inner")
+_BIO_CHARS = 200
+_SUMMARY_CHARS = 200
 
 TOPICS = """
 SELECT id, summary, started_at, size_chars FROM memoryapp_topic WHERE owner_id = %s AND id = ANY(%s)
@@ -26,35 +38,104 @@ FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
 WHERE tm.owner_id = %s AND tm.topic_id = ANY(%s)
 ORDER BY m.sent_at, m.id
 """
+FACTS = """
+SELECT category, relation, content FROM memoryapp_fact
+WHERE owner_id = %(owner)s AND (type = 'identity' OR importance >= %(important)s)
+ORDER BY importance DESC, id LIMIT %(most)s
+"""
+CIRCLE = """
+SELECT display_name, username, aliases, circle, left(bio, %(chars)s) FROM memoryapp_person
+WHERE owner_id = %(owner)s AND circle = ANY(%(circles)s) ORDER BY mention_count DESC, id LIMIT %(most)s
+"""
 RECENT = """
-SELECT ended_at, summary FROM memoryapp_topic WHERE owner_id = %s AND is_live
-ORDER BY ended_at DESC, id DESC LIMIT %s
+SELECT ended_at, left(summary, %(chars)s), message_count, size_chars FROM memoryapp_topic
+WHERE owner_id = %(owner)s AND is_live ORDER BY ended_at DESC, id DESC LIMIT %(most)s
 """
 LAST = """
 SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', '') AS username, session
-FROM memoryapp_message WHERE owner_id = %s AND topic_id IS NULL ORDER BY sent_at DESC, id DESC LIMIT %s
+FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn
+ORDER BY sent_at DESC, id DESC LIMIT %(most)s
 """
+PEOPLE = """
+SELECT id, display_name, username, aliases, circle, mention_count, last_seen, bio FROM memoryapp_person
+WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
+"""
+ARTIFACTS = """
+SELECT id, file_type, name, created_at, summary, keywords, entities, rag_hints FROM memoryapp_artifact
+WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
+"""
+
+Connection = psycopg.AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What a model may know before it reads: the latest topics, newest first, and the last of the talk."""
+    """What a model may know before it reads, as lines of text.
 
+    ``profile`` is what is known of the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
+    latest, newest first, ``messages`` the last of the running conversation, oldest first.
+    """
+
+    profile: str
+    inner_circle: tuple[str, ...]
     recent_topics: tuple[str, ...]
     messages: tuple[MessageContent, ...]
 
 
-async def background(connection: psycopg.AsyncConnection[Any], owner_id: int) -> Background:
-    """The owner's three latest topics and the last five messages of the active session, oldest first."""
-    topics = await (await connection.execute(RECENT, [owner_id, RECENT_TOPICS])).fetchall()
-    cursor = connection.cursor(row_factory=class_row(MessageContent))
-    messages = await (await cursor.execute(LAST, [owner_id, LAST_MESSAGES])).fetchall()
-    return Background(tuple(f"{at:%Y-%m-%d}: {summary}" for at, summary in topics), tuple(reversed(messages)))
+async def background(
+    connection: Connection,
+    owner_id: int,
+    *,
+    profile: str = "",
+    messages: Sequence[MessageContent] | None = None,
+) -> Background:
+    """The owner's background in one round trip.
+
+    ``profile`` is put before the facts; ``messages`` are the running conversation, None is the active session.
+    """
+    owner = {"owner": owner_id}
+    facts, circle, recent, last = await together(
+        connection,
+        (FACTS, {**owner, "important": IMPORTANT, "most": MOST_FACTS}),
+        (CIRCLE, {**owner, "circles": list(INNER_CIRCLE), "most": MOST_OF_CIRCLE, "chars": _BIO_CHARS}),
+        (RECENT, {**owner, "most": RECENT_TOPICS, "chars": _SUMMARY_CHARS}),
+        (LAST, {**owner, "most": LAST_MESSAGES if messages is None else 0}),
+    )
+    said = tuple(MessageContent(*row) for row in reversed(last)) if messages is None else tuple(messages)
+    return Background(
+        profile="\n".join(filter(None, (profile.strip(), *(_fact(*row) for row in facts)))),
+        inner_circle=tuple(_of_circle(*row) for row in circle),
+        recent_topics=tuple(_recent(*row) for row in recent),
+        messages=said[-LAST_MESSAGES:],
+    )
 
 
-async def read_topics(
-    connection: psycopg.AsyncConnection[Any], owner_id: int, ids: Sequence[int]
-) -> list[TopicContent]:
+def _fact(category: str, relation: str, content: str) -> str:
+    about = " / ".join(filter(None, (category, relation)))
+    return f"- {about}: {' '.join(content.split())}"
+
+
+def _of_circle(name: str, username: str, aliases: Any, circle: str, bio: str) -> str:
+    return ": ".join(filter(None, (_called(name, username, aliases, circle), bio)))
+
+
+def _called(name: str, username: str, aliases: Any, circle: str) -> str:
+    """``Петров (@petrov) (aka Петя, Pete) [Work_Inner]``."""
+    also = ", ".join(plain(str(alias)) for alias in aliases) if isinstance(aliases, list) else ""
+    login = plain(username.lstrip("@"))
+    named = plain(name), f"(@{login})" if login else "", f"(aka {also})" if also else "", f"[{plain(circle)}]"
+    return " ".join(filter(None, named))
+
+
+def _recent(ended_at: datetime, summary: str, count: int, size: int) -> str:
+    return f'{_day(ended_at)}: "{summary}" ({count} msgs, {size_text(size)})'
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d}"
+
+
+async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[TopicContent]:
     """The owner's topics among ``ids``, in that order, with their messages oldest first."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
     cursor = connection.cursor(row_factory=dict_row)
@@ -63,3 +144,39 @@ async def read_topics(
     for row in await (await cursor.execute(MESSAGES, [owner_id, list(topics)])).fetchall():
         messages[row.pop("topic_id")].append(MessageContent(**row))
     return [TopicContent(messages=tuple(messages[number]), **topics[number]) for number in wanted if number in topics]
+
+
+async def read_items(
+    connection: Connection, owner_id: int, people: Sequence[int], artifacts: Sequence[int]
+) -> tuple[list[Told], list[Told]]:
+    """The owner's people and files among these numbers, in that order, as the chat model is told of them."""
+    persons, files = await together(
+        connection,
+        (PEOPLE, {"owner": owner_id, "ids": list(people)}),
+        (ARTIFACTS, {"owner": owner_id, "ids": list(artifacts)}),
+    )
+    return _in_order(people, map(_person, persons)), _in_order(artifacts, map(_artifact, files))
+
+
+def _in_order(wanted: Iterable[int], told: Iterable[tuple[int, Told]]) -> list[Told]:
+    known: Mapping[int, Told] = dict(told)
+    return [known[number] for number in wanted if number in known]
+
+
+def _person(row: Sequence[Any]) -> tuple[int, Told]:
+    number, name, username, aliases, circle, mentions, last_seen, bio = row
+    seen = f", last {_day(last_seen)}" if last_seen else ""
+    head = f"{_called(name, username, aliases, circle)} | {mentions} mentions{seen}"
+    return number, Told(item_id("Person", number), head, bio)
+
+
+def _artifact(row: Sequence[Any]) -> tuple[int, Told]:
+    number, file_type, name, created_at, summary, *lists = row
+    keywords, entities, hints = (", ".join(map(str, listed)) if isinstance(listed, list) else "" for listed in lists)
+    lines = (
+        summary or "(not analysed yet)",
+        keywords and f"Keywords: {keywords}",
+        entities and f"Entities: {entities}",
+    )
+    told = "\n".join(filter(None, (*lines, hints and f"Answers: {hints}")))
+    return number, Told(item_id("Artifact", number), f'{plain(file_type)}: "{plain(name)}" | {_day(created_at)}', told)

@@ -1,43 +1,73 @@
-"""From a query to a selection: enrich, search, choose. Every stage is events.
+"""From a query to a selection and its context: enrich, search, choose, assemble. Every stage is events.
 
 ``recall`` is one async generator over all stages; the strategies are generators of their own that end with
-``RunFinished``. No connection is held while a model thinks: each look at the database borrows one.
+``RunFinished``. No connection is held while a model thinks: each look at the database borrows one. A run that tries
+another one again takes that run's query, its candidates and what its model was told of who asks as they were, so that
+only the prompt differs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import cast
+from uuid import UUID
 
 from django.conf import settings
 
-from memoryapp import reading, retrieval
+from memoryapp import prompting, reading, retrieval
 from memoryapp.clients import Clients
-from memoryapp.engine import flash, prompts
+from memoryapp.engine import flash
+from memoryapp.engine.context import WHOLE_TOPIC_CHARS, Told, assembled, topics_text
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.enricher import enrich
 from memoryapp.engine.events import (
     CandidatesFound,
+    ContextPart,
     Event,
+    ModelProgress,
     QueryEnriched,
+    Retried,
     RunFinished,
     RunStarted,
     Selected,
+    SteppedDown,
+    TurnStarted,
     summarise,
 )
-from memoryapp.engine.memory import TopicContent
+from memoryapp.engine.limits import Limits
+from memoryapp.engine.media import Media
+from memoryapp.engine.memory import MessageContent, TopicContent, parse_item_id, topic_id
+from memoryapp.engine.prompts import PromptBook, language_of
 from memoryapp.parameters import RANKED, Parameters
 from memoryapp.reading import Background
+from memoryapp.signals import written
 
 VECTOR_TOPICS = 5
+
+KEEP_VECTOR = """
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector) VALUES (%s, %s, %s, %s::halfvec)
+ON CONFLICT DO NOTHING
+"""
+KEEP_PARENTS_VECTOR = """
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector)
+SELECT %s, owner_id, profile_id, vector FROM memoryapp_queryvector WHERE owner_id = %s AND run_id = %s
+ON CONFLICT DO NOTHING
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """One question to one chat user's memory."""
+    """One question to one chat user's memory.
+
+    ``messages`` are the running conversation, None is the active session; those the memory holds have their number
+    there. ``prompts`` None takes those in force. ``replayed`` are the events of the run ``parent`` that this one
+    tries again. With ``run_id`` the query's vector is kept.
+    """
 
     owner_id: int
     query: str
@@ -45,13 +75,50 @@ class RecallRequest:
     parameters: Parameters
     today: date
     profile: str = ""
+    run_id: UUID | None = None
+    messages: tuple[MessageContent, ...] | None = None
+    media: tuple[Media, ...] = ()
+    prompts: PromptBook | None = None
+    parent: str = ""
+    replayed: tuple[Event, ...] = ()
 
 
-async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
-    """Every event of the run, ``RunFinished`` with the run's totals last."""
+@dataclass(frozen=True, slots=True)
+class _Recall:
+    """A request with what is known before any model is asked, and the topics read so far."""
+
+    request: RecallRequest
+    clients: Clients
+    background: Background
+    prompts: PromptBook
+    topics: _Topics
+
+
+class _Topics:
+    """The owner's topics, each read once a run."""
+
+    def __init__(self, clients: Clients, owner_id: int) -> None:
+        self._pool = clients.pool
+        self._owner_id = owner_id
+        self._read: dict[int, TopicContent] = {}
+
+    async def __call__(self, ids: Sequence[int]) -> Sequence[TopicContent]:
+        missing = [number for number in ids if number not in self._read]
+        if missing:
+            async with self._pool.connection() as connection:
+                read = await reading.read_topics(connection, self._owner_id, missing)
+            self._read |= {topic.id: topic for topic in read}
+        return [self._read[number] for number in dict.fromkeys(ids) if number in self._read]
+
+
+async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event | ModelProgress, None]:
+    """Every event of the run, ``RunFinished`` with the run's totals last; in between what a model says just now."""
     began = time.perf_counter()
     seen: list[Event] = []
     async for event in _stages(request, clients):
+        if isinstance(event, ModelProgress):
+            yield event
+            continue
         if isinstance(event, RunFinished):
             totals = replace(summarise(seen), seconds=round(time.perf_counter() - began, 6))
             event = replace(event, totals=totals)
@@ -59,57 +126,108 @@ async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Eve
         yield event
 
 
-async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
-    yield RunStarted(
-        strategy=request.strategy,
-        query=request.query,
-        parameters=request.parameters.as_dict(),
-        prompt_version=prompts.PROMPT_VERSION,
-        model=clients.chat.model if request.strategy == "flash" else "",
-        profile=clients.embedder.profile.name,
-    )
-    async with clients.pool.connection() as connection:
-        background = await reading.background(connection, request.owner_id)
-    enriched = await _enriched(request, background, clients)
-    yield enriched
-    found, baseline = await _search(request, enriched.enriched, clients)
+async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event | ModelProgress, None]:
+    run = await _begun(request, clients)
+    yield _started(run)
+    enriched = request.query
+    async with aclosing(_enriched(run)) as steps:
+        async for step in steps:
+            enriched = step.enriched if isinstance(step, QueryEnriched) else enriched
+            yield step
+    found, baseline = await _replayed_search(run) or await _search(run, enriched)
     yield found
     if request.strategy == "vector" or not settings.RERANKER_ENABLED:
-        yield vector_choice(found, baseline, strategy=request.strategy)
+        choice = vector_choice(found, baseline, strategy=request.strategy)
+        yield replace(choice, context=await _context(run, found, choice))
         return
-    rerank = flash.RerankRequest(
-        query=request.query,
-        enriched=enriched.enriched,
-        candidates=tuple(candidate for candidate in found.candidates if candidate.shown),
-        baseline=baseline,
-        today=request.today,
-        messages=background.messages,
-        profile=request.profile,
-        recent_topics=background.recent_topics,
-    )
-    async for event in _rerank(rerank, request, clients):
+    async for event in flash.rerank(
+        _rerank_request(run, enriched, found, baseline),
+        chat=clients.chat,
+        read_topics=run.topics,
+        limits=_limits(request.parameters),
+    ):
+        if isinstance(event, RunFinished):
+            event = replace(event, context=await _context(run, found, event))
         yield event
 
 
-async def _enriched(request: RecallRequest, background: Background, clients: Clients) -> QueryEnriched:
-    if request.strategy == "vector":
-        return QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
-    return await enrich(
-        request.query,
-        chat=clients.enricher,
-        messages=background.messages,
-        profile=request.profile,
-        today=request.today,
-        seconds=request.parameters.turn_seconds,
+async def _begun(request: RecallRequest, clients: Clients) -> _Recall:
+    async with clients.pool.connection() as connection:
+        background = await reading.background(
+            connection, request.owner_id, profile=request.profile, messages=request.messages
+        )
+        prompts = request.prompts or await prompting.in_force(connection)
+    return _Recall(request, clients, background, prompts, _Topics(clients, request.owner_id))
+
+
+def _started(run: _Recall) -> RunStarted:
+    request, is_flash = run.request, run.request.strategy == "flash"
+    return RunStarted(
+        strategy=request.strategy,
+        query=request.query,
+        parameters=request.parameters.as_dict(),
+        prompt_version=run.prompts["rerank", language_of(request.query)].label if is_flash else "",
+        model=run.clients.chat.model if is_flash else "",
+        profile=run.clients.embedder.profile.name,
+        media=tuple(media.item for media in request.media),
+        parent=request.parent,
     )
 
 
-async def _search(request: RecallRequest, query: str, clients: Clients) -> tuple[CandidatesFound, tuple[str, ...]]:
+def _replayed_query(request: RecallRequest) -> QueryEnriched | None:
+    """The query as the parent enriched it. What that cost is on the parent's account."""
+    found = next((event for event in request.replayed if isinstance(event, QueryEnriched)), None)
+    return found and replace(found, seconds=0.0, input_tokens=0, output_tokens=0, cost_usd=0.0)
+
+
+async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
+    """What the endpoint does on the way, and at last the query."""
+    request, background = run.request, run.background
+    replayed = _replayed_query(request)
+    if replayed or request.strategy == "vector":
+        yield replayed or QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
+        return
+    steps = enrich(
+        request.query,
+        chat=run.clients.enricher,
+        messages=background.messages,
+        profile=background.profile,
+        recent_topics=background.recent_topics,
+        media=request.media,
+        today=request.today,
+        seconds=request.parameters.turn_seconds,
+        prompts=run.prompts,
+    )
+    async with aclosing(steps):
+        async for step in steps:
+            yield step
+
+
+async def _replayed_search(run: _Recall) -> tuple[CandidatesFound, tuple[str, ...]] | None:
+    """The parent's candidates and their plain vector order, if it got that far."""
+    request = run.request
+    found = next((event for event in request.replayed if isinstance(event, CandidatesFound)), None)
+    if found is None:
+        return None
+    ended = next((event for event in request.replayed if isinstance(event, RunFinished)), None)
+    if request.run_id and request.parent:
+        async with run.clients.pool.connection() as connection:
+            await connection.execute(KEEP_PARENTS_VECTOR, [request.run_id, request.owner_id, request.parent])
+    return replace(found, seconds=0.0), (ended.baseline if ended else ()) or _by_vector(found)
+
+
+def _by_vector(found: CandidatesFound) -> tuple[str, ...]:
+    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.candidates)
+    return tuple(id for _, id in order)[: retrieval.BASELINE]
+
+
+async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, ...]]:
     began = time.perf_counter()
+    request, clients = run.request, run.clients
     vector, note = await _vector(query, clients, request.parameters.turn_seconds)
     profile = clients.embedder.profile
     async with clients.pool.connection() as connection:
-        search = await retrieval.search_topics(
+        found = await retrieval.search(
             connection,
             request.owner_id,
             query,
@@ -117,12 +235,31 @@ async def _search(request: RecallRequest, query: str, clients: Clients) -> tuple
             profile_id=clients.profile_id,
             dimensions=profile.dimensions,
             threshold=profile.threshold,
-            shown=request.parameters.candidates,
-            ranked=RANKED,
+            sizes=_sizes(request.parameters),
         )
-    seconds = round(time.perf_counter() - began, 6)
-    found = CandidatesFound(search.candidates, search.passages, seconds, note, search.without_vector)
-    return found, search.baseline
+        if vector is not None and request.run_id:
+            values = [request.run_id, request.owner_id, clients.profile_id, written(vector)]
+            await connection.execute(KEEP_VECTOR, values)
+    event = CandidatesFound(
+        candidates=found.candidates,
+        passages=found.passages,
+        seconds=round(time.perf_counter() - began, 6),
+        note=note,
+        without_vector=found.without_vector,
+        people=found.people,
+        artifacts=found.artifacts,
+        cards=found.cards,
+    )
+    return event, found.baseline
+
+
+def _sizes(parameters: Parameters) -> retrieval.Sizes:
+    return retrieval.Sizes(
+        topics=parameters.candidates,
+        people=parameters.people_candidates,
+        artifacts=parameters.artifact_candidates,
+        ranked=RANKED,
+    )
 
 
 async def _vector(query: str, clients: Clients, seconds: float) -> tuple[Vectors | None, str]:
@@ -135,22 +272,45 @@ async def _vector(query: str, clients: Clients, seconds: float) -> tuple[Vectors
         return None, f"The embedding model gave no vector within {seconds:g} s."
 
 
-async def _rerank(rerank: flash.RerankRequest, request: RecallRequest, clients: Clients) -> AsyncGenerator[Event, None]:
-    async def read_topics(ids: Sequence[int]) -> Sequence[TopicContent]:
-        async with clients.pool.connection() as connection:
-            return await reading.read_topics(connection, request.owner_id, ids)
+def _rerank_request(
+    run: _Recall, enriched: str, found: CandidatesFound, baseline: tuple[str, ...]
+) -> flash.RerankRequest:
+    request, background = run.request, run.background
+    return flash.RerankRequest(
+        query=request.query,
+        enriched=enriched,
+        candidates=tuple(candidate for candidate in found.candidates if candidate.shown),
+        baseline=baseline,
+        today=request.today,
+        messages=background.messages,
+        profile=background.profile,
+        recent_topics=background.recent_topics,
+        people=tuple(candidate for candidate in found.people if candidate.shown),
+        artifacts=tuple(candidate for candidate in found.artifacts if candidate.shown),
+        media=request.media,
+        inner_circle=background.inner_circle,
+        prompts=run.prompts,
+        variables=_replayed_variables(request),
+    )
 
-    parameters = request.parameters
-    limits = flash.Limits(
+
+def _replayed_variables(request: RecallRequest) -> Mapping[str, str]:
+    """What the parent's prompt was filled with; nothing where no model was asked."""
+    turn = next((event for event in request.replayed if isinstance(event, TurnStarted)), None)
+    return turn.variables if turn else {}
+
+
+def _limits(parameters: Parameters) -> Limits:
+    return Limits(
         max_topics=parameters.max_topics,
+        max_people=parameters.max_people,
+        max_artifacts=parameters.max_artifacts,
         max_tool_calls=parameters.max_tool_calls,
         seconds=parameters.seconds,
         turn_seconds=parameters.turn_seconds,
         read_chars=parameters.read_chars,
         tool_mode=parameters.tool_mode,
     )
-    async for event in flash.rerank(rerank, chat=clients.chat, read_topics=read_topics, limits=limits):
-        yield event
 
 
 def vector_choice(found: CandidatesFound, baseline: tuple[str, ...], *, strategy: str) -> RunFinished:
@@ -165,3 +325,38 @@ def vector_choice(found: CandidatesFound, baseline: tuple[str, ...], *, strategy
     )
     fallback = "disabled" if strategy != "vector" else "no_vectors" if found.note else ""
     return RunFinished(selected=selected, dropped=(), fallback=fallback, note=found.note, baseline=baseline)
+
+
+async def _context(run: _Recall, found: CandidatesFound, choice: RunFinished) -> tuple[ContextPart, ...]:
+    """The parts of what the chat model is handed."""
+    topics = await run.topics(_numbers(choice.selected))
+    people, artifacts = await _told(run, choice)
+    known = {message.id for message in run.request.messages or ()}
+    candidates = {candidate.id: candidate for candidate in found.candidates}
+    given = (run.request.query, choice.selected, candidates, {topic_id(t.id): t.messages for t in topics}, known)
+    is_long = any(topic.size_chars > WHOLE_TOPIC_CHARS for topic in topics)
+    # In a thread where exchanges may have to be compared, which takes longer than other runs should wait.
+    text = await asyncio.to_thread(topics_text, *given) if is_long else topics_text(*given)
+    return assembled(
+        profile=run.background.profile,
+        inner_circle=run.background.inner_circle,
+        recent_topics=run.background.recent_topics,
+        topics=text,
+        chosen=len(choice.selected),
+        people=people,
+        artifacts=artifacts,
+    )
+
+
+async def _told(run: _Recall, choice: RunFinished) -> tuple[list[Told], list[Told]]:
+    if not (choice.people or choice.artifacts):
+        return [], []
+    async with run.clients.pool.connection() as connection:
+        return await reading.read_items(
+            connection, run.request.owner_id, _numbers(choice.people), _numbers(choice.artifacts)
+        )
+
+
+def _numbers(selected: Sequence[Selected]) -> list[int]:
+    """The row numbers of chosen items; our own ids always have one."""
+    return [cast("tuple[str, int]", parse_item_id(item.id))[1] for item in selected]

@@ -1,33 +1,46 @@
-"""Writing a run's events down, one transaction an event, each committed before the next is asked for."""
+"""Writing a run's events down, one transaction an event, each committed before the next is asked for.
+
+An event is one statement: it says that the run lives, stores the event and, with the last one, ends the run.
+So a run costs a round trip an event, and whoever dies in between has written all of an event or nothing of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import psycopg
-from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp import metrics
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
+    ModelProgress,
     RunFinished,
     RunStarted,
     Totals,
     from_payload,
     summarise,
-    to_payload,
+    to_json,
 )
 from memoryapp.models import Run
 from memoryapp.notices import Announce
+from memoryapp.showing import Showing
 
-ALIVE = "UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s AND state = 'running'"
-INSERT = """
+# A lost last event would be swept as abandoned, so waiting for the disk buys nothing here.
+RECORD = """
+WITH quickly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+alive AS (
+    UPDATE memoryapp_run SET {assignments} FROM quickly
+    WHERE id = %(run)s AND state = 'running' RETURNING id, owner_id
+){also}
 INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
-VALUES (%s, %s, %s, %s, clock_timestamp(), %s)
+SELECT owner_id, id, %(seq)s, %(kind)s, clock_timestamp(), %(payload)s::jsonb FROM alive RETURNING owner_id
 """
+SPOKEN = ", spoken AS (DELETE FROM memoryapp_runprogress USING alive WHERE run_id = alive.id)"
 STORED = "SELECT kind, payload FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
 
 
@@ -38,27 +51,37 @@ class RunClosed(Exception):
 class Recorder:
     """The one writer of a run's events, as long as the run is not closed by somebody else."""
 
-    def __init__(self, run_id: UUID, owner_id: int, pool: AsyncConnectionPool, announce: Announce) -> None:
+    def __init__(self, run_id: UUID, pool: AsyncConnectionPool, announce: Announce) -> None:
         self.run_id = run_id
-        self.owner_id = owner_id
         self.pool = pool
         self.announce = announce
         self.events: list[Event] = []
+        self._showing = Showing(run_id, pool, announce)
 
     async def record(self, event: Event) -> None:
         """Store the event and say that there is more. Raises RunClosed when the run has ended meanwhile."""
+        await self.stop_showing()
         events = [*self.events, event]
-        async with self.pool.connection() as connection, connection.transaction():
-            # A lost last event would be swept as abandoned, so waiting for the disk buys nothing here.
-            await connection.execute("SET LOCAL synchronous_commit = off")
-            if (await connection.execute(ALIVE, [self.run_id])).rowcount != 1:
-                raise RunClosed(self.run_id)
-            values = [self.owner_id, self.run_id, len(events), event.kind, Jsonb(to_payload(event))]
-            await connection.execute(INSERT, values)
-            if isinstance(event, RunFinished):
-                await self._finish(connection, events, event)
+        values = {"run": self.run_id, "seq": len(events), "kind": event.kind, "payload": to_json(event)}
+        ending = _ending(events)
+        assignments = ", ".join(["heartbeat_at = now()", *(f"{name} = %({name})s" for name in ending)])
+        statement = RECORD.format(assignments=assignments, also=SPOKEN if ending else "")
+        async with self.pool.connection() as connection:
+            stored = await (await connection.execute(statement, {**values, **ending})).fetchone()
+        if stored is None:
+            raise RunClosed(self.run_id)
         self.events = events
+        if ending:
+            metrics.run_finished(events, owner=stored[0])
         await self.announce(self.run_id)
+
+    def show(self, progress: ModelProgress) -> None:
+        """Let those who watch see it soon; the turn's event tells it in full."""
+        self._showing.take(progress)
+
+    async def stop_showing(self) -> None:
+        """What was shown so far is the last of it."""
+        await self._showing.stop()
 
     async def close(self, event: RunFinished) -> None:
         """End the run after a fault. What is stored is read again, for a commit may have been in doubt."""
@@ -67,21 +90,18 @@ class Recorder:
         self.events = [from_payload(kind, payload) for kind, payload in rows]
         await self.record(event)
 
-    async def _finish(
-        self, connection: psycopg.AsyncConnection[Any], events: list[Event], finished: RunFinished
-    ) -> None:
-        columns = {**finished_columns(events, finished), "finished_at": datetime.now(UTC)}
-        assignments = ", ".join(f"{name} = %({name})s" for name in columns)
-        await connection.execute(
-            f"UPDATE memoryapp_run SET {assignments} WHERE id = %(id)s",
-            {**columns, "id": self.run_id},
-        )
+
+def _ending(events: list[Event]) -> dict[str, Any]:
+    """What the last event writes into the run's row; nothing for the events before it."""
+    last = events[-1]
+    if not isinstance(last, RunFinished):
+        return {}
+    return {**finished_columns(events, last), "finished_at": datetime.now(UTC)}
 
 
 def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, Any]:
     """What the run's row says once it has ended, taken from its events alone."""
-    counted = summarise(events)
-    totals = finished.totals if finished.totals != Totals() else counted
+    totals = totals_of(events)
     found = next((e.candidates for e in events if isinstance(e, CandidatesFound)), ())
     version = next((e.prompt_version for e in events if isinstance(e, RunStarted)), "")
     return {
@@ -90,10 +110,19 @@ def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, An
         "fallback": finished.fallback,
         "candidate_count": sum(candidate.shown for candidate in found),
         "selected_count": len(finished.selected),
-        "turns": counted.turns,
-        "tool_calls": counted.tool_calls,
-        "input_tokens": counted.input_tokens,
-        "output_tokens": counted.output_tokens,
-        "cost_usd": counted.cost_usd,
+        "turns": totals.turns,
+        "tool_calls": totals.tool_calls,
+        "input_tokens": totals.input_tokens,
+        "output_tokens": totals.output_tokens,
+        "cost_usd": totals.cost_usd,
         "seconds": totals.seconds,
     }
+
+
+def totals_of(events: Sequence[Event]) -> Totals:
+    """What the run cost so far; its last event knows the wall time, unless the run was cut short."""
+    counted = summarise(events)
+    last = events[-1] if events else None
+    if isinstance(last, RunFinished) and last.totals != Totals():
+        return replace(counted, seconds=last.totals.seconds)
+    return counted

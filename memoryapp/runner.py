@@ -1,16 +1,18 @@
 """Runs as tasks of the web process's event loop, over clients that live as long as it does.
 
-A page asks with ``launch`` and is answered at once. Without a loop, or when the process dies before a run
-began, the run stays waiting in its row, and the worker executes it within seconds.
+A page asks with ``launch`` and is answered at once; a door for programs waits with ``finished``, and the run goes
+on when it no longer does. Without a loop, or when the process dies before a run began, the run stays waiting in
+its row, and the worker executes it within seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +33,7 @@ class Runner:
         self._opening: asyncio.Task[Clients] | None = None
         self._stack = AsyncExitStack()
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._listening: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
 
     def bind(self) -> None:
         """Use the running loop, and load the models before somebody waits for them. Cheap but the first time."""
@@ -39,27 +42,65 @@ class Runner:
             self._begin(self._warm())
 
     async def _warm(self) -> None:
-        await self._clients()
+        await self.clients()
 
     def launch(self, run_id: UUID) -> bool:
         """Begin the run soon, from any thread; False where there is no loop to do it."""
-        if self._loop is None or not self._loop.is_running():
-            return False
-        self._begin(self._execute(run_id))
-        return True
+        return self._begun(run_id) is not None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        assert self._loop
-        asyncio.run_coroutine_threadsafe(work, self._loop).add_done_callback(_log_fault)
+    async def finished(self, run_id: UUID) -> None:
+        """Begin the run, and return when this process has nothing more to do for it.
 
-    async def _execute(self, run_id: UUID) -> None:
-        async with self._places:
-            await runs.execute(run_id, await self._clients(), say_more)
+        Then it has ended, unless another process took it. Whoever waits may be cancelled; the run is not.
+        """
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        running = self._begun(run_id)
+        if running:
+            running.add_done_callback(lambda _: loop.call_soon_threadsafe(over.set))
+            await over.wait()
 
-    async def _clients(self) -> Clients:
+    @contextmanager
+    def listening(self, run_id: UUID) -> Iterator[asyncio.Event]:
+        """An event that is set whenever a run this process executes has more to show. For this loop only."""
+        more = asyncio.Event()
+        self._listening[run_id].add(more)
+        try:
+            yield more
+        finally:
+            self._listening[run_id].discard(more)
+            if not self._listening[run_id]:
+                del self._listening[run_id]
+
+    async def clients(self) -> Clients:
+        """Those that all runs of this process share."""
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             self._opening = asyncio.ensure_future(self._stack.enter_async_context(open_clients()))
         return await asyncio.shield(self._opening)
+
+    async def close(self) -> None:
+        """Close the clients; for a loop that ends before its process does."""
+        await self._stack.aclose()
+
+    def _begun(self, run_id: UUID) -> Future[None] | None:
+        if self._loop is None or not self._loop.is_running():
+            return None
+        return self._begin(self._execute(run_id))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        assert self._loop
+        begun = asyncio.run_coroutine_threadsafe(work, self._loop)
+        begun.add_done_callback(_log_fault)
+        return begun
+
+    async def _execute(self, run_id: UUID) -> None:
+        async with self._places:
+            await runs.execute(run_id, await self.clients(), self._announce)
+
+    async def _announce(self, run_id: UUID) -> None:
+        for more in self._listening.get(run_id, ()):
+            more.set()
+        await say_more(run_id)
 
 
 def _log_fault(task: Future[None]) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,14 +22,16 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
-from psycopg.rows import dict_row
 
+from memoryapp import metrics
+from memoryapp.claiming import Claim, claim, request_of
 from memoryapp.clients import Clients
-from memoryapp.engine.events import Event, RunFinished, from_payload, summarise, to_payload
-from memoryapp.models import ChatUser, Evaluation, Run, RunEvent
+from memoryapp.engine.events import Event, MediaItem, ModelProgress, RunFinished, from_payload, summarise, to_payload
+from memoryapp.logs import about_run
+from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run, RunEvent, RunProgress
 from memoryapp.notices import Announce, say_nothing
-from memoryapp.parameters import overridden, strategy_named, with_defaults
-from memoryapp.recall import RecallRequest, recall
+from memoryapp.parameters import overridden, strategy_named
+from memoryapp.recall import recall
 from memoryapp.recording import Recorder, RunClosed, finished_columns
 
 HEARTBEAT = 3.0
@@ -59,8 +61,18 @@ def start(
     parameters: Mapping[str, Any] | None = None,
     operator: User | None = None,
     evaluation: Evaluation | None = None,
+    token: ApiToken | None = None,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    media: Sequence[MediaItem] = (),
+    parent: Run | None = None,
+    prompt: Prompt | None = None,
+    evidence: Sequence[int] = (),
 ) -> Run:
-    """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not."""
+    """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not.
+
+    ``messages`` are the running conversation (``id, role, author, ts, text``), None for the active session;
+    ``media`` is stored already. With ``parent`` the run takes that run's candidates, and chooses by ``prompt``.
+    """
     return Run.objects.create(
         owner=owner,
         query=query.replace("\x00", " ").strip()[:LONGEST_QUERY],
@@ -68,48 +80,53 @@ def start(
         parameters=overridden(parameters or {}).as_dict(),
         operator=operator,
         evaluation=evaluation,
+        token=token,
+        messages=None if messages is None else list(messages),
+        media=[asdict(item) for item in media],
+        parent=parent,
+        prompt=prompt,
+        evidence=list(evidence),
     )
 
 
 async def execute(run_id: UUID, clients: Clients, announce: Announce = say_nothing) -> None:
     """Run to its end what ``start`` made. Does nothing when another process has claimed it."""
-    request = await _claim(run_id, clients)
-    if request is None:
+    claimed = await claim(run_id, clients.pool)
+    if claimed is None:
         return
-    recorder = Recorder(run_id, request.owner_id, clients.pool, announce)
+    with about_run(run_id):
+        await _executed(claimed, clients, announce)
+
+
+async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
+    run_id = claimed.run_id
+    recorder = Recorder(run_id, clients.pool, announce)
     async with _heartbeat(run_id, clients):
         try:
-            async with aclosing(recall(request, clients)) as events:
-                async for event in events:
-                    await recorder.record(event)
+            await _follow(recorder, claimed, clients)
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
         except BaseException as error:
             with suppress(RunClosed):
                 await asyncio.shield(recorder.close(_ending(error)))
             raise
+        finally:
+            await recorder.stop_showing()
+
+
+async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
+    async with aclosing(recall(await request_of(claimed, clients.pool), clients)) as events:
+        async for event in events:
+            if isinstance(event, ModelProgress):
+                recorder.show(event)
+            else:
+                await recorder.record(event)
 
 
 def _ending(error: BaseException) -> RunFinished:
     stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
     fallback, note = ("abandoned", ABANDONED) if stopped else ("crashed", CRASHED)
     return RunFinished(selected=(), dropped=(), fallback=fallback, note=note)
-
-
-async def _claim(run_id: UUID, clients: Clients) -> RecallRequest | None:
-    """Compare and set: of two that try, one gets the request."""
-    async with clients.pool.connection() as connection:
-        cursor = connection.cursor(row_factory=dict_row)
-        await cursor.execute(
-            "UPDATE memoryapp_run SET state = 'running', heartbeat_at = now() FROM memoryapp_chatuser AS u"
-            " WHERE memoryapp_run.id = %s AND state = 'pending' AND u.id = owner_id"
-            " RETURNING owner_id, query, strategy, parameters, u.profile",
-            [run_id],
-        )
-        row = await cursor.fetchone()
-    if row is None:
-        return None
-    return RecallRequest(**{**row, "parameters": with_defaults(row["parameters"])}, today=datetime.now(UTC).date())
 
 
 @asynccontextmanager
@@ -173,4 +190,6 @@ def _close(run_id: UUID, silence: timedelta) -> bool:
         )
         columns = finished_columns([*events, finished], finished)
         Run.objects.filter(pk=run_id).update(**columns, finished_at=timezone.now())
+        RunProgress.objects.filter(pk=run_id).delete()
+    metrics.run_finished([*events, finished], owner=run.owner_id)
     return True

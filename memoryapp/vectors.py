@@ -2,8 +2,8 @@
 
 What is missing is read from the rows, so a worker that was killed is simply followed by the next one; one
 works at a time, for vectors cost money. A text that the model refuses holds nobody up. Passages are what
-search compares; a topic's vector, the unit mean of its passages and its summary, serves neighbours, maps
-and consolidation.
+search compares, and cards, which are made or renewed here first; a topic's vector, the unit mean of its passages
+and its summary, serves neighbours, maps and consolidation.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from numpy.typing import NDArray
 
-from memoryapp import advisory
+from memoryapp import advisory, cards, metrics
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Profile, Vectors
-from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
+from memoryapp.logs import cause
+from memoryapp.models import Card, CardVector, ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
 from memoryapp.models.user import Owned
 
 BATCH = 256
@@ -85,15 +86,17 @@ async def embed_pending(
 
     One worker a profile: if another is at it, this one waits up to ``wait``, then leaves the work to that one
     and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when it refuses
-    any text; what was made before it stays.
+    any text; what was made before it stays. Cards are up to date in any case.
     """
+    await sync_to_async(cards.refresh)(owner)
     work = _Work(embedder, await profile_row(embedder.profile), owner, batch)
     async with _only_worker(work.row, wait) as alone:
         if not alone:
             return 0
-        made = await _embed_passages(work) + await _embed_topics(work)
+        made = await _embed_passages(work) + await _embed_cards(work) + await _embed_topics(work)
     if work.refused:
-        logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(work.refused), work.refused[0])
+        why = cause(work.refused[0])
+        logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(work.refused), why)
     return made
 
 
@@ -116,6 +119,15 @@ async def _embed_passages(work: _Work) -> int:
         vectors = await _vectors(work, [passage.text for passage in passages])
         made += await sync_to_async(_store_passages)(work.row, {passages[at]: v for at, v in vectors.items()})
         last = passages[-1].pk
+    return made
+
+
+async def _embed_cards(work: _Work) -> int:
+    made = last = 0
+    while missing := await sync_to_async(_cards_without)(work.row, work.owner, last, work.batch):
+        vectors = await _vectors(work, [card.text for card in missing])
+        made += await sync_to_async(_store_cards)(work.row, {missing[at]: v for at, v in vectors.items()})
+        last = missing[-1].pk
     return made
 
 
@@ -147,9 +159,10 @@ async def _vectors(work: _Work, texts: Sequence[str], first: int = 0) -> dict[in
 
 
 async def _embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    vectors = await embedder.embed(texts)
-    if vectors.shape != (len(texts), embedder.profile.dimensions):
-        raise EmbeddingError(f"{len(texts)} texts came back as vectors of shape {vectors.shape}.")
+    with metrics.embedding(len(texts)):
+        vectors = await embedder.embed(texts)
+        if vectors.shape != (len(texts), embedder.profile.dimensions):
+            raise EmbeddingError(f"{len(texts)} texts came back as vectors of shape {vectors.shape}.")
     return vectors
 
 
@@ -157,6 +170,12 @@ def _passages_without(row: EmbeddingProfile, owner: ChatUser | None, last: int, 
     vectors = PassageVector.objects.filter(passage=OuterRef("pk"), profile=row)
     passages = Passage.objects.filter(~Exists(vectors), pk__gt=last)
     return list(_of(passages, owner).only("id", "owner_id", "text").order_by("pk")[:most])
+
+
+def _cards_without(row: EmbeddingProfile, owner: ChatUser | None, last: int, most: int) -> list[Card]:
+    vectors = CardVector.objects.filter(card=OuterRef("pk"), profile=row)
+    missing = Card.objects.filter(~Exists(vectors), pk__gt=last)
+    return list(_of(missing, owner).only("id", "owner_id", "text").order_by("pk")[:most])
 
 
 def _topics_without(row: EmbeddingProfile, owner: ChatUser | None, last: int, most: int) -> list[Topic]:
@@ -192,6 +211,19 @@ def _store_passages(row: EmbeddingProfile, vectors: Mapping[Passage, NDArray[np.
         if passage.pk in here
     ]
     return len(PassageVector.objects.bulk_create(made, ignore_conflicts=True))
+
+
+@transaction.atomic
+def _store_cards(row: EmbeddingProfile, vectors: Mapping[Card, NDArray[np.float32]]) -> int:
+    held = Card.objects.filter(pk__in=[card.pk for card in vectors]).order_by("pk").select_for_update(no_key=True)
+    now = dict(held.values_list("pk", "text"))
+    made = [
+        CardVector(owner_id=card.owner_id, card=card, profile=row, dimensions=row.dimensions, vector=vector)
+        for card, vector in vectors.items()
+        # A card that was renewed while the model was working gets the vector of its new text later.
+        if now.get(card.pk) == card.text
+    ]
+    return len(CardVector.objects.bulk_create(made, ignore_conflicts=True))
 
 
 @transaction.atomic

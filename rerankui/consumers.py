@@ -1,7 +1,8 @@
 """The socket of a run page: follows a run's rows and sends them as HTML; it decides nothing else.
 
-The first frame is the whole run so far, later frames append. A notice on the channel layer only wakes the
-reader; without one it looks again by itself, so a page behind a broken layer is late, never wrong.
+The first frame is the whole run so far, later frames append, and between them the words of the turn that is going
+on grow. A notice on the channel layer only wakes the reader; without one it looks again by itself, so a page behind
+a broken layer is late, never wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils.translation import get_language_from_request
 
+from memoryapp import metrics
 from memoryapp.database import in_thread
 from memoryapp.notices import FAULTS, group_of
 from rerankui import fragments
@@ -63,7 +65,8 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _follow(self) -> None:
         try:
-            await self._send_frames()
+            with metrics.viewer():
+                await self._send_frames()
         except (DatabaseError, OSError) as error:
             # On this code the page connects anew, and its first frame brings everything that was missed.
             logger.warning("the rows of run %s are out of reach: %s", self.run_id, error)
@@ -72,19 +75,19 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(ENDED)
 
     async def _send_frames(self) -> None:
-        sent, finished = -1, False
+        seen, finished = fragments.Seen(), False
         while not finished:
             self.more.clear()
-            frame = await self._frame(sent)
+            frame = await self._frame(seen)
             if frame.html:
                 await self.send(text_data=frame.html)
-            sent, finished = frame.last, frame.finished
+            seen, finished = frame.seen, frame.finished
             if not finished:
                 await asyncio.sleep(BETWEEN_FRAMES)
                 await self._woken()
 
-    async def _frame(self, sent: int) -> fragments.Frame:
-        return await in_thread(fragments.frame, self.run_id, after=sent, language=_language(self.scope))
+    async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
+        return await in_thread(fragments.frame, self.run_id, seen=seen, language=_language(self.scope))
 
     async def _woken(self) -> None:
         try:

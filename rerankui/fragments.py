@@ -21,11 +21,15 @@ from memoryapp.engine.events import (
     Candidate,
     CandidatesFound,
     Event,
+    ItemCandidate,
+    ModelReplied,
     RunFinished,
-    summarise,
+    TurnStarted,
 )
-from memoryapp.models import Run, RunEvent
+from memoryapp.models import Run, RunEvent, RunProgress
+from memoryapp.recording import totals_of
 from memoryapp.runs import StoredEvent
+from rerankui.handed_over import handed_over
 from rerankui.marks import marks
 from rerankui.outcomes import outcome
 from rerankui.result import result_of
@@ -35,11 +39,19 @@ LANES = {"candidates_found": "candidates", "run_finished": "result"}
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What a viewer has: events up to ``last`` (-1: not even the section), words spoken until ``spoken_at``."""
+
+    last: int = -1
+    spoken_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
-    """What the socket sends: HTML (empty when there is nothing new) up to event number ``last``."""
+    """What the socket sends: HTML (empty when there is nothing new), after which the viewer has ``seen``."""
 
     html: str
-    last: int
+    seen: Seen
     finished: bool
 
 
@@ -94,8 +106,13 @@ def states(views: Iterable[EventView]) -> dict[str, str]:
     return folded
 
 
-def run_context(run: Run, stored: Sequence[StoredEvent], *, step: int | None = None) -> dict[str, Any]:
-    """Everything the run's partials need. ``step`` shows the run as it was after that event."""
+def run_context(
+    run: Run, stored: Sequence[StoredEvent], *, step: int | None = None, progress: RunProgress | None = None
+) -> dict[str, Any]:
+    """Everything the run's partials need, in the reader's language.
+
+    ``step`` shows the run as it was after that event; ``progress`` is what the model has said since the last one.
+    """
     last = stored[-1].seq if stored else 0
     step = min(max(step, 1), last) if step is not None and last else last
     views = event_views(stored, step)
@@ -112,9 +129,12 @@ def run_context(run: Run, stored: Sequence[StoredEvent], *, step: int | None = N
         "candidates": _by_id(found),
         "found": found,
         "finished": finished,
-        "result": result_of(run, finished, _by_id(found)),
-        "outcome": outcome(finished),
-        "totals": finished.totals if finished else summarise(events),
+        "result": result_of(run, finished, _by_id(found), _items(found)),
+        "outcome": outcome(events),
+        "context_parts": handed_over(finished),
+        "progress": progress if progress and _is_going_on(progress, events) else None,
+        "can_try_again": bool(finished and any(isinstance(event, TurnStarted) and event.variables for event in events)),
+        "totals": totals_of(events),
         "bars": bars(stored),
         "is_live": finished is None,
         **{event.kind: event for event in events if event.kind in ("run_started", "query_enriched")},
@@ -125,23 +145,43 @@ def _by_id(found: CandidatesFound | None) -> dict[str, Candidate]:
     return {candidate.id: candidate for candidate in found.candidates} if found else {}
 
 
+def _items(found: CandidatesFound | None) -> dict[str, ItemCandidate]:
+    return {item.id: item for item in (*found.people, *found.artifacts)} if found else {}
+
+
+def _is_going_on(progress: RunProgress, events: Sequence[Event]) -> bool:
+    """Whether the turn it belongs to has not ended: the row outlives it until the next one speaks."""
+    if any(isinstance(event, RunFinished) for event in events[-1:]):
+        return False
+    return progress.turn > max((event.turn for event in events if isinstance(event, ModelReplied)), default=0)
+
+
 def run_section(context: Mapping[str, Any], *, swapped: bool = False) -> str:
     """The whole run; ``swapped`` marks it to replace the one on the page."""
     return render_to_string("partials/run.html", {**context, "swapped": swapped})
 
 
-def frame(run_id: UUID, *, after: int, language: str) -> Frame:
-    """What a viewer who has events up to ``after`` lacks; -1 asks for the whole run."""
+def progress_of(run_id: UUID) -> RunProgress | None:
+    """What the model has said so far in the turn that is going on."""
+    return RunProgress.objects.filter(pk=run_id).first()
+
+
+def frame(run_id: UUID, *, seen: Seen, language: str) -> Frame:
+    """What a viewer who has ``seen`` this much lacks."""
     newest = RunEvent.objects.filter(run_id=run_id).order_by("-seq").values_list("seq", "kind").first()
     last, kind = newest or (0, "")
-    if last <= after:
-        return Frame("", after, kind == RunFinished.kind)
-    run = Run.objects.select_related("owner").get(pk=run_id)
-    stored = runs.stored(run_id)
-    context = run_context(run, stored)
+    progress = progress_of(run_id)
+    now = Seen(max(last, seen.last), progress.at if progress else seen.spoken_at)
+    if now == seen:
+        return Frame("", seen, kind == RunFinished.kind)
     with translation.override(language):
-        html = run_section(context, swapped=True) if after < 0 else _appended(context, after)
-    return Frame(html, context["last"], not context["is_live"])
+        if now.last == seen.last:
+            spoken = {"progress": progress, "swapped": True}
+            return Frame(render_to_string("partials/run_speaking.html", spoken), now, finished=False)
+        run = Run.objects.select_related("owner").get(pk=run_id)
+        context = run_context(run, runs.stored(run_id), progress=progress)
+        html = run_section(context, swapped=True) if seen.last < 0 else _appended(context, seen.last)
+    return Frame(html, Seen(context["last"], now.spoken_at), not context["is_live"])
 
 
 def _appended(context: Mapping[str, Any], after: int) -> str:

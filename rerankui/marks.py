@@ -1,4 +1,4 @@
-"""What an event says of topics: requested, read, chosen or dropped.
+"""What an event says of candidates: requested, read, chosen, used instead of a choice, or dropped.
 
 Folding the marks up to a step gives every candidate's state at that step, on the server and in the page's
 script alike.
@@ -12,13 +12,15 @@ from memoryapp.engine.memory import parse_topic_id
 
 
 def marks(event: Event) -> dict[str, str]:
-    """What the event says of topics: ``requested``, ``read``, ``chosen`` or ``dropped`` by id."""
+    """What the event says of candidates: ``requested``, ``read``, ``chosen``, ``instead`` or ``dropped`` by id."""
     if isinstance(event, ModelReplied):
         return dict.fromkeys(requested_ids(event), "requested")
     if isinstance(event, TopicsRead):
         return {topic.id: "read" for topic in event.read}
     if isinstance(event, RunFinished):
-        return {**dict.fromkeys(event.dropped, "dropped"), **{chosen.id: "chosen" for chosen in event.selected}}
+        used = (*event.selected, *event.people, *event.artifacts)
+        how = "instead" if event.fallback else "chosen"
+        return {**dict.fromkeys(event.dropped, "dropped"), **{item.id: how for item in used}}
     return {}
 
 

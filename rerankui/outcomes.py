@@ -1,19 +1,23 @@
-"""How a run ended, in one plain sentence for people."""
+"""How a run ended, for people: what happened, what was used instead, what to do about it.
+
+By the outcome's code, so that the page speaks its reader's language; the engine's own note is for programs. What
+the other side said (an endpoint, a parser) is quoted as it came.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import RunFinished
-
-INSTEAD_REQUESTED = _("The first topics it had asked to read are used instead.")
-INSTEAD_VECTOR = _("The topics nearest by vectors are used instead.")
+from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted, TopicsRead
 
 SENTENCES: dict[str, Promise] = {
-    "all_hallucinated": _("The model named only topics that were not among the candidates, so nothing is used."),
+    "all_hallucinated": _("The model named only ids that were not among the candidates."),
     "protocol_violation": _("The model answered without reading any topic, so its answer does not count."),
     "parse_error": _("The model's answer could not be read as a choice."),
     "timeout": _("The time for the whole run was over before the model had chosen."),
@@ -21,36 +25,123 @@ SENTENCES: dict[str, Promise] = {
     "max_tool_calls": _("The model kept asking for topics until its turns were used up."),
     "llm_error": _("The model could not be reached or answered with an error."),
     "empty_response": _("The model answered with nothing, twice."),
-    "disabled": _("The reranker is switched off."),
-    "no_candidates": _("The search found no topic that could matter, so there was nothing to choose from."),
-    "no_vectors": _("No vector of the query could be had, so the topics are those whose words match best."),
-    "abandoned": _("The process that worked on this run was stopped, so nothing was chosen."),
-    "crashed": _("A fault in the program ended this run; the server's log tells which."),
+    "disabled": _("The reranker is switched off, so no model was asked."),
+    "no_candidates": _("The search found nothing that could matter, so there was nothing to choose from."),
+    "no_vectors": _("No vector of the query could be had."),
+    "abandoned": _("The process that worked on this run was stopped before the run had ended."),
+    "crashed": _("A fault in the program ended this run."),
 }
-WITHOUT_INSTEAD = {"all_hallucinated", "no_candidates", "no_vectors", "abandoned", "crashed"}
+ADVICE: dict[str, Promise] = {
+    "all_hallucinated": _(
+        "The ids it named are listed under the result. A stronger model (RERANKER_MODEL) or fewer candidates"
+        " (RERANKER_CANDIDATES) keeps it to the list."
+    ),
+    "protocol_violation": _(
+        "Choose a model that calls tools (RERANKER_MODEL), or accept such answers with RERANKER_TOOL_MODE=auto."
+    ),
+    "parse_error": _(
+        "Its answer stands under the last turn. Choose a model that keeps to JSON (RERANKER_MODEL), or try another"
+        " prompt."
+    ),
+    "timeout": _("Raise RERANKER_TIMEOUT (this run had %(seconds)g s), or choose a faster model (RERANKER_MODEL)."),
+    "turn_timeout": _(
+        "Raise RERANKER_TURN_TIMEOUT (a turn of this run had %(turn_seconds)g s), or choose a faster model"
+        " (RERANKER_MODEL)."
+    ),
+    "max_tool_calls": _(
+        "Raise RERANKER_MAX_TOOL_CALLS (this run had %(max_tool_calls)s), or choose another model (RERANKER_MODEL)."
+    ),
+    "llm_error": _("Check LLM_BASE_URL, LLM_API_KEY and the name of the model."),
+    "empty_response": _(
+        "Ask again, for a provider may be silent while it loads a model. If it stays so, choose another one"
+        " (RERANKER_MODEL)."
+    ),
+    "disabled": _("Set RERANKER_ENABLED=true to let a model choose."),
+    "no_candidates": _("Ask in other words, or look whether the conversation is archived: only topics are searched."),
+    "no_vectors": _("Check EMBEDDING_BASE_URL, EMBEDDING_API_KEY and EMBEDDING_MODEL."),
+    "abandoned": _("Ask again. Where it happens often, look whether the server runs out of memory."),
+    "crashed": _("Look for this run's number in the server's log, and report the fault."),
+}
+EXPECTED = _("If you expected a topic, look among the candidates whether it was found, and whether it was read.")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``tone`` is chosen, empty or fallback; ``detail`` is what the provider or parser said."""
+    """``tone`` is empty or fallback; ``said`` is what the endpoint or the embedding model told, as it came."""
 
     tone: str
+    code: str
     sentence: str | Promise
-    instead: str | Promise = ""
-    detail: str = ""
+    instead: str
+    advice: str
+    said: str = ""
 
 
-def outcome(finished: RunFinished | None) -> Outcome | None:
+def outcome(events: Sequence[Event]) -> Outcome | None:
     """The end of a run in words; None while it runs, and where the model simply chose."""
-    if finished is None or (not finished.fallback and finished.selected):
+    finished = events[-1] if events else None
+    if not isinstance(finished, RunFinished):
         return None
-    if not finished.fallback:
-        return Outcome("empty", _("The model read the candidates and found nothing relevant. That is respected."))
-    sentence = SENTENCES.get(finished.fallback, finished.note or finished.fallback)
-    return Outcome("fallback", sentence, _instead(finished), finished.note)
+    if finished.fallback:
+        sentence = SENTENCES.get(finished.fallback, finished.note or finished.fallback)
+        return Outcome(
+            "fallback",
+            finished.fallback,
+            sentence,
+            _instead(finished),
+            _advice(finished.fallback, events),
+            _said(finished, events),
+        )
+    if finished.selected or finished.people or finished.artifacts:
+        return None
+    return Outcome("empty", "empty", _nothing_relevant(events), "", str(EXPECTED))
 
 
-def _instead(finished: RunFinished) -> str | Promise:
-    if finished.fallback in WITHOUT_INSTEAD or not finished.selected:
+def _nothing_relevant(events: Sequence[Event]) -> str:
+    read = {topic.id for event in events if isinstance(event, TopicsRead) for topic in event.read}
+    return ngettext(
+        "The model read %(n)d topic and found nothing relevant. That is respected.",
+        "The model read %(n)d topics and found nothing relevant. That is respected.",
+        len(read),
+    ) % {"n": len(read)}
+
+
+def _instead(finished: RunFinished) -> str:
+    count = len(finished.selected)
+    if not count:
+        return gettext("Nothing is used instead.")
+    if finished.requested:
+        told = ngettext(
+            "The topic it had asked to read is used instead.",
+            "The first %(n)d topics it had asked to read are used instead.",
+            count,
+        )
+    elif any(selected.vector_rank for selected in finished.selected):
+        told = ngettext(
+            "The topic nearest by vectors is used instead.",
+            "The %(n)d topics nearest by vectors are used instead.",
+            count,
+        )
+    else:
+        told = ngettext(
+            "The topic whose words match best is used instead.",
+            "The %(n)d topics whose words match best are used instead.",
+            count,
+        )
+    return told % {"n": count}
+
+
+def _advice(fallback: str, events: Sequence[Event]) -> str:
+    advice = str(ADVICE.get(fallback, ""))
+    parameters: Mapping[str, Any] = next((e.parameters for e in events if isinstance(e, RunStarted)), {})
+    try:
+        return advice % parameters
+    except (KeyError, TypeError):  # a run from before the parameter was recorded
         return ""
-    return INSTEAD_REQUESTED if finished.requested else INSTEAD_VECTOR
+
+
+def _said(finished: RunFinished, events: Sequence[Event]) -> str:
+    if finished.fallback == "no_vectors":
+        return finished.note
+    errors = [event.error for event in events if isinstance(event, ModelReplied) and event.error]
+    return errors[-1] if errors and finished.fallback in {"llm_error", "timeout", "turn_timeout"} else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memoryapp.engine.events import Candidate, Piece, RunFinished, Selected
+from memoryapp.engine.events import Candidate, ItemCandidate, Piece, RunFinished, Selected
 from memoryapp.models import Message, Run
 
 
@@ -36,15 +36,30 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenItem:
+    """A chosen person or artifact."""
+
+    selected: Selected
+    candidate: ItemCandidate | None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """``new`` were not in the vector order's first places, ``lost`` were and are not chosen."""
 
     chosen: tuple[Chosen, ...]
+    people: tuple[ChosenItem, ...]
+    artifacts: tuple[ChosenItem, ...]
     new: tuple[str, ...]
     lost: tuple[str, ...]
 
 
-def result_of(run: Run, finished: RunFinished | None, candidates: Mapping[str, Candidate]) -> Result | None:
+def result_of(
+    run: Run,
+    finished: RunFinished | None,
+    candidates: Mapping[str, Candidate],
+    items: Mapping[str, ItemCandidate],
+) -> Result | None:
     """The selection with its excerpts in the real messages: one query for all of them."""
     if finished is None:
         return None
@@ -55,6 +70,8 @@ def result_of(run: Run, finished: RunFinished | None, candidates: Mapping[str, C
     nearest = finished.baseline[: len(names)]
     return Result(
         chosen=chosen,
+        people=tuple(ChosenItem(selected, items.get(selected.id)) for selected in finished.people),
+        artifacts=tuple(ChosenItem(selected, items.get(selected.id)) for selected in finished.artifacts),
         new=tuple(name for name in names if name not in nearest),
         lost=tuple(name for name in nearest if name not in names),
     )

@@ -1,4 +1,4 @@
-"""Whether the process answers, and whether everything behind it does."""
+"""Whether the process answers, whether everything behind it does, and what was counted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from memoryapp.celery import app
+from memoryapp.metrics import exposition
 
 BROKER_SECONDS = 2.0
 
@@ -31,6 +33,17 @@ def readyz(request: HttpRequest) -> JsonResponse:
     parts = {"database": _database(), "broker": _broker()}
     is_ready = all(state == "ok" for state in parts.values())
     return JsonResponse(parts, status=200 if is_ready else 503)
+
+
+@login_not_required
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Counts for Prometheus; 503 while the database is out of reach, for the queues are in it."""
+    try:
+        told = exposition()
+    except DatabaseError:
+        return HttpResponse("The database is out of reach.\n", status=503, content_type="text/plain")
+    return HttpResponse(told, content_type=CONTENT_TYPE_LATEST)
 
 
 def _database() -> str:

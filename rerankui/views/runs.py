@@ -8,15 +8,19 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
-from memoryapp import runs
-from memoryapp.engine.events import CandidatesFound, RunFinished
+from memoryapp import answer, media, runs
+from memoryapp.engine.events import CandidatesFound, ItemCandidate, MediaItem, RunFinished
+from memoryapp.engine.media import MediaError
 from memoryapp.models import Message, Role, Run, Topic
-from rerankui import fragments
+from rerankui import fragments, pictures
 from rerankui.access import requires, run_or_404, seen_owners
 from rerankui.filters import RunFilter
+from rerankui.handed_over import NAMES
 from rerankui.pages import page_of, show
 from rerankui.result import segments
 
@@ -50,7 +54,10 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = run_or_404(request, pk)
     step = request.GET.get("step", "")
     context = fragments.run_context(
-        found, runs.stored(pk), step=int(step) if step.isdecimal() and len(step) < 9 else None
+        found,
+        runs.stored(pk),
+        step=int(step) if step.isdecimal() and len(step) < 9 else None,
+        progress=None if found.is_finished else fragments.progress_of(pk),
     )
     return render(
         request,
@@ -81,9 +88,65 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
         "candidate": candidate,
         "selected": selected,
         "state": states.get(name, ""),
-        "messages": [
+        "marked_messages": [
             (message, segments(message.text, [piece for piece in pieces if piece.message == message.pk]))
             for message in messages
         ],
     }
     return show(request, "pages/run_topic.html", "partials/run_topic.html", context)
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
+    """A person or an artifact as this run found it."""
+    run = run_or_404(request, pk)
+    stored = runs.stored(pk)
+    events = [item.event for item in stored]
+    offered = [c for e in events if isinstance(e, CandidatesFound) for c in (*e.people, *e.artifacts)]
+    shown = next((candidate for candidate in offered if candidate.id == item), None)
+    if shown is None:
+        raise Http404
+    chosen = [s for e in events if isinstance(e, RunFinished) for s in (*e.people, *e.artifacts)]
+    context = {
+        "run": run,
+        "item": shown,
+        "selected": next((selected for selected in chosen if selected.id == item), None),
+        "state": fragments.states(fragments.event_views(stored, len(stored))).get(item, ""),
+        "found_at": _found_at(run.owner_id, shown),
+    }
+    return show(request, "pages/run_item.html", "partials/run_item.html", context)
+
+
+def _found_at(owner: int, item: ItemCandidate) -> str:
+    """Where its list shows it."""
+    kind, _colon, number = item.id.lower().partition(":")
+    names = {"person": "people", "artifact": "artifacts"}
+    return f"{reverse(names[kind], args=[owner])}?{urlencode({'q': item.name})}#{kind}-{number}"
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_media(request: HttpRequest, pk: UUID, sha256: str) -> HttpResponse:
+    """What came with the query of this run, as bytes."""
+    run = run_or_404(request, pk)
+    item = next((MediaItem(**item) for item in run.media if item["sha256"] == sha256), None)
+    if item is None:
+        raise Http404
+    try:
+        return pictures.answer(media.read(run.owner_id, item))
+    except MediaError as error:
+        raise Http404(str(error)) from error
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
+    """One part of the context this run handed over, as text."""
+    run = run_or_404(request, pk)
+    try:
+        text = answer.part_text(run, part)
+    except LookupError as error:
+        raise Http404(str(error)) from error
+    context = {"run": run, "name": NAMES.get(part, part), "text": text}
+    return show(request, "pages/run_part.html", "partials/run_part.html", context)

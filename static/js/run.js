@@ -2,7 +2,7 @@
 // number and gives each candidate the state their marks add up to. A live run is a replay that keeps growing.
 
 const pace = { least: 450, most: 3000 };
-const STATES = ["requested", "read", "chosen", "dropped"];
+const STATES = ["requested", "read", "chosen", "instead", "dropped"];
 
 class Player {
   constructor() {
@@ -34,15 +34,29 @@ class Player {
     for (const stage of this.section.querySelectorAll(".stage")) {
       stage.classList.toggle("is-past", Number(stage.dataset.seq) <= this.step);
     }
+    // What is being said belongs to the end of the run.
+    this.section.classList.toggle("is-back", this.step < this.last);
+    this.showKind();
     this.drawTransport();
     if (remember) this.remember();
+  }
+
+  // One kind of candidates at a time, where there are several; without scripts they stand one after the other.
+  showKind(kind) {
+    const lane = this.section.querySelector(".lane-candidates");
+    const links = lane.querySelectorAll("[data-show]");
+    if (links.length) lane.dataset.shown = kind ?? lane.dataset.shown ?? "topics";
+    for (const link of links) {
+      if (link.dataset.show === lane.dataset.shown) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
   }
 
   drawTransport() {
     const scrub = this.section.querySelector("[data-scrub]");
     scrub.max = Math.max(this.last, 1);
     scrub.value = this.step;
-    this.section.querySelector("[data-step-label]").value = `${this.step} / ${this.last}`;
+    this.section.querySelector("[data-step-label]").value = `${Math.min(this.step, this.last)} / ${this.last}`;
     this.section.querySelector("[data-transport]").classList.toggle("is-playing", this.playing);
   }
 
@@ -118,6 +132,11 @@ document.addEventListener("click", (event) => {
   }
   const stage = event.target.closest(".stage, .stage-key");
   if (stage) player.move(Number(stage.dataset.seq));
+  const kind = event.target.closest("[data-show]");
+  if (kind) {
+    event.preventDefault();
+    player.showKind(kind.dataset.show);
+  }
   const tab = event.target.closest("[data-tab]");
   if (tab) openTab(tab.dataset.tab);
 });
@@ -144,7 +163,7 @@ document.addEventListener("pointerover", light);
 document.addEventListener("focusin", light);
 
 function walk(direction) {
-  const rows = [...document.querySelectorAll(".candidate")];
+  const rows = [...document.querySelectorAll(".candidate")].filter((row) => row.checkVisibility());
   const at = rows.findIndex((row) => row.classList.contains("is-current"));
   const next = rows[Math.min(Math.max(at + direction, 0), rows.length - 1)];
   if (!next) return;
@@ -178,9 +197,23 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.clientHeight / 2;
 });
 
+// The newest words of a turn are at its end.
+function keepToEnd() {
+  for (const words of document.querySelectorAll(".speaking-words")) words.scrollTop = words.scrollHeight;
+}
+
+let known = player.last;
 document.addEventListener("htmx:wsAfterMessage", () => {
   for (const event of player.events) {
-    if (Number(event.dataset.seq) > player.step) event.classList.add("is-arriving");
+    if (Number(event.dataset.seq) > Math.max(player.step, known)) arrive(event);
   }
+  known = player.last;
   player.grown();
+  keepToEnd();
 });
+keepToEnd();
+
+function arrive(event) {
+  event.classList.add("is-arriving");
+  setTimeout(() => event.classList.remove("is-arriving"), 400);
+}

@@ -224,7 +224,12 @@ def _family(host: str, port: int) -> list[Child]:
 
     Work in the background yields to the pages, at the start as well as later.
     """
-    shared = {"DATA_DIR": str(settings.DATA_DIR), "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"]}
+    shared = {
+        "DATA_DIR": str(settings.DATA_DIR),
+        "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
+        # By this name the metrics of all children find each other.
+        "PROMETHEUS_MULTIPROC_DIR": str(_counts_from_zero(settings.DATA_DIR / "metrics")),
+    }
     if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
         shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
     # Celery warns every root about root; here that is how a container is started.
@@ -239,6 +244,14 @@ def _family(host: str, port: int) -> list[Child]:
         Child("worker", (*celery, *worker), shared | quiet, yielding=5),
         Child("beat", (*celery, *beat), shared | quiet, yielding=5),
     ]
+
+
+def _counts_from_zero(folder: Path) -> Path:
+    """The folder in which children count, without what an earlier family counted."""
+    places.open_folder(folder)
+    for file in folder.glob("*.db"):
+        file.unlink()
+    return folder
 
 
 def _answers(host: str, port: int) -> bool:

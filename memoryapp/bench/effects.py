@@ -1,0 +1,86 @@
+"""Curation: what a merge would do to past runs, and what there is to suggest.
+
+The runs are stored as if each had found the topics that are to be merged, so that all of them are tried again. The
+effect stands beside the searches of those runs alone, suggestions beside the bare comparison of all topics.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from django.db import connection
+from django.utils import timezone
+
+from memoryapp import curation, suggestions
+from memoryapp.bench.memory import directions
+from memoryapp.bench.stage import Stage
+from memoryapp.bench.table import Row, quantile
+from memoryapp.effect import effect_of, past, rescoring
+from memoryapp.engine.memory import topic_id
+from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic, TopicMessage
+
+TRIES = 3
+
+
+def rows(stage: Stage, profile: EmbeddingProfile, runs: int) -> Iterator[Row]:
+    """Both, over the whole memory of the stage; so many runs are tried again."""
+    topics = list(Topic.objects.of(stage.owner).live().order_by("pk").values_list("pk", flat=True))
+    _store_runs(stage, profile, topics, runs)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE memoryapp_run, memoryapp_runevent, memoryapp_queryvector")
+    yield _effect(stage, topics)
+    yield _suggestions(stage, profile, len(topics))
+
+
+def _effect(stage: Stage, topics: Sequence[int]) -> Row:
+    change = curation.plan_merge(stage.owner, topics[:2])
+    tried = [run.query for run in past.that_saw(stage.owner.pk, change.out)]
+    passages = rescoring.passages(stage.owner.pk)
+    took = _seconds(lambda: effect_of(stage.owner, change))
+    alone = _seconds(lambda: list(rescoring.compared(stage.owner.pk, passages, tried)))
+    name = f"effect on {len(tried)} runs, {len(passages.ids)} passages: p95"
+    return Row(name, quantile(took, 0.95) * 1e3, "their searches alone", quantile(alone, 0.5) * 1e3, "ms")
+
+
+def _suggestions(stage: Stage, profile: EmbeddingProfile, topics: int) -> Row:
+    vectors = np.array(list(directions(np.random.default_rng(0), topics, profile.dimensions)))
+    took = _seconds(lambda: suggestions.suggest(stage.owner))
+    alone = _seconds(lambda: np.argpartition(-(vectors @ vectors.T), min(10, topics - 1), axis=1))
+    name = f"suggestions, {topics} topics: p95"
+    return Row(name, quantile(took, 0.95) * 1e3, "bare comparison of topics", quantile(alone, 0.5) * 1e3, "ms")
+
+
+def _seconds(act: Callable[[], object]) -> list[float]:
+    took = []
+    for _ in range(TRIES):
+        began = time.perf_counter()
+        act()
+        took.append(time.perf_counter() - began)
+    return took
+
+
+def _store_runs(stage: Stage, profile: EmbeddingProfile, topics: Sequence[int], count: int) -> None:
+    runs = Run.objects.bulk_create(
+        Run(owner=stage.owner, query=stage.query(n), strategy="flash", state=Run.State.FINISHED) for n in range(count)
+    )
+    said = dict(TopicMessage.objects.filter(owner=stage.owner).order_by("-message").values_list("topic", "message"))
+    RunEvent.objects.bulk_create(
+        RunEvent(owner=stage.owner, run=run, seq=seq, kind=kind, at=timezone.now(), payload=payload)
+        for n, run in enumerate(runs)
+        for seq, (kind, payload) in enumerate(_events(run.query, topics, n, said), start=1)
+    )
+    drawn = directions(np.random.default_rng(1), count, profile.dimensions)
+    QueryVector.objects.bulk_create(
+        QueryVector(owner=stage.owner, run=run, profile=profile, vector=vector)
+        for run, vector in zip(runs, drawn, strict=True)
+    )
+
+
+def _events(query: str, topics: Sequence[int], n: int, said: dict[int, int]) -> Iterator[tuple[str, dict[str, object]]]:
+    """What is read of a run's events: the query, what it found and what it chose."""
+    chosen = topics[n % len(topics)]
+    yield "query_enriched", {"query": query, "enriched": query}
+    yield "candidates_found", {"candidates": [{"id": topic_id(number), "line": "·" * 300} for number in topics[:200]]}
+    yield "run_finished", {"selected": [{"id": topic_id(chosen), "excerpt": [{"message": said[chosen]}]}]}

@@ -1,0 +1,62 @@
+"""The page of a finished run, beside a page that lists nothing: what the run itself takes to show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from memoryapp.bench.memory import NAME
+from memoryapp.bench.stage import Stage
+from memoryapp.bench.table import Row, quantile
+from memoryapp.embedded import statics
+from memoryapp.models import Access, Operator, Role, Run
+
+PAGES = 10
+
+
+def rows(stage: Stage) -> Iterator[Row]:
+    """Both pages as an operator sees them who may look at this memory and nothing else."""
+    statics.collect()
+    run = Run.objects.of(stage.owner).filter(strategy="flash", state=Run.State.FINISHED).first()
+    if run is None:
+        return
+    with _viewer(stage) as client:
+        empty = _median(client, reverse("artifacts", args=[stage.owner.pk]))
+        shown = _median(client, reverse("run", args=[run.pk]))
+    yield Row("page of a run: p50", shown * 1e3, "page that lists nothing", empty * 1e3, "ms")
+
+
+@contextmanager
+def _viewer(stage: Stage) -> Iterator[Client]:
+    forget_viewer()
+    operator = Operator.objects.create(user=User.objects.create_user(NAME), role=Role.VIEWER)
+    Access.objects.create(operator=operator, owner=stage.owner)
+    client = Client(headers={"host": "localhost"})
+    client.force_login(operator.user)
+    try:
+        yield client
+    finally:
+        client.logout()
+        forget_viewer()
+
+
+def forget_viewer() -> None:
+    """Take away the account that a bench made, this one or one that was killed."""
+    User.objects.filter(username=NAME).delete()
+
+
+def _median(client: Client, address: str) -> float:
+    return quantile([_seconds(client, address) for _ in range(PAGES + 1)][1:], 0.5)
+
+
+def _seconds(client: Client, address: str) -> float:
+    began = time.perf_counter()
+    answer = client.get(address)
+    if answer.status_code != 200:
+        raise RuntimeError(f"{address} answered {answer.status_code}")
+    return time.perf_counter() - began

@@ -1,0 +1,107 @@
+"""A chat model that answers after a fixed time, in a process of its own: ``python -m memoryapp.bench.peer 0.2``.
+
+It speaks OpenAI's chat protocol, whole or streamed, and plays one part: it calls the tool for the first ten
+candidates, then chooses three of what it read. It prints its port and ends with whoever started it. What it
+reads it searches as bytes, so that its own work takes little of the machine it measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from typing import Any
+
+ASKS, CHOOSES = 10, 3
+CANDIDATE = re.compile(rb"\[Topic:(\d+)\] \(")
+READ = re.compile(rb"=== Topic (\d+) ===")
+SAID = re.compile(rb"\]: ([ -!#-\[\]-~]{20,80})")
+TOLD = re.compile(rb'"role": ?"tool"')
+STREAMED = re.compile(rb'"stream": ?true')
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+USAGE = {"prompt_tokens": 9000, "completion_tokens": 120, "total_tokens": 9120, "cost": 0.0005}
+
+
+class Peer(asyncio.Protocol):
+    """One connection, kept alive; requests on it come one after another."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._read = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._read += data
+        head, blank, _rest = self._read.partition(b"\r\n\r\n")
+        length = LENGTH.search(head) if blank else None
+        end = len(head) + 4 + int(length[1]) if length else 0
+        if length and len(self._read) >= end:
+            request = bytes(self._read[len(head) + 4 : end])
+            del self._read[:end]
+            asyncio.get_running_loop().call_later(self._seconds, self._answer, request)
+
+    def _answer(self, request: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(_streamed(request) if STREAMED.search(request) else _whole(request))
+
+
+def message(request: bytes) -> dict[str, Any]:
+    """The assistant's message this request gets."""
+    if TOLD.search(request):
+        return {"role": "assistant", "content": _choice(request)}
+    if b'"tools"' in request:
+        ids = [int(number) for number in dict.fromkeys(CANDIDATE.findall(request))][:ASKS]
+        function = {"name": "get_topics_content", "arguments": json.dumps({"ids": ids})}
+        call = {"id": "call_1", "type": "function", "index": 0, "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+    return {"role": "assistant", "content": "what was said about it last week"}
+
+
+def _choice(request: bytes) -> str:
+    topics = [int(number) for number in dict.fromkeys(READ.findall(request))][:CHOOSES]
+    said = SAID.search(request, request.find(b"=== Topic"))
+    excerpt: dict[str, str] = {"excerpt": said[1].decode()} if said else {}
+    return json.dumps({"topics": [{"id": f"Topic:{id}", "reason": "It answers.", **excerpt} for id in topics]})
+
+
+def _whole(request: bytes) -> bytes:
+    said = message(request)
+    choice = {"index": 0, "finish_reason": _reason(said), "message": said}
+    return _http(b"application/json", _json({"id": "1", "model": "peer", "choices": [choice], "usage": USAGE}))
+
+
+def _streamed(request: bytes) -> bytes:
+    said = message(request)
+    pieces: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": said, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": _reason(said)}], "usage": USAGE},
+    ]
+    lines = [b"data: " + _json({"id": "1", "model": "peer", **piece}) + b"\n\n" for piece in pieces]
+    return _http(b"text/event-stream", b"".join(lines) + b"data: [DONE]\n\n")
+
+
+def _reason(said: dict[str, Any]) -> str:
+    return "tool_calls" if said.get("tool_calls") else "stop"
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _http(kind: bytes, content: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (kind, len(content), content)
+
+
+async def serve(seconds: float) -> None:
+    """Answer each request after ``seconds``, until the process ends."""
+    server = await asyncio.get_running_loop().create_server(lambda: Peer(seconds), "127.0.0.1", 0, backlog=1000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(float(sys.argv[1])))

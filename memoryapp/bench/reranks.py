@@ -1,0 +1,133 @@
+"""Many reranks at once against a peer that takes its time: what our own work adds to the waiting.
+
+So many are under way all the time: as one ends the next begins. The floor is two turns of the peer, which no
+rerank can undercut, and a bare client that does nothing but two such turns stands beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+from asgiref.sync import sync_to_async
+
+from memoryapp.bench import stage as staged
+from memoryapp.bench.stage import TURN, Stage
+from memoryapp.bench.table import Row, quantile
+from memoryapp.clients import Clients
+from memoryapp.engine.lanes import Lanes
+from memoryapp.models import Run, RunEvent
+
+FLOOR = 2 * TURN
+BARE = {"model": "peer", "messages": [{"role": "user", "content": "[Topic:1] (0.50) " * 500}], "tools": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many ``at_once`` until ``runs`` are done, in ``waves`` of as many each."""
+
+    at_once: int
+    runs: int
+    waves: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What the waves of a load took; ``resident`` is the memory after each, in MB."""
+
+    latencies: tuple[float, ...]
+    wall: float
+    processor: float
+    resident: tuple[float, ...]
+
+
+async def rows(stage: Stage, loads: Sequence[Load]) -> AsyncIterator[Row]:
+    """For each load its latencies, failures, processor time and events; for waves the memory as well."""
+    async with staged.speaking_to(stage.peer) as clients:
+        alone = replace(clients, enricher=None)
+        await staged.one_run(stage, alone, 0)
+        for load in loads:
+            async for row in _load_rows(stage, alone, load):
+                yield row
+
+
+async def _load_rows(stage: Stage, clients: Clients, load: Load) -> AsyncIterator[Row]:
+    name = f"reranks, {load.at_once} at once"
+    bare = await _bare(stage.peer, load)
+    before = await _ended(stage)
+    measured = await _measured(lambda number: _latency(stage, clients, number), load)
+    ended = await _ended(stage)
+    n = len(measured.latencies)
+    for label, share in (("p50", 0.5), ("p95", 0.95)):
+        yield Row(f"{name}: {label}", quantile(measured.latencies, share), "two turns of the peer", FLOOR, "s")
+    yield Row(f"bare client, {load.at_once} at once: p50", quantile(bare, 0.5), "two turns of the peer", FLOOR, "s")
+    yield Row(f"{name}: failed", n - (ended.chosen - before.chosen), "runs", n, "runs")
+    yield Row(
+        f"{name}: processor", measured.processor / n * 1e3, "time a run, all cores", measured.wall / n * 1e3, "ms"
+    )
+    events = ended.events - before.events
+    yield Row(
+        f"{name}: events", events / measured.wall, "what the floor would allow", events / n * load.at_once / FLOOR, "/s"
+    )
+    if load.waves > 1:
+        first, last = measured.resident[0], measured.resident[-1]
+        yield Row(f"{name}: memory, wave {load.waves}", last, "after the first wave", first, "MB")
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    chosen: int
+    events: int
+
+
+async def _ended(stage: Stage) -> _Counts:
+    """Runs the model ended by choosing, and all events, so far."""
+    chosen = Run.objects.of(stage.owner).filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
+    events = RunEvent.objects.filter(owner=stage.owner)
+    return _Counts(await sync_to_async(chosen.count)(), await sync_to_async(events.count)())
+
+
+async def _latency(stage: Stage, clients: Clients, number: int) -> float:
+    return (await staged.one_run(stage, clients, number))[1]
+
+
+async def _measured(act: Callable[[int], Awaitable[float]], load: Load) -> _Measured:
+    latencies: list[float] = []
+    resident: list[float] = []
+    wall, processor = time.perf_counter(), time.process_time()
+    for wave in range(load.waves):
+        numbers = iter(range(wave * load.runs, (wave + 1) * load.runs))
+        await asyncio.gather(*(_work(act, numbers, latencies) for _ in range(load.at_once)))
+        resident.append(_resident())
+    return _Measured(tuple(latencies), time.perf_counter() - wall, time.process_time() - processor, tuple(resident))
+
+
+async def _work(act: Callable[[int], Awaitable[float]], numbers: Iterator[int], latencies: list[float]) -> None:
+    for number in numbers:
+        latencies.append(await act(number))
+
+
+async def _bare(address: str, load: Load) -> Sequence[float]:
+    async with httpx.AsyncClient(transport=Lanes(), timeout=60) as http:
+
+        async def two_turns(_number: int) -> float:
+            began = time.perf_counter()
+            for _ in range(2):
+                await http.post(f"{address}/chat/completions", json=BARE)
+            return time.perf_counter() - began
+
+        return (await _measured(two_turns, Load(load.at_once, load.runs))).latencies
+
+
+def _resident() -> float:
+    """This process's memory in MB; where the system does not tell it as it is, the most it has been."""
+    told = Path("/proc/self/statm")
+    if told.exists():
+        return int(told.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -1,0 +1,64 @@
+"""One search over a memory, beside the bare scan of its vectors in the database that no exact search can undercut."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import numpy as np
+
+from memoryapp import retrieval
+from memoryapp.bench import stage as staged
+from memoryapp.bench.stage import Stage
+from memoryapp.bench.table import Row, quantile
+from memoryapp.clients import Clients
+from memoryapp.engine.embeddings import Vectors
+
+SEARCHES = 20
+SCAN = """
+SELECT passage_id, vector <#> %s::halfvec AS distance FROM memoryapp_passagevector
+WHERE owner_id = %s AND profile_id = %s ORDER BY distance LIMIT 50
+"""
+
+
+async def rows(stage: Stage) -> AsyncIterator[Row]:
+    """Search over all of the stage's passages."""
+    async with staged.embedded() as clients:
+        passages, searched, scanned = 0, [], []
+        for number in range(SEARCHES):
+            vector = _direction(number, clients.embedder.profile.dimensions)
+            scanned.append(await _scan(stage, clients, vector))
+            seconds, passages = await _search(stage, clients, vector, number)
+            searched.append(seconds)
+        name = f"search, {passages} passages: p50"
+        yield Row(name, quantile(searched, 0.5) * 1e3, "bare scan of the vectors", quantile(scanned, 0.5) * 1e3, "ms")
+
+
+def _direction(number: int, dimensions: int) -> Vectors:
+    drawn = np.random.default_rng(number).standard_normal(dimensions)
+    unit: Vectors = (drawn / np.linalg.norm(drawn)).astype(np.float32)
+    return unit
+
+
+async def _search(stage: Stage, clients: Clients, vector: Vectors, number: int) -> tuple[float, int]:
+    profile = clients.embedder.profile
+    async with clients.pool.connection() as connection:
+        began = time.perf_counter()
+        found = await retrieval.search(
+            connection,
+            stage.owner.pk,
+            stage.query(number),
+            vector,
+            profile_id=clients.profile_id,
+            dimensions=profile.dimensions,
+            threshold=profile.threshold,
+        )
+        return time.perf_counter() - began, found.passages
+
+
+async def _scan(stage: Stage, clients: Clients, vector: Vectors) -> float:
+    written = "[" + ",".join(map(repr, vector.tolist())) + "]"
+    async with clients.pool.connection() as connection:
+        began = time.perf_counter()
+        await (await connection.execute(SCAN, [written, stage.owner.pk, clients.profile_id])).fetchall()
+        return time.perf_counter() - began

@@ -1,0 +1,79 @@
+"""What the benchmarks share: the made-up memory, a peer in a process of its own, and clients that speak to it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import httpx
+from asgiref.sync import sync_to_async
+
+from memoryapp import runs
+from memoryapp.clients import Clients, offline_chat, offline_embedder, open_clients
+from memoryapp.embedded import processes
+from memoryapp.engine.http_chat import HttpChat
+from memoryapp.engine.lanes import Lanes
+from memoryapp.models import ChatUser, Run
+
+TURN = 0.2
+# A benchmark measures how late an answer is; it must not be cut off because it is.
+PATIENT = {"seconds": 600, "turn_seconds": 600}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """``peer`` is the base address of a chat model that answers after ``TURN`` seconds."""
+
+    owner: ChatUser
+    peer: str
+    queries: tuple[str, ...]
+
+    def query(self, number: int) -> str:
+        return self.queries[number % len(self.queries)]
+
+
+@contextmanager
+def peer(seconds: float = TURN) -> Iterator[str]:
+    """The base address of a peer that ends with this block, or with this process."""
+    process = subprocess.Popen(
+        (sys.executable, "-m", "memoryapp.bench.peer", str(seconds)),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=processes.tied_to_parent(signal.SIGKILL),
+    )
+    with process:
+        assert process.stdout
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        finally:
+            process.kill()
+
+
+@asynccontextmanager
+async def speaking_to(address: str) -> AsyncIterator[Clients]:
+    """Clients of which reranker and enricher are the peer, and the embedder the embedded one."""
+    async with open_clients() as clients, httpx.AsyncClient(transport=Lanes()) as http:
+        chat = HttpChat(http, address, "", "peer")
+        yield replace(clients, chat=chat, enricher=chat, embedder=offline_embedder())
+
+
+@asynccontextmanager
+async def embedded() -> AsyncIterator[Clients]:
+    """Clients that ask no model but the embedded ones."""
+    async with open_clients() as clients:
+        yield replace(clients, chat=offline_chat(), enricher=None, embedder=offline_embedder())
+
+
+async def one_run(stage: Stage, clients: Clients, number: int, strategy: str = "flash") -> tuple[Run, float]:
+    """A run through its whole life, and the seconds from its claim to its end."""
+    start = partial(runs.start, stage.owner, stage.query(number), strategy=strategy, parameters=PATIENT)
+    run = await sync_to_async(start)()
+    began = time.perf_counter()
+    await runs.execute(run.pk, clients)
+    return run, time.perf_counter() - began

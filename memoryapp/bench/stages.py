@@ -1,0 +1,33 @@
+"""What a stage of a run adds: the enricher to a rerank, and the embedded scorer to plain vector order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from memoryapp.bench import stage as staged
+from memoryapp.bench.stage import Stage
+from memoryapp.bench.table import Row, quantile
+from memoryapp.clients import Clients
+
+
+async def enricher_rows(stage: Stage, runs: int) -> AsyncIterator[Row]:
+    """A rerank of three turns of the peer, the first of which writes the query anew, beside one of two."""
+    async with staged.speaking_to(stage.peer) as clients:
+        off = await _median(stage, replace(clients, enricher=None), runs)
+        on = await _median(stage, clients, runs)
+        yield Row("rerank with enricher: p50", on, "without", off, "s")
+
+
+async def scorer_rows(stage: Stage, runs: int) -> AsyncIterator[Row]:
+    """A run in which the embedded scorer chooses, beside one that takes the nearest by vector."""
+    async with staged.embedded() as clients:
+        plain = await _median(stage, clients, runs, "vector")
+        chosen = await _median(stage, clients, runs)
+        yield Row("run with the embedded scorer: p50", chosen * 1e3, "run by vector order", plain * 1e3, "ms")
+
+
+async def _median(stage: Stage, clients: Clients, runs: int, strategy: str = "flash") -> float:
+    """Seconds of a run, one after another; the first warms up and does not count."""
+    took = [(await staged.one_run(stage, clients, number, strategy))[1] for number in range(runs + 1)]
+    return quantile(took[1:], 0.5)

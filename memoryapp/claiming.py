@@ -1,0 +1,126 @@
+"""From a run's row to the request that ``recall`` understands.
+
+Of two processes that want a run, one gets it: the claim is compare and set. What the row only names is fetched
+after that: the bytes of its media, the prompt to try, the events of the run that is tried again. So a name that
+leads nowhere ends the run with a last event, as every other fault does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp import media, prompting
+from memoryapp.database import in_thread
+from memoryapp.engine.events import CandidatesFound, Event, MediaItem, QueryEnriched, from_payload
+from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.prompts import PromptBook
+from memoryapp.models import Prompt
+from memoryapp.parameters import with_defaults
+from memoryapp.recall import RecallRequest
+
+CLAIM = """
+UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
+FROM memoryapp_chatuser AS u WHERE run.id = %s AND run.state = 'pending' AND u.id = run.owner_id
+RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
+          run.parent_id, run.prompt_id, u.profile
+"""
+NUMBERS = "SELECT external_id, id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
+EVENTS = "SELECT kind, payload FROM memoryapp_runevent WHERE owner_id = %s AND run_id = %s ORDER BY seq"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The row of a run that is ours to execute."""
+
+    run_id: UUID
+    owner_id: int
+    query: str
+    strategy: str
+    parameters: Mapping[str, Any]
+    messages: Sequence[Mapping[str, Any]] | None
+    media: Sequence[Mapping[str, Any]]
+    parent_id: UUID | None
+    prompt_id: int | None
+    profile: str
+
+
+async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
+    """The run, now running; None when somebody else has it or it is over."""
+    async with pool.connection() as connection:
+        return await (await connection.cursor(row_factory=class_row(Claim)).execute(CLAIM, [run_id])).fetchone()
+
+
+async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
+    """Everything the run is told, fetched anew. Raises what the stores of media and prompts raise."""
+    async with pool.connection() as connection:
+        messages = await _conversation(connection, claimed)
+        replayed = await _replayed(connection, claimed)
+        prompts = await _tried(connection, claimed)
+    items = [MediaItem(**item) for item in claimed.media]
+    return RecallRequest(
+        owner_id=claimed.owner_id,
+        query=claimed.query,
+        strategy=claimed.strategy,
+        parameters=with_defaults(claimed.parameters),
+        today=datetime.now(UTC).date(),
+        profile=claimed.profile,
+        run_id=claimed.run_id,
+        messages=messages,
+        media=tuple([await media.load(claimed.owner_id, item) for item in items]),
+        prompts=prompts,
+        parent=str(claimed.parent_id or ""),
+        replayed=replayed,
+    )
+
+
+async def _tried(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> PromptBook | None:
+    """The texts in force with the one that this run tries in its place; None when it tries none."""
+    if claimed.prompt_id is None:
+        return None
+    in_force = await prompting.in_force(connection)
+    return prompting.book_with(in_force, await in_thread(Prompt.objects.get, pk=claimed.prompt_id))
+
+
+async def _conversation(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[MessageContent, ...] | None:
+    """The running conversation as whoever asked told it; None means the active session.
+
+    A message that the memory holds has its number there, so that it is recognised; others count down from -1.
+    """
+    if claimed.messages is None:
+        return None
+    names = [str(said["id"]) for said in claimed.messages if said.get("id")]
+    rows = await (await connection.execute(NUMBERS, [claimed.owner_id, names])).fetchall()
+    numbers = dict(rows)
+    return tuple(
+        _content(said, numbers.get(str(said.get("id")), -place)) for place, said in enumerate(claimed.messages, start=1)
+    )
+
+
+def _content(said: Mapping[str, Any], number: int) -> MessageContent:
+    moment = said.get("ts")
+    return MessageContent(
+        id=number,
+        role=str(said.get("role") or "user"),
+        author=str(said.get("author") or ""),
+        sent_at=datetime.fromisoformat(moment) if moment else datetime.now(UTC),
+        text=str(said.get("text") or ""),
+        forwarded_from=str(said.get("forwarded_from") or ""),
+    )
+
+
+async def _replayed(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[Event, ...]:
+    """The events of the run that is tried again, where its search had come to an end; else none of them."""
+    if claimed.parent_id is None:
+        return ()
+    rows = await (await connection.execute(EVENTS, [claimed.owner_id, claimed.parent_id])).fetchall()
+    events = tuple(from_payload(kind, payload) for kind, payload in rows)
+    kinds = {type(event) for event in events}
+    return events if {QueryEnriched, CandidatesFound} <= kinds else ()

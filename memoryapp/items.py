@@ -1,0 +1,160 @@
+"""People and artifacts as candidates.
+
+A person or artifact is found by its card, scored as passages are. Nobody is left out for being close to the user:
+the inner circle stands in the background in any case, and its members are found and told of in full like all others.
+Files of the running conversation come first whatever the query says, for people point at them without naming them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryapp.database import Asked
+from memoryapp.engine.events import ItemCandidate
+from memoryapp.engine.lines import artifact_line, person_line
+from memoryapp.engine.memory import item_id
+from memoryapp.engine.scoring import descending, shown_score
+from memoryapp.signals import Compared
+
+SESSION_ARTIFACTS = 5
+_NAME_CHARS = 200
+
+PEOPLE = """
+SELECT id, display_name, username, aliases, circle, mention_count, bio FROM memoryapp_person
+WHERE owner_id = %(owner)s AND id = ANY(%(people)s)
+"""
+ARTIFACTS = """
+SELECT id, file_type, name, keywords, entities, summary, rag_hints, false FROM memoryapp_artifact
+WHERE owner_id = %(owner)s AND id = ANY(%(artifacts)s)
+UNION ALL (
+    SELECT a.id, a.file_type, a.name, a.keywords, a.entities, a.summary, a.rag_hints, true
+    FROM memoryapp_artifact a JOIN memoryapp_message m ON m.id = a.message_id
+    WHERE a.owner_id = %(owner)s AND m.owner_id = %(owner)s AND m.topic_id IS NULL AND NOT m.is_withdrawn
+    AND a.state <> 'failed' AND m.sent_at > now() - interval '24 hours'
+    ORDER BY m.sent_at DESC, a.id DESC LIMIT %(session)s
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One person or artifact: its number, where it stands in the comparison, and its rank by cosine alone."""
+
+    number: int
+    at: int
+    vector_rank: int
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Both kinds, best first."""
+
+    people: tuple[_Found, ...]
+    artifacts: tuple[_Found, ...]
+
+
+def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> Found:
+    """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown; ties by number."""
+    return Found(
+        people=_ranked(compared, np.flatnonzero(compared.items > 0), threshold, shown[0], most),
+        artifacts=_ranked(compared, np.flatnonzero(compared.items < 0), threshold, shown[1], most),
+    )
+
+
+def _ranked(
+    compared: Compared, places: NDArray[np.intp], threshold: float, shown: int, most: int
+) -> tuple[_Found, ...]:
+    numbers = np.abs(compared.items[places])
+    order = np.lexsort((numbers, -compared.fused[places]))[:most]
+    cosine = compared.cosine[places]
+    nearest = {
+        int(at): rank for rank, at in enumerate(descending(cosine).tolist(), start=1) if cosine[at] == cosine[at]
+    }
+    beyond = len(nearest) + 1 if nearest else 0
+    relevant = compared.relevant(threshold)[places]
+    seen = set(order[relevant[order]][:shown].tolist())
+    return tuple(
+        _Found(int(numbers[at]), int(places[at]), nearest.get(at, beyond), at in seen) for at in order.tolist()
+    )
+
+
+def rows_sql(owner_id: int, found: Found) -> tuple[Asked, Asked]:
+    """What the found ones are called, and the files of the running conversation."""
+    artifacts = [each.number for each in found.artifacts]
+    return (
+        (PEOPLE, {"owner": owner_id, "people": [each.number for each in found.people]}),
+        (ARTIFACTS, {"owner": owner_id, "artifacts": artifacts, "session": SESSION_ARTIFACTS}),
+    )
+
+
+def people(compared: Compared, found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
+    """Candidates out of the rows of ``PEOPLE``; who was erased meanwhile is none."""
+    known = {row[0]: row[1:] for row in rows}
+    here = [each for each in found if each.number in known]
+    return tuple(_person(compared, each, rank, known[each.number]) for rank, each in enumerate(here, start=1))
+
+
+def artifacts(compared: Compared, found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
+    """Candidates out of the rows of ``ARTIFACTS``: files of the running conversation, newest first, then the others."""
+    rows = list(rows)
+    session = {row[0]: row[1:-1] for row in rows if row[-1]}
+    known = {row[0]: row[1:-1] for row in rows if not row[-1] and row[0] not in session}
+    first = [_session_file(number, rank, row) for rank, (number, row) in enumerate(session.items(), start=1)]
+    here = [each for each in found if each.number in known]
+    rest = [_artifact(compared, each, rank, known[each.number]) for rank, each in enumerate(here, start=len(first) + 1)]
+    return (*first, *rest)
+
+
+def _person(compared: Compared, each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
+    id, numbers = item_id("Person", each.number), _numbers(compared, each)
+    name, username, aliases, circle, mentions, bio = row
+    told = (name, username, _texts(aliases), circle, mentions, bio)
+    line = person_line(id, numbers["score"], *told) if each.shown else ""
+    return ItemCandidate(id=id, rank=rank, name=_name(name), line=line, **numbers)
+
+
+def _artifact(compared: Compared, each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
+    id, numbers = item_id("Artifact", each.number), _numbers(compared, each)
+    line = _line(id, numbers["score"], row) if each.shown else ""
+    return ItemCandidate(id=id, rank=rank, name=_name(row[1]), line=line, **numbers)
+
+
+def _session_file(number: int, rank: int, row: Sequence[Any]) -> ItemCandidate:
+    id = item_id("Artifact", number)
+    scores: dict[str, Any] = {"vector_rank": 0, "cosine": 0.0, "bm25": 0.0, "fused": 0.0, "score": 0.0}
+    line = _line(id, 0.0, row, in_session=True)
+    return ItemCandidate(id=id, rank=rank, name=_name(row[1]), line=line, shown=True, in_session=True, **scores)
+
+
+def _line(id: str, score: float, row: Sequence[Any], *, in_session: bool = False) -> str:
+    file_type, name, keywords, entities, summary, hints = row
+    told = _texts(keywords), _texts(entities), summary, _texts(hints)
+    return artifact_line(id, score, file_type, name, *told, in_session=in_session)
+
+
+def _numbers(compared: Compared, each: _Found) -> dict[str, Any]:
+    fused, cosine = float(compared.fused[each.at]), float(compared.cosine[each.at])
+    return {
+        "vector_rank": each.vector_rank,
+        "cosine": 0.0 if np.isnan(cosine) else round(cosine, 6),
+        "bm25": round(float(compared.words.total[each.at]), 6),
+        "fused": round(fused, 6),
+        "score": round(shown_score(fused), 6),
+        "terms": compared.terms(each.at),
+        "shown": each.shown,
+    }
+
+
+def _name(name: str) -> str:
+    return " ".join(name.split())[:_NAME_CHARS]
+
+
+def _texts(listed: Any) -> list[str]:
+    """What an imported list holds, whatever it is."""
+    return [str(item) for item in listed] if isinstance(listed, list) else []

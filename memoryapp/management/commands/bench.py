@@ -1,0 +1,89 @@
+"""``manage.py bench``: the project's measurements, each beside what it is to be compared with."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.management.base import BaseCommand, CommandError
+
+from memoryapp import advisory, clients
+from memoryapp.bench import effects, memory, pages, reranks, search, stages
+from memoryapp.bench import stage as staged
+from memoryapp.bench.reranks import Load
+from memoryapp.bench.stage import Stage
+from memoryapp.bench.table import Row, heading, line
+from memoryapp.models import EmbeddingProfile
+from memoryapp.vectors import profile_row
+
+TOPICS, QUICK_TOPICS = 250, 60
+LARGE = 2_000
+LOADS = (Load(1, 5), Load(50, 250), Load(200, 400, waves=3))
+QUICK_LOADS = (Load(1, 3), Load(20, 60, waves=2))
+RUNS, QUICK_RUNS = 10, 3
+PAST_RUNS, QUICK_PAST_RUNS = 200, 30
+
+
+class Command(BaseCommand):
+    help = "Measure, on a memory made up for it and removed again; ratios, for seconds tell about the machine."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--quick", action="store_true", help="less of everything, in under 30 seconds")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, **options: Any) -> None:
+        if not advisory.taken("bench", 0):
+            raise CommandError("Another bench is running on this database; two would measure each other.")
+        try:
+            self._tell(_rows(quick=options["quick"]), as_json=options["json"])
+        finally:
+            pages.forget_viewer()
+            advisory.give_back("bench", 0)
+
+    def _tell(self, rows: Iterator[Row], *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(json.dumps({"rows": [row.as_dict() for row in rows]}))
+            return
+        self.stdout.write(heading())
+        for row in rows:
+            self.stdout.write(line(row))
+            self.stdout.flush()
+
+
+def _rows(*, quick: bool) -> Iterator[Row]:
+    profile = async_to_sync(profile_row)(clients.profile())
+    with staged.peer() as address, memory.stored(QUICK_TOPICS if quick else TOPICS, profile) as owner:
+        stage = Stage(owner, address, tuple(memory.queries(QUICK_TOPICS if quick else TOPICS)))
+        yield from _on_stage(stage, quick)
+        yield from effects.rows(stage, profile, QUICK_PAST_RUNS if quick else PAST_RUNS)
+    if not quick:
+        yield from _large(stage, profile)
+
+
+def _on_stage(stage: Stage, quick: bool) -> Iterator[Row]:
+    runs = QUICK_RUNS if quick else RUNS
+    yield from _all(lambda: reranks.rows(stage, QUICK_LOADS if quick else LOADS))
+    yield from _all(lambda: search.rows(stage))
+    yield from _all(lambda: stages.enricher_rows(stage, runs))
+    yield from _all(lambda: stages.scorer_rows(stage, runs))
+    yield from pages.rows(stage)
+
+
+def _large(stage: Stage, profile: EmbeddingProfile) -> Iterator[Row]:
+    with memory.stored(LARGE, profile) as owner:
+        large = replace(stage, owner=owner)
+        yield from _all(lambda: search.rows(large))
+        yield from effects.rows(large, profile, PAST_RUNS)
+
+
+def _all(rows: Callable[[], AsyncIterator[Row]]) -> list[Row]:
+    """The rows of one benchmark, which has an event loop of its own."""
+
+    async def gathered() -> list[Row]:
+        return [row async for row in rows()]
+
+    return async_to_sync(gathered)()

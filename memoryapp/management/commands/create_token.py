@@ -1,0 +1,55 @@
+"""``create_token NAME --scope recall,read [--user NAME …]``: an API token, printed this once."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from memoryapp import tokens
+from memoryapp.management.arguments import named_user
+from memoryapp.models import ApiToken
+
+GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE]
+
+
+class Command(BaseCommand):
+    help = "Makes an API token and prints it. It is shown this once; the database keeps only its digest."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="what or whom it is for")
+        parser.add_argument("--scope", required=True, metavar="SCOPES", help=f"some of {','.join(GRANTED)}")
+        parser.add_argument(
+            "--user", nargs="+", action="extend", default=[], metavar="NAME", help="only these chat users' memories"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *, name: str, scope: str, user: list[str], **options: Any) -> None:
+        scopes = _scopes(scope)
+        with transaction.atomic():
+            owners = [named_user(each) for each in dict.fromkeys(user)]
+            token, text = tokens.make(_named(name), scopes, owners)
+        document = {"token": text, "name": token.name, "scopes": scopes, "users": [owner.name for owner in owners]}
+        self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else text)
+        if not options["json"]:
+            whose = ", ".join(document["users"]) or "every memory"
+            self.stderr.write(f"It opens {whose} for: {', '.join(scopes)}. Keep it; it is not shown again.")
+
+
+def _scopes(given: str) -> list[ApiToken.Scope]:
+    words = [word.strip() for word in given.split(",") if word.strip()]
+    unknown = [word for word in words if word not in GRANTED]
+    if unknown or not words:
+        told = f"There is no scope “{unknown[0]}”." if unknown else "--scope names no scope."
+        raise CommandError(f"{told} Choose some of: {', '.join(GRANTED)}.")
+    return [scope for scope in GRANTED if scope in words]
+
+
+def _named(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > 200 or not name.isprintable():
+        raise CommandError("A token's name is one line of at most 200 characters.")
+    return name

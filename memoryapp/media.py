@@ -1,0 +1,68 @@
+"""The bytes that came with queries: kept once under their hash, handed out only to their owner's runs.
+
+A ``MediaItem`` in a run or an event is a name and nothing more. What a file holds is checked against that name
+when it is read, so a model never sees other bytes than those that were sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.utils.translation import gettext as _
+
+from memoryapp import models
+from memoryapp.database import in_thread
+from memoryapp.engine.events import MediaItem
+from memoryapp.engine.media import Media, MediaError
+from memoryapp.importers.record import clean
+from memoryapp.models import ChatUser
+
+
+def store(owner: ChatUser, media: Media) -> MediaItem:
+    """Keep the bytes for this owner, once however often they are sent; the item that names them in rows and events."""
+    item = replace(media.item, name=str(clean(media.item.name)))
+    row = models.Media(
+        owner=owner,
+        sha256=item.sha256,
+        type=item.type,
+        mime_type=item.mime_type,
+        name=item.name,
+        size_bytes=item.size_bytes,
+    )
+    if not _is_kept(row):
+        default_storage.save(row.path, ContentFile(media.content))
+    # The file comes first: a row must never name bytes that are not there.
+    models.Media.objects.bulk_create([row], ignore_conflicts=True)
+    return item
+
+
+def _is_kept(row: models.Media) -> bool:
+    try:
+        return default_storage.size(row.path) == row.size_bytes
+    except FileNotFoundError:
+        return False
+
+
+async def load(owner_id: int, item: MediaItem) -> Media:
+    """The item with its bytes. Raises MediaError when this owner has none such, or when they are not as sent."""
+    return await in_thread(read, owner_id, item)
+
+
+def read(owner_id: int, item: MediaItem) -> Media:
+    """The same for code without an event loop."""
+    row = models.Media.objects.filter(owner=owner_id, sha256=item.sha256).first()
+    if row is None:
+        raise MediaError(_("There is no media %(hash)s in this memory.") % {"hash": item.sha256[:12]})
+    try:
+        with default_storage.open(row.path) as file:
+            content = file.read()
+    except OSError as error:
+        raise MediaError(
+            _("The media %(hash)s cannot be read: %(error)s.") % {"hash": item.sha256[:12], "error": error.strerror}
+        ) from error
+    if hashlib.sha256(content).hexdigest() != item.sha256:
+        raise MediaError(_("The media %(hash)s is not what was sent.") % {"hash": item.sha256[:12]})
+    return Media(item, content)

@@ -1,0 +1,203 @@
+"""Prompt texts as people edit them: kept in versions, at most one in force for a name and a language.
+
+The engine brings texts of its own, which are version 0 and always there. A stored text never changes, so the
+label of a run (``rerank-en-3``) tells for ever what its model was told. A run reads what is in force when it
+begins: a change holds from the next run on, in every process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from psycopg.rows import tuple_row
+
+from memoryapp import advisory
+from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText, faults
+from memoryapp.models import ChatUser, Prompt, Run, RunEvent
+
+LOOKED_AT = 500
+_IN_FORCE = """SELECT name, language, version, system, "user" FROM memoryapp_prompt WHERE in_force"""
+
+Key = tuple[str, str]
+
+logger = logging.getLogger(__name__)
+
+
+class PromptError(Exception):
+    """A text that is not kept, or not put in force."""
+
+
+class Faulty(PromptError):
+    """No model could be told this text; ``faults`` says why, in sentences."""
+
+    def __init__(self, found: Sequence[str]) -> None:
+        super().__init__(" ".join(found))
+        self.faults = tuple(found)
+
+
+class Stale(PromptError):
+    """Somebody saved ``newest`` while the text was being edited."""
+
+    def __init__(self, newest: Prompt) -> None:
+        super().__init__(str(newest))
+        self.newest = newest
+
+
+class Kept(PromptError):
+    """The text is kept already, word for word, as ``version``."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(str(version))
+        self.version = version
+
+
+def text_of(prompt: Prompt) -> PromptText:
+    """The row as the engine takes it."""
+    return _text(prompt.name, prompt.language, prompt.version, prompt.system, prompt.user)
+
+
+def _text(name: str, language: str, version: int, system: str, user: str) -> PromptText:
+    """From a row, whose columns hold no other names and languages than the engine has."""
+    return replace(BUILT_IN[name, language], version=version, system=system, user=user)
+
+
+def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
+    """``base`` with ``prompt`` in the place of its name and language, whether it is in force or not."""
+    return {**base, (prompt.name, prompt.language): text_of(prompt)}
+
+
+async def in_force(connection: psycopg.AsyncConnection[Any]) -> PromptBook:
+    """Every text as runs use it now: one query, four rows at most.
+
+    A stored text that this version of the program cannot fill would end every run, so it is passed over.
+    """
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(_IN_FORCE)
+    return _book([_text(*row) for row in await cursor.fetchall()])
+
+
+def in_force_now() -> PromptBook:
+    """``in_force`` for code that uses the ORM."""
+    return _book([text_of(prompt) for prompt in Prompt.objects.filter(in_force=True)])
+
+
+def _book(texts: Sequence[PromptText]) -> PromptBook:
+    usable: dict[Key, PromptText] = {(text.name, text.language): text for text in texts if not _passed_over(text)}
+    return {**BUILT_IN, **usable}
+
+
+def _passed_over(text: PromptText) -> bool:
+    found = faults(text)
+    if found:
+        logger.warning("%s is in force but cannot be used, the built-in text serves: %s", text.label, " ".join(found))
+    return bool(found)
+
+
+def history(key: Key) -> QuerySet[Prompt]:
+    """The versions that people saved, newest first."""
+    name, language = key
+    return Prompt.objects.filter(name=name, language=language).order_by("-version")
+
+
+def newest_versions() -> QuerySet[Prompt]:
+    """The last version of each name and language that people edited."""
+    return Prompt.objects.order_by("name", "language", "-version").distinct("name", "language")
+
+
+def text_at(key: Key, version: int) -> PromptText | None:
+    """The text of a version, 0 being the built-in one; None where there is no such version."""
+    if not version:
+        return BUILT_IN.get(key)
+    prompt = history(key).filter(version=version).first()
+    return text_of(prompt) if prompt else None
+
+
+def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
+    """Keep ``text`` as the next version, not in force. ``text.version`` is not looked at.
+
+    ``seen`` is the newest version that whoever wrote it knew of. Raises Faulty, Stale where there is a newer one
+    and Kept where the text is one of the versions; nothing is written then.
+    """
+    _refuse_faulty(text)
+    with transaction.atomic():
+        newest = _last((text.name, text.language))
+        if newest and newest.version > seen:
+            raise Stale(newest)
+        same = _same(text)
+        if same is not None:
+            raise Kept(same.version)
+        return _add(text, by, note)
+
+
+def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
+    """A version with this text to try on a run: the one there is, else a new one. Raises Faulty."""
+    _refuse_faulty(text)
+    with transaction.atomic():
+        _last((text.name, text.language))
+        kept = history((text.name, text.language)).filter(system=text.system, user=text.user).first()
+        return kept or _add(text, by, note)
+
+
+def put_in_force(key: Key, version: int) -> None:
+    """Runs use this version from the next one on; 0 goes back to the built-in text.
+
+    Raises Faulty for a text that cannot be used and Prompt.DoesNotExist for a version that there is not.
+    """
+    with transaction.atomic():
+        _last(key)
+        if version:
+            _refuse_faulty(text_of(history(key).get(version=version)))
+        history(key).filter(in_force=True).exclude(version=version).update(in_force=False)
+        history(key).filter(version=version).update(in_force=True)
+    logger.info("%s-%s-%d is in force now", *key, version)
+
+
+def _refuse_faulty(text: PromptText) -> None:
+    found = faults(text)
+    if found:
+        raise Faulty(found)
+
+
+def _last(key: Key) -> Prompt | None:
+    """The newest version, with its line of versions kept for this transaction alone."""
+    advisory.take_until_commit("prompt {}-{}".format(*key), 0)
+    return history(key).first()
+
+
+def _same(text: PromptText) -> PromptText | None:
+    key = (text.name, text.language)
+    built_in = BUILT_IN[key]
+    if replace(text, version=0) == built_in:
+        return built_in
+    kept = history(key).filter(system=text.system, user=text.user).first()
+    return text_of(kept) if kept else None
+
+
+def _add(text: PromptText, by: str, note: str) -> Prompt:
+    newest = history((text.name, text.language)).first()
+    return Prompt.objects.create(
+        name=text.name,
+        language=text.language,
+        version=newest.version + 1 if newest else 1,
+        system=text.system,
+        user=text.user,
+        note=note,
+        made_by=by,
+    )
+
+
+def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
+    """How many of the last ``LOOKED_AT`` runs of these chat users were told each text, by its label."""
+    recent = Run.objects.filter(owner__in=owners).order_by("-created_at", "-id")[:LOOKED_AT]
+    told = dict(recent.values_list("pk", "prompt_version"))
+    enriched = RunEvent.objects.filter(run__in=told, kind="query_enriched")
+    labels = enriched.values_list(KeyTextTransform("prompt_version", "payload"), flat=True)
+    return Counter(label for label in (*told.values(), *labels) if label)
