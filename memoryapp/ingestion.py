@@ -19,28 +19,21 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.postgres.search import SearchVector
 from django.db import transaction
-from django.db.models import OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models import QuerySet, TextField, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import advisory
+from memoryapp import advisory, metrics
+from memoryapp.contents import content
+from memoryapp.curation.change import Change, CurationError, Stale
+from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.lexical import count_terms, fold
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.passages import cut_passages
 from memoryapp.engine.splitter import segment
 from memoryapp.importers.record import MessageRecord, Rejected
-from memoryapp.models import (
-    ChatUser,
-    EditedTopic,
-    ImportBatch,
-    Message,
-    Passage,
-    PassageMessage,
-    Topic,
-    TopicEdit,
-    TopicMessage,
-)
+from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageMessage, Topic, TopicEdit
 from memoryapp.sessions import Moment, Session, cut_sessions
 
 BATCH = 1000
@@ -198,22 +191,17 @@ def _archive_session(owner: ChatUser, session: Session, embedder: Embedder, limi
     messages = [content(row) for row in Message.objects.of(owner).active().filter(id__in=ids).in_order()]
     if not messages:
         return []
-    drafts = async_to_sync(segment)(messages, embedder, limits.topic_chars)
+    with metrics.splitting(owner.pk):
+        drafts = async_to_sync(segment)(messages, embedder, limits.topic_chars)
     covered = sorted(number for draft in drafts for number in draft.messages)
     if covered != sorted(message.id for message in messages):
         raise IngestionError(_("The topics do not cover each message of the session once."))
     try:
-        return put_topics(owner, drafts, actor=ARCHIVIST)
+        topics = put_topics(owner, drafts, actor=ARCHIVIST)
     except AlreadyArchived:
         return []
-
-
-def content(row: Message) -> MessageContent:
-    """A message as the engine reads it."""
-    username = row.metadata.get("username") or ""
-    return MessageContent(
-        row.pk, row.role, row.author, row.sent_at, row.text, row.forwarded_from, str(username), row.session
-    )
+    metrics.archived((topic.size_chars for topic in topics), owner.pk)
+    return topics
 
 
 @transaction.atomic
@@ -223,61 +211,24 @@ def put_topics(owner: ChatUser, drafts: Sequence[TopicDraft], *, actor: str, rea
     Raises IngestionError when a draft is empty or two share a message, AlreadyArchived when a message
     is in a topic by now or gone. Vectors follow, see ``vectors.embed_pending``.
     """
-    ids = [number for draft in drafts for number in draft.messages]
-    if len(ids) != len(set(ids)):
-        raise IngestionError(_("Two topics would hold the same message."))
-    if not all(draft.messages for draft in drafts):
-        raise IngestionError(_("A topic would hold no message."))
     if not drafts:
         return []
-    rows = {row.pk: row for row in _locked(owner, ids)}
-    if len(rows) != len(ids):
-        raise AlreadyArchived(_("Some of these messages are in a topic already."))
+    try:
+        edit = swap(
+            owner, Change((), tuple(drafts)), kind=TopicEdit.Kind.ARCHIVE, actor=actor, reason=reason, by_hand=False
+        )
+    except Stale as error:
+        raise AlreadyArchived(str(error)) from error
+    except CurationError as error:
+        raise IngestionError(str(error)) from error
+    rows = Message.objects.of(owner).in_bulk([number for draft in drafts for number in draft.messages])
     parts = [sorted((rows[number] for number in draft.messages), key=_order) for draft in drafts]
-    topics = Topic.objects.bulk_create(
-        _topic(owner, draft.summary, part) for draft, part in zip(drafts, parts, strict=True)
-    )
-    _fill(owner, topics, parts)
-    _note_edit(owner, topics, actor, reason)
     _put_passages(owner, [[content(row) for row in part] for part in parts])
-    return topics
-
-
-def _locked(owner: ChatUser, ids: Sequence[int]) -> Iterable[Message]:
-    return Message.objects.of(owner).active().filter(id__in=ids).order_by("id").select_for_update()
+    return put_in(edit)
 
 
 def _order(row: Message) -> tuple[datetime, int]:
     return row.sent_at, row.pk
-
-
-def _topic(owner: ChatUser, summary: str, messages: Sequence[Message]) -> Topic:
-    return Topic(
-        owner=owner,
-        summary=summary,
-        started_at=messages[0].sent_at,
-        ended_at=messages[-1].sent_at,
-        message_count=len(messages),
-        size_chars=sum(len(row.text) for row in messages),
-    )
-
-
-def _fill(owner: ChatUser, topics: Sequence[Topic], parts: Sequence[Sequence[Message]]) -> None:
-    TopicMessage.objects.bulk_create(
-        TopicMessage(owner=owner, topic=topic, message=row)
-        for topic, part in zip(topics, parts, strict=True)
-        for row in part
-    )
-    topic = TopicMessage.objects.filter(message=OuterRef("pk"), topic__in=topics).values("topic")
-    ids = [row.pk for part in parts for row in part]
-    Message.objects.of(owner).filter(id__in=ids).update(topic=Subquery(topic[:1]))
-
-
-def _note_edit(owner: ChatUser, topics: Sequence[Topic], actor: str, reason: str) -> None:
-    edit = TopicEdit.objects.create(owner=owner, kind=TopicEdit.Kind.ARCHIVE, actor=actor, reason=reason)
-    EditedTopic.objects.bulk_create(
-        EditedTopic(owner=owner, edit=edit, topic=topic, side=EditedTopic.Side.IN) for topic in topics
-    )
 
 
 def _put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) -> None:

@@ -1,0 +1,72 @@
+"""What became of a topic, and where it came from.
+
+Messages outlive every edit, so a retired topic's successors are simply the live topics that hold its messages
+now, however many edits lie between; a topic that an undo brought back is its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db import connection
+
+from memoryapp.models import EditedTopic, Topic, TopicEdit
+
+MOST_EDITS = 50
+
+HOLDERS = """
+SELECT t.id, m.topic_id FROM memoryapp_topic t
+LEFT JOIN memoryapp_topicmessage tm ON tm.topic_id = t.id
+LEFT JOIN memoryapp_message m ON m.id = tm.message_id AND m.topic_id IS NOT NULL
+WHERE t.owner_id = %s AND t.id = ANY(%s)
+GROUP BY t.id, m.topic_id ORDER BY t.id, count(*) DESC, m.topic_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The edits a topic took part in, newest first; the topics it was made of, and those made of it last."""
+
+    edits: tuple[TopicEdit, ...]
+    parents: tuple[Topic, ...]
+    children: tuple[Topic, ...]
+
+
+def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """For each of the owner's topics among ``ids`` the live topics that hold its messages, most messages first.
+
+    A live topic is its own; one whose messages were all withdrawn has none; other owners' topics are left out.
+    """
+    found: dict[int, list[int]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(HOLDERS, [owner_id, list(dict.fromkeys(ids))])
+        for old, live in cursor.fetchall():
+            found[old] += [] if live is None else [live]
+    return {number: tuple(holders) for number, holders in found.items()}
+
+
+def lineage(topic: Topic) -> Lineage:
+    """The topic's last fifty edits and its neighbours in time, without their messages."""
+    own = {
+        side.edit_id: side
+        for side in EditedTopic.objects.filter(owner=topic.owner_id, topic=topic)
+        .select_related("edit")
+        .order_by("-edit_id")[:MOST_EDITS]
+    }
+    # The first edit of a topic made it, and every later one that put it in merely brought it back.
+    made = EditedTopic.objects.filter(topic=topic, side=EditedTopic.Side.IN).order_by("edit_id").first()
+    left = next((side for side in own.values() if side.side == EditedTopic.Side.OUT), None)
+    return Lineage(
+        tuple(side.edit for side in own.values()),
+        _across(made, EditedTopic.Side.OUT),
+        _across(left, EditedTopic.Side.IN) if not topic.is_live else (),
+    )
+
+
+def _across(side: EditedTopic | None, other: EditedTopic.Side) -> tuple[Topic, ...]:
+    if side is None:
+        return ()
+    topics = Topic.objects.filter(owner=side.owner_id, editedtopic__edit=side.edit_id, editedtopic__side=other)
+    return tuple(topics.order_by("started_at", "pk"))

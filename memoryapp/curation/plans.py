@@ -1,0 +1,233 @@
+"""What a change would be, without making it.
+
+Each plan reads the memory and answers a ``Change`` that ``swap`` makes later, when a person has seen it, or
+refuses with a sentence. Summaries that nobody wrote come from a ``Summarise``: by default what the first message
+says, better the model's or the segmenter's titles (``extractive``), so plan outside of transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from asgiref.sync import async_to_sync
+from django.utils.translation import gettext as _
+
+from memoryapp.contents import content
+from memoryapp.curation.change import (
+    MOST_MESSAGES,
+    MOST_SUMMARY_CHARS,
+    MOST_TOPICS,
+    Change,
+    CurationError,
+    named,
+)
+from memoryapp.curation.swapping import check_live, check_summary
+from memoryapp.engine.embeddings import Embedder
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.splitter import segment
+from memoryapp.engine.titles import title
+from memoryapp.models import ChatUser, Message, Topic, TopicMessage
+
+OPENING_CHARS = 90
+
+Summarise = Callable[[Sequence[MessageContent]], str]
+
+
+def opening(messages: Sequence[MessageContent]) -> str:
+    """How the talk begins: the first words there are."""
+    text = next((" ".join(said.text.split()) for said in messages if said.text.strip()), "")
+    if len(text) <= OPENING_CHARS:
+        return text or "…"
+    return text[:OPENING_CHARS].rsplit(" ", 1)[0] + "…"
+
+
+def extractive(embedder: Embedder) -> Summarise:
+    """Summaries of the most telling sentences. They raise EmbeddingError, and may not be asked for in an event loop."""
+    return lambda messages: async_to_sync(title)(messages, embedder)
+
+
+def plan_edit(owner: ChatUser, topic_id: int, summary: str) -> Change:
+    """The topic with another summary. Raises CurationError, Stale."""
+    topic = _topic(owner, topic_id)
+    check_summary(summary)
+    if summary.strip() == topic.summary:
+        raise CurationError(_("The summary says that already."))
+    return Change((topic.pk,), (TopicDraft(summary.strip(), tuple(_listed([topic])[topic.pk])),))
+
+
+def plan_merge(owner: ChatUser, topic_ids: Iterable[int], summary: str = "") -> Change:
+    """One topic of two or more, neighbours or not; without a summary those of its members, oldest first.
+
+    Raises CurationError, Stale.
+    """
+    ids = list(dict.fromkeys(topic_ids))
+    if len(ids) < 2:
+        raise CurationError(_("A merge needs at least two different topics."))
+    topics = sorted(_topics(owner, ids), key=lambda topic: (topic.started_at, topic.pk))
+    listed = _listed(topics)
+    messages = tuple(number for topic in topics for number in listed[topic.pk])
+    written = summary.strip() or _composed([topic.summary for topic in topics])
+    check_summary(written)
+    return Change(tuple(topic.pk for topic in topics), (TopicDraft(written, messages),))
+
+
+def plan_split(
+    owner: ChatUser,
+    topic_id: int,
+    at: Iterable[int],
+    summaries: Sequence[str] = (),
+    *,
+    summarise: Summarise = opening,
+) -> Change:
+    """The topic in parts, each beginning ``at`` one of these messages; an empty summary is made up.
+
+    Raises CurationError, Stale, and what ``summarise`` raises.
+    """
+    topic = _topic(owner, topic_id)
+    parts = _parts(topic, _listed([topic])[topic.pk], set(at))
+    if summaries and len(summaries) != len(parts):
+        counts = {"parts": len(parts), "summaries": len(summaries)}
+        raise CurationError(_("There are %(parts)d parts and %(summaries)d summaries.") % counts)
+    return Change((topic.pk,), tuple(_summarised(owner, parts, summaries or [""] * len(parts), summarise)))
+
+
+def plan_move(
+    owner: ChatUser,
+    message_ids: Iterable[int],
+    to: int | None,
+    summary: str = "",
+    *,
+    summarise: Summarise = opening,
+) -> Change:
+    """The messages, of one topic or several, in topic ``to``, or in a new one when it is None.
+
+    The topics keep their summaries and the other messages; one left empty is gone. ``summary`` is the new
+    topic's. Raises CurationError, Stale, and what ``summarise`` raises.
+    """
+    ids = _movable(message_ids)
+    sources = _sources(owner, ids)
+    target = None if to is None else _topic(owner, to)
+    touched = {topic.pk: topic for topic in [*_topics(owner, sources), *([target] if target else [])]}
+    listed = _listed(touched.values())
+    moved = [number for held in listed.values() for number in held if number in ids]
+    _check_move(listed, moved, target)
+    rest = {pk: tuple(number for number in listed[pk] if number not in ids) for pk in touched}
+    drafts = [TopicDraft(topic.summary, rest[pk]) for pk, topic in touched.items() if rest[pk] and topic is not target]
+    if target:
+        drafts.append(TopicDraft(target.summary, (*rest[target.pk], *moved)))
+    else:
+        drafts += _summarised(owner, [moved], [summary], summarise)
+    return Change(tuple(touched), tuple(drafts))
+
+
+def plan_resplit(owner: ChatUser, topic_id: int, drafts: Sequence[TopicDraft]) -> Change:
+    """The topic as ``drafts`` say, which hold each of its messages once. Raises CurationError, Stale."""
+    topic = _topic(owner, topic_id)
+    listed = _listed([topic])[topic.pk]
+    covered = sorted(number for draft in drafts for number in draft.messages)
+    if covered != sorted(listed):
+        raise CurationError(_("The parts do not hold each message of the topic once."))
+    _check_count(len(drafts))
+    for draft in drafts:
+        check_summary(draft.summary)
+    if len(drafts) == 1 and drafts[0].summary == topic.summary:
+        raise CurationError(_("That leaves the topic as it is."))
+    return Change((topic.pk,), tuple(drafts))
+
+
+def propose_split(owner: ChatUser, topic_id: int, embedder: Embedder, most_chars: int) -> list[TopicDraft]:
+    """How the embedded segmenter would cut the topic today, in order; one draft when it would leave it whole.
+
+    Raises CurationError, Stale, EmbeddingError.
+    """
+    topic = _topic(owner, topic_id)
+    messages = Message.objects.of(owner).filter(topic=topic).in_order()
+    return async_to_sync(segment)([content(row) for row in messages], embedder, most_chars)
+
+
+def _topic(owner: ChatUser, number: int) -> Topic:
+    return _topics(owner, [number])[0]
+
+
+def _topics(owner: ChatUser, ids: Sequence[int]) -> list[Topic]:
+    _check_count(len(ids))
+    found = Topic.objects.of(owner).in_bulk(list(ids))
+    check_live(owner, ids, {pk: topic.is_live for pk, topic in found.items()})
+    if sum(topic.message_count for topic in found.values()) > MOST_MESSAGES:
+        raise CurationError(_("At most %(most)d messages can be changed at once.") % {"most": MOST_MESSAGES})
+    return [found[number] for number in ids]
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_TOPICS:
+        raise CurationError(_("At most %(most)d topics can be changed at once.") % {"most": MOST_TOPICS})
+
+
+def _listed(topics: Iterable[Topic]) -> dict[int, list[int]]:
+    """The messages of each topic, oldest first."""
+    listed: dict[int, list[int]] = {topic.pk: [] for topic in topics}
+    rows = TopicMessage.objects.filter(topic__in=list(listed)).order_by("message__sent_at", "message")
+    for topic, message in rows.values_list("topic", "message"):
+        listed[topic].append(message)
+    return listed
+
+
+def _composed(summaries: Sequence[str]) -> str:
+    text = "; ".join(dict.fromkeys(summary.strip().rstrip(".") for summary in summaries if summary.strip()))
+    return text if len(text) <= MOST_SUMMARY_CHARS else text[: MOST_SUMMARY_CHARS - 1] + "…"
+
+
+def _parts(topic: Topic, messages: Sequence[int], at: set[int]) -> list[list[int]]:
+    if not at:
+        raise CurationError(_("Say at which messages new parts begin."))
+    strange = sorted(at - set(messages))
+    if strange:
+        where = {"message": strange[0], "topic": named([topic.pk])}
+        raise CurationError(_("Message %(message)d is not in %(topic)s.") % where)
+    if messages[0] in at:
+        raise CurationError(_("The topic begins with that message, so the part before it would be empty."))
+    _check_count(len(at) + 1)
+    borders = [0, *(place for place, number in enumerate(messages) if number in at), len(messages)]
+    return [list(messages[start:end]) for start, end in pairwise(borders)]
+
+
+def _summarised(
+    owner: ChatUser, parts: Sequence[Sequence[int]], summaries: Sequence[str], summarise: Summarise
+) -> list[TopicDraft]:
+    silent = [number for part, summary in zip(parts, summaries, strict=True) if not summary.strip() for number in part]
+    said = {row.pk: content(row) for row in Message.objects.of(owner).filter(pk__in=silent)} if silent else {}
+    drafts = []
+    for part, summary in zip(parts, summaries, strict=True):
+        written = summary.strip() or summarise([said[number] for number in part])
+        check_summary(written)
+        drafts.append(TopicDraft(written, tuple(part)))
+    return drafts
+
+
+def _movable(message_ids: Iterable[int]) -> set[int]:
+    ids = set(message_ids)
+    if not ids:
+        raise CurationError(_("Say which messages to move."))
+    if len(ids) > MOST_MESSAGES:
+        raise CurationError(_("At most %(most)d messages can be changed at once.") % {"most": MOST_MESSAGES})
+    return ids
+
+
+def _sources(owner: ChatUser, ids: set[int]) -> list[int]:
+    """The topics that hold the messages, each once. Raises CurationError for a message no topic holds."""
+    where = dict(Message.objects.of(owner).filter(pk__in=ids).order_by("pk").values_list("pk", "topic"))
+    unknown = sorted(ids - set(where))
+    if unknown:
+        raise CurationError(_("There is no message %(message)d in this memory.") % {"message": unknown[0]})
+    loose = next((number for number, topic in where.items() if topic is None), None)
+    if loose is not None:
+        raise CurationError(_("Message %(message)d is in no topic, so it cannot be moved.") % {"message": loose})
+    return list(dict.fromkeys(topic for topic in where.values() if topic is not None))
+
+
+def _check_move(listed: Mapping[int, Sequence[int]], moved: Sequence[int], target: Topic | None) -> None:
+    if target and set(moved) & set(listed[target.pk]):
+        raise CurationError(_("Some of these messages are in %(topic)s already.") % {"topic": named([target.pk])})
+    if target is None and len(listed) == 1 and len(moved) == sum(map(len, listed.values())):
+        raise CurationError(_("These are all messages of the topic: there is nothing to move out of it."))

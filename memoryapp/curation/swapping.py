@@ -1,0 +1,256 @@
+"""The one way topics are written: some out, others in, over the same messages.
+
+One short transaction, in which no model is called. Changes of one owner's topics wait for each other, so what a
+change was planned on is looked at again before anything is written, and the second of two people learns that the
+first was faster. The database refuses what breaks the partition once more, whoever writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+from django.db.models.functions import Length
+from django.utils.translation import gettext as _
+
+from memoryapp import advisory, metrics
+from memoryapp.curation.change import (
+    MOST_REASON_CHARS,
+    MOST_SUMMARY_CHARS,
+    ByHand,
+    Change,
+    CurationError,
+    Stale,
+    named,
+)
+from memoryapp.curation.lineage import successors
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit
+
+TURN = """
+UPDATE memoryapp_topic SET is_live = NOT is_live
+WHERE owner_id = %(owner)s AND (id = ANY(%(out)s) AND is_live OR id = ANY(%(put)s) AND NOT is_live)
+"""
+LIST = """
+INSERT INTO memoryapp_topicmessage (owner_id, topic_id, message_id)
+SELECT %s, listed.topic, listed.message FROM unnest(%s::bigint[], %s::bigint[]) AS listed (topic, message)
+"""
+# Materialized, and the messages found by number alone: of an owner whose rows were never counted the planner expects
+# one message, and would look through all of them for each that is listed.
+POINT = """
+WITH listed AS MATERIALIZED (
+    SELECT topic_id, message_id FROM memoryapp_topicmessage WHERE owner_id = %(owner)s AND topic_id = ANY(%(put)s)
+)
+UPDATE memoryapp_message SET topic_id = listed.topic_id, is_withdrawn = false
+FROM listed WHERE memoryapp_message.id = listed.message_id
+"""
+# What a topic brought back by hand says was decided by a person, though its row is as it was.
+SETTLED = """
+SELECT t.id FROM memoryapp_topic t
+LEFT JOIN LATERAL (
+    SELECT e.kind FROM memoryapp_editedtopic side JOIN memoryapp_topicedit e ON e.id = side.edit_id
+    WHERE side.topic_id = t.id AND side.side = 'in' ORDER BY e.id DESC LIMIT 1
+) last ON true
+WHERE t.owner_id = %s AND t.id = ANY(%s) AND (t.locked_by_hand OR last.kind = 'undo')
+ORDER BY t.id
+"""
+
+
+class _Said(NamedTuple):
+    """What a topic needs to know of a message; ``size`` counts characters."""
+
+    id: int
+    sent_at: datetime
+    size: int
+
+
+@transaction.atomic
+def swap(
+    owner: ChatUser,
+    change: Change,
+    *,
+    kind: TopicEdit.Kind,
+    actor: str,
+    reason: str = "",
+    by_hand: bool = True,
+    batch: ImportBatch | None = None,
+) -> TopicEdit:
+    """Makes the change, of which ``put_in`` tells the new topics, in the order of the drafts.
+
+    ``by_hand`` says that a person wants it; their topics are kept from automatic changes. An archive takes
+    nothing out and is over messages no topic holds; with ``batch`` messages of that import may be left over,
+    and are withdrawn. Raises Stale when a topic or message is no longer where the change found it, ByHand
+    when something automatic would overrule a person, CurationError when the law would be broken.
+    """
+    _check_drafts(change, by_hand)
+    alone_with(owner)
+    locked_live(owner, change.out)
+    if not by_hand:
+        _spare_what_is_settled(owner, change.out)
+    said = _said(owner, change, kind)
+    _check_partition(change, said, kind, _of_batch(said, batch))
+    topics = _insert(owner, change.put, said, by_hand)
+    if kind == TopicEdit.Kind.MERGE:
+        transaction.on_commit(lambda: metrics.merged(len(change.out), owner.pk))
+    edit = TopicEdit(owner=owner, kind=kind, actor=actor, reason=reason, batch=batch)
+    return exchange(edit, change.out, [topic.pk for topic in topics])
+
+
+def put_in(edit: TopicEdit) -> list[Topic]:
+    """The topics an edit put in, in the order of its drafts."""
+    return _on_side(edit, EditedTopic.Side.IN)
+
+
+def taken_out(edit: TopicEdit) -> list[Topic]:
+    return _on_side(edit, EditedTopic.Side.OUT)
+
+
+def settled_by_hand(owner_id: int, ids: Collection[int]) -> tuple[int, ...]:
+    """Those among ``ids`` that a person made or brought back: automatic runs may only propose to change them."""
+    with connection.cursor() as cursor:
+        cursor.execute(SETTLED, [owner_id, list(ids)])
+        return tuple(number for (number,) in cursor.fetchall())
+
+
+def alone_with(owner: ChatUser) -> None:
+    """Waits until nobody else changes the owner's topics; held until the transaction ends."""
+    advisory.take_until_commit("topics", owner.pk)
+
+
+def locked_live(owner: ChatUser, ids: Collection[int]) -> None:
+    """Holds the topics' rows, in the order everybody holds them in. Raises CurationError or Stale."""
+    if not ids:
+        return
+    rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
+    check_live(owner, ids, dict(rows.values_list("pk", "is_live")))
+
+
+def check_live(owner: ChatUser, ids: Collection[int], found: Mapping[int, bool]) -> None:
+    """``found`` says which topics there are and whether they are live. Raises CurationError or Stale."""
+    unknown = [number for number in ids if number not in found]
+    if unknown:
+        raise CurationError(_("There is no topic %(topics)s in this memory.") % {"topics": named(unknown)})
+    retired = [number for number in ids if not found[number]]
+    if retired:
+        raise _stale(retired, successors(owner.pk, retired))
+
+
+def _stale(retired: Sequence[int], now: Mapping[int, tuple[int, ...]]) -> Stale:
+    sentence = _("Somebody changed this meanwhile: %(topics)s is retired.") % {"topics": named(retired)}
+    holders = list(dict.fromkeys(live for number in retired for live in now.get(number, ())))
+    if holders:
+        sentence += " " + _("Its messages are in %(topics)s now.") % {"topics": named(holders)}
+    return Stale(sentence, now)
+
+
+def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEdit:
+    """Retires ``out``, makes ``put`` live, points the messages at them, and stores ``edit``.
+
+    Only ``swap`` and undo call it, in a transaction, alone with the owner, the law being checked.
+    """
+    values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
+    with connection.cursor() as cursor:
+        cursor.execute(TURN, values)
+        cursor.execute(POINT, values)
+    if edit.batch_id:
+        left = Message.objects.of(edit.owner_id).filter(topic__in=out)
+        left.update(topic=None, is_withdrawn=True)
+    _note(edit, out, put)
+    return edit
+
+
+def _note(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> None:
+    if len(edit.reason) > MOST_REASON_CHARS:
+        raise CurationError(_("The reason is too long."))
+    edit.save(force_insert=True)
+    sides = [(EditedTopic.Side.OUT, out), (EditedTopic.Side.IN, put)]
+    EditedTopic.objects.bulk_create(
+        EditedTopic(owner_id=edit.owner_id, edit=edit, topic_id=number, side=side)
+        for side, numbers in sides
+        for number in numbers
+    )
+
+
+def _check_drafts(change: Change, by_hand: bool) -> None:
+    ids = [number for draft in change.put for number in draft.messages]
+    if not all(draft.messages for draft in change.put):
+        raise CurationError(_("A topic would hold no message."))
+    if len(ids) != len(set(ids)):
+        raise CurationError(_("Two topics would hold the same message."))
+    if by_hand:
+        for draft in change.put:
+            check_summary(draft.summary)
+
+
+def check_summary(summary: str) -> None:
+    """Raises CurationError for a summary that says nothing or too much."""
+    if not summary.strip():
+        raise CurationError(_("A topic needs a summary."))
+    if len(summary) > MOST_SUMMARY_CHARS:
+        most = {"most": MOST_SUMMARY_CHARS, "chars": len(summary)}
+        raise CurationError(_("A summary has at most %(most)d characters; this one has %(chars)d.") % most)
+
+
+def _spare_what_is_settled(owner: ChatUser, ids: Sequence[int]) -> None:
+    settled = settled_by_hand(owner.pk, ids) if ids else ()
+    if settled:
+        sentence = _("%(topics)s was edited by hand; this can only be proposed to a person.")
+        raise ByHand(sentence % {"topics": named(settled)}, settled)
+
+
+def _said(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _Said]:
+    """The messages that the change is over, held until it is made."""
+    rows = Message.objects.of(owner)
+    if kind == TopicEdit.Kind.ARCHIVE:
+        rows = rows.active().filter(pk__in=[number for draft in change.put for number in draft.messages])
+    else:
+        rows = rows.filter(topic__in=change.out)
+    held = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"))
+    return {row[0]: _Said(*row) for row in held}
+
+
+def _of_batch(said: Mapping[int, _Said], batch: ImportBatch | None) -> set[int]:
+    if batch is None:
+        return set()
+    return set(Message.objects.filter(pk__in=list(said), batch=batch).values_list("pk", flat=True))
+
+
+def _check_partition(change: Change, said: Mapping[int, _Said], kind: TopicEdit.Kind, spare: set[int]) -> None:
+    ids = {number for draft in change.put for number in draft.messages}
+    if kind == TopicEdit.Kind.ARCHIVE:
+        if ids != set(said):
+            raise Stale(_("Some of these messages are in a topic already."))
+    elif ids - set(said):
+        raise CurationError(_("A topic would get a message that none of the topics taken out holds."))
+    elif set(said) - ids - spare:
+        raise CurationError(_("A message of the topics taken out would be in no topic."))
+
+
+def _insert(owner: ChatUser, drafts: Sequence[TopicDraft], said: Mapping[int, _Said], by_hand: bool) -> list[Topic]:
+    parts = [[said[number] for number in draft.messages] for draft in drafts]
+    topics = Topic.objects.bulk_create(
+        _topic(owner, draft.summary.strip(), part, by_hand) for draft, part in zip(drafts, parts, strict=True)
+    )
+    listed = [(topic.pk, row.id) for topic, part in zip(topics, parts, strict=True) for row in part]
+    with connection.cursor() as cursor:
+        cursor.execute(LIST, [owner.pk, [topic for topic, _row in listed], [row for _topic, row in listed]])
+    return topics
+
+
+def _topic(owner: ChatUser, summary: str, part: Sequence[_Said], by_hand: bool) -> Topic:
+    return Topic(
+        owner=owner,
+        summary=summary,
+        started_at=min(row.sent_at for row in part),
+        ended_at=max(row.sent_at for row in part),
+        message_count=len(part),
+        size_chars=sum(row.size for row in part),
+        locked_by_hand=by_hand,
+    )
+
+
+def _on_side(edit: TopicEdit, side: EditedTopic.Side) -> list[Topic]:
+    topics = Topic.objects.filter(owner=edit.owner_id, editedtopic__edit=edit, editedtopic__side=side)
+    return list(topics.order_by("pk"))

@@ -1,0 +1,209 @@
+"""Undo of any edit, later and in any order that leaves a way back.
+
+An undo is an edit of its own that brings back the very topics its edit took out; undone itself, it is a redo.
+The edits of one matter so form a chain, of which every second takes back what the one before it did, and it is
+always the last that is undone. What an edit put in must be live to go out again: a later edit that took it out
+has to be undone first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db import connection, transaction
+from django.utils.translation import gettext as _
+
+from memoryapp import chains
+from memoryapp.curation.change import Change, CurationError, Depends
+from memoryapp.curation.swapping import alone_with, exchange
+from memoryapp.curation.withdrawing import give_back_active, withdraw_active
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
+
+MOST_EDITS = 500
+
+# For each topic put in that is live no more, the edit that took it out last.
+BLOCKERS = """
+SELECT DISTINCT ON (i.topic_id) o.edit_id
+FROM memoryapp_editedtopic i
+JOIN memoryapp_topic t ON t.id = i.topic_id AND NOT t.is_live
+JOIN memoryapp_editedtopic o ON o.topic_id = t.id AND o.side = 'out'
+WHERE i.owner_id = %s AND i.edit_id = ANY(%s) AND i.side = 'in'
+ORDER BY i.topic_id, o.edit_id DESC
+"""
+
+
+@transaction.atomic
+def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> TopicEdit:
+    """Takes back what the edit did; the undo of an undo does it again.
+
+    Raises Depends with the edits that have to be undone first, CurationError when it cannot or need not be undone.
+    """
+    alone_with(owner)
+    return _undo_last(owner, _chain(owner, edit), actor, reason)
+
+
+def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
+    """What ``undo`` would do to the topics; it reads only, and raises what ``undo`` raises.
+
+    The drafts are the topics that the edit took out, in the order of their numbers, with the messages they had.
+    """
+    chain = _chain(owner, edit)
+    last = chain[-1]
+    _check_undoable(owner, last)
+    put, out = _sides(last)
+    if last.batch and _withdraws_again(chain):
+        _check_nothing_archived_since(owner, last.batch, put)
+    listed: dict[int, list[int]] = defaultdict(list)
+    rows = TopicMessage.objects.filter(owner=owner, topic__in=out).order_by("message__sent_at", "message")
+    for topic, message in rows.values_list("topic", "message"):
+        listed[topic].append(message)
+    summaries = dict(Topic.objects.of(owner).filter(pk__in=out).values_list("pk", "summary"))
+    return Change(tuple(put), tuple(TopicDraft(summaries[number], tuple(listed[number])) for number in out))
+
+
+@transaction.atomic
+def undo_with_dependents(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> list[TopicEdit]:
+    """Undoes what stands on the edit, newest first, and then the edit: all of it or nothing."""
+    alone_with(owner)
+    chain = _chain(owner, edit)
+    made = [undo(owner, later, actor=actor, reason=reason) for later in dependents(edit)]
+    return [*made, _undo_last(owner, chain, actor, reason)]
+
+
+@transaction.atomic
+def undo_between(
+    owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
+) -> list[TopicEdit]:
+    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
+
+    What they or somebody else took back already stays so, and archives stay. Raises Depends with the edits of
+    others, or of another time, that stand on theirs, CurationError when there is nothing to undo or too much.
+    """
+    alone_with(owner)
+    lasts, blocking = standing_between(owner, by, since, until)
+    if not lasts:
+        raise CurationError(_("There is nothing of theirs to undo in that time."))
+    if blocking:
+        raise _depends(blocking)
+    return [undo(owner, last, actor=actor, reason=reason) for last in lasts]
+
+
+def standing_between(
+    owner: ChatUser, by: str, since: datetime, until: datetime
+) -> tuple[list[TopicEdit], list[TopicEdit]]:
+    """What ``undo_between`` would undo, and which edits stand in its way, both newest first; it reads only."""
+    ids = [chain[-1] for chain in _to_flip(owner, by, since, until)]
+    lasts = list(TopicEdit.objects.filter(owner=owner, pk__in=ids).order_by("-pk"))
+    return lasts, [edit for edit in _standing_on(owner.pk, ids) if edit not in lasts]
+
+
+def dependents(edit: TopicEdit) -> list[TopicEdit]:
+    """The later edits that have to be undone before this one, newest first; empty when none stands in the way."""
+    chain = _chains(edit.owner_id, [edit.pk])[0]
+    return _standing_on(edit.owner_id, [chain[-1]])
+
+
+def in_effect(owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
+    """For the owner's edits among ``ids`` whether what they did stands, or was taken back."""
+    return chains.in_effect(TopicEdit, owner_id, ids)
+
+
+def _chain(owner: ChatUser, edit: TopicEdit) -> list[TopicEdit]:
+    """The edit, what it undoes and what undoes it, oldest first. Raises CurationError when it is taken back."""
+    ids = next(iter(_chains(owner.pk, [edit.pk])), ())
+    if not ids:
+        raise CurationError(_("There is no such edit in this memory."))
+    if (len(ids) - ids.index(edit.pk)) % 2 == 0:
+        raise CurationError(_("This change is undone already."))
+    found = TopicEdit.objects.in_bulk(ids)
+    return [found[number] for number in ids]
+
+
+def _chains(owner_id: int, ids: Sequence[int]) -> list[tuple[int, ...]]:
+    return chains.chains(TopicEdit, owner_id, ids)
+
+
+def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: str) -> TopicEdit:
+    last = chain[-1]
+    _check_undoable(owner, last)
+    put, out = _sides(last)
+    _hold(owner, [*put, *out])
+    made = TopicEdit(
+        owner=owner, kind=TopicEdit.Kind.UNDO, undoes=last, actor=actor, reason=reason, batch_id=last.batch_id
+    )
+    withdraws_again = _withdraws_again(chain)
+    if last.batch and withdraws_again:
+        _check_nothing_archived_since(owner, last.batch, put)
+    exchange(made, put, out)
+    if last.batch:
+        (withdraw_active if withdraws_again else give_back_active)(owner, last.batch)
+    return made
+
+
+def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:
+    if last.kind == TopicEdit.Kind.ARCHIVE:
+        raise CurationError(_("Archiving is not undone; withdraw the import, or merge and split the topics."))
+    blocking = _standing_on(owner.pk, [last.pk])
+    if blocking:
+        raise _depends(blocking)
+
+
+def _withdraws_again(chain: Sequence[TopicEdit]) -> bool:
+    """Whether undoing the chain's last edit does anew what its first one did."""
+    return len(chain) % 2 == 0
+
+
+def _hold(owner: ChatUser, ids: Sequence[int]) -> None:
+    """Holds the rows that come and those that go, in the order in which whoever makes vectors holds topics."""
+    rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
+    list(rows.values_list("pk", flat=True))
+
+
+def _sides(edit: TopicEdit) -> tuple[list[int], list[int]]:
+    """What the edit put in and what it took out."""
+    sides: dict[str, list[int]] = defaultdict(list)
+    rows = EditedTopic.objects.filter(owner=edit.owner_id, edit=edit).order_by("topic")
+    for side, topic in rows.values_list("side", "topic"):
+        sides[side].append(topic)
+    return sides[EditedTopic.Side.IN], sides[EditedTopic.Side.OUT]
+
+
+def _check_nothing_archived_since(owner: ChatUser, batch: ImportBatch, put: Sequence[int]) -> None:
+    elsewhere = Message.objects.of(owner).filter(batch=batch, topic__isnull=False).exclude(topic__in=put)
+    if elsewhere.exists():
+        raise CurationError(_("More of this import was archived since; withdraw the import anew."))
+
+
+def _standing_on(owner_id: int, ids: Sequence[int]) -> list[TopicEdit]:
+    """What has to be undone before the edits ``ids`` can be, newest first."""
+    found: set[int] = set()
+    edge = list(ids)
+    while edge:
+        with connection.cursor() as cursor:
+            cursor.execute(BLOCKERS, [owner_id, edge])
+            edge = [number for (number,) in cursor.fetchall() if number not in found]
+        found.update(edge)
+        _check_count(len(found))
+    return list(TopicEdit.objects.filter(owner=owner_id, pk__in=found).order_by("-pk")) if found else []
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_EDITS:
+        raise CurationError(_("More than %(most)d edits would have to be undone together.") % {"most": MOST_EDITS})
+
+
+def _depends(edits: Sequence[TopicEdit]) -> Depends:
+    sentence = _("Later changes stand on this one and have to be undone first: %(edits)s.")
+    named = ", ".join(f"{edit.get_kind_display()} ({edit.actor})" for edit in edits[:5])
+    return Depends(sentence % {"edits": named + (", …" if len(edits) > 5 else "")}, edits)
+
+
+def _to_flip(owner: ChatUser, by: str, since: datetime, until: datetime) -> list[tuple[int, ...]]:
+    """The chains that are not as they were before the first of these edits."""
+    edits = TopicEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
+    ids = set(edits.exclude(kind=TopicEdit.Kind.ARCHIVE).order_by("-pk").values_list("pk", flat=True)[: MOST_EDITS + 1])
+    _check_count(len(ids))
+    return [chain for chain in _chains(owner.pk, list(ids)) if chains.flipped_by(chain, ids)]

@@ -1,0 +1,52 @@
+"""An import taken back: its messages leave their topics, and every topic keeps the rest.
+
+The messages stay, withdrawn, in no topic and no session, so that the edit can be undone like any other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memoryapp.curation.change import Change, CurationError
+from memoryapp.curation.swapping import alone_with, swap
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
+
+
+def plan_withdraw(owner: ChatUser, batch: ImportBatch) -> Change:
+    """What withdrawing the import would do to the topics; it reads only. Raises CurationError."""
+    if batch.owner_id != owner.pk:
+        raise CurationError(_("There is no such import in this memory."))
+    mine = Message.objects.of(owner).filter(batch=batch, is_withdrawn=False)
+    if not mine.exists():
+        raise CurationError(_("This import has no messages that could be withdrawn."))
+    touched = Topic.objects.of(owner).live().filter(pk__in=mine.filter(topic__isnull=False).values("topic"))
+    summaries = dict(touched.order_by("started_at", "pk").values_list("pk", "summary"))
+    rest: dict[int, list[int]] = defaultdict(list)
+    kept = Message.objects.of(owner).filter(topic__in=list(summaries)).exclude(batch=batch)
+    for topic, number in kept.in_order().values_list("topic", "pk"):
+        rest[topic].append(number)
+    drafts = (TopicDraft(summary, tuple(rest[pk])) for pk, summary in summaries.items() if pk in rest)
+    return Change(tuple(summaries), tuple(drafts))
+
+
+@transaction.atomic
+def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> TopicEdit:
+    """Takes back what the import brought, archived or not. Raises CurationError."""
+    alone_with(owner)
+    change = plan_withdraw(owner, batch)
+    edit = swap(owner, change, kind=TopicEdit.Kind.WITHDRAW, actor=actor, reason=reason, batch=batch)
+    withdraw_active(owner, batch)
+    return edit
+
+
+def withdraw_active(owner: ChatUser, batch: ImportBatch) -> None:
+    """Those of the import that no topic holds."""
+    Message.objects.of(owner).active().filter(batch=batch).update(is_withdrawn=True)
+
+
+def give_back_active(owner: ChatUser, batch: ImportBatch) -> None:
+    Message.objects.of(owner).filter(batch=batch, topic__isnull=True, is_withdrawn=True).update(is_withdrawn=False)

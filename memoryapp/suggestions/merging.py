@@ -1,0 +1,161 @@
+"""Which topics look like one: near in meaning, and the nearer the more people and choices they share.
+
+Every pair of an owner's topics is compared at once, as one product of matrices; of each topic only the nearest
+few are looked at further. Sharing people or having been chosen together lifts a pair that is nearly near enough.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+from django.conf import settings
+from django.db import connection
+
+from memoryapp.curation.lineage import successors
+from memoryapp.effect import rescoring, staging
+from memoryapp.engine.lexical import Floats, Indices, Matches
+from memoryapp.engine.memory import parse_topic_id
+from memoryapp.models import Person, Topic
+from memoryapp.signals import Ids
+
+# How much a shared person or a common choice is worth beside similarity, up to so many of them.
+_LIFT, _MOST_LIFTS = 0.02, 3
+# Who is spoken of in more of the compared topics than this share tells nothing about two of them.
+_COMMON_SHARE = 0.25
+_PEOPLE = 300
+_PEOPLE_TOLD = 5
+_RUNS = 300
+
+CHOSEN = """
+SELECT ARRAY(SELECT jsonb_path_query(e.payload, '$.selected[*].id') #>> '{}')
+FROM (
+    SELECT id FROM memoryapp_run WHERE owner_id = %(owner)s AND evaluation_id IS NULL AND state = 'finished'
+    ORDER BY created_at DESC, id DESC LIMIT %(most)s
+) r
+JOIN memoryapp_runevent e ON e.run_id = r.id AND e.kind = 'run_finished'
+"""
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Two topics, the older first, and why they may be one."""
+
+    topics: Pair
+    score: float
+    similarity: float
+    people: tuple[str, ...]
+    together: int
+    runs: int
+    size_chars: int
+    days_apart: int
+
+
+def merges(
+    owner_id: int, topics: Mapping[int, Topic], ids: Ids, vectors: Floats, never: frozenset[Pair], most: int
+) -> list[Merge]:
+    """The best ``most`` pairs of ``topics``, best first, without those in ``never`` (either way round).
+
+    ``vectors`` are those of the topics ``ids``, shape (topics, dimensions), unit length.
+    """
+    near = dict(_near(topics, ids, vectors, never))
+    people = _people(owner_id, {number for pair in near for number in pair})
+    chosen = _chosen(owner_id)
+    together = Counter(pair for held in chosen for pair in combinations(sorted(held), 2))
+    found = (_merge(topics, pair, near[pair], people, together, len(chosen)) for pair in near)
+    enough = [merge for merge in found if merge.score >= settings.CONSOLIDATION_SIMILARITY_THRESHOLD]
+    return sorted(enough, key=lambda merge: (-merge.score, merge.topics))[:most]
+
+
+def _near(
+    topics: Mapping[int, Topic], ids: Ids, vectors: Floats, never: frozenset[Pair]
+) -> Iterator[tuple[Pair, float]]:
+    """Pairs that are similar enough or could be lifted to it, and not too long together."""
+    if len(ids) < 2:
+        return
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -1)
+    sizes = np.array([topics[number].size_chars for number in ids.tolist()])
+    # What is too long already is for splitting.
+    too_long = sizes > settings.SPLIT_THRESHOLD_CHARS
+    cosines[too_long] = cosines[:, too_long] = -1
+    cosines[sizes[:, None] + sizes[None, :] > settings.MAX_MERGED_SIZE_CHARS] = -1
+    count = min(settings.CONSOLIDATION_BATCH_SIZE, len(ids) - 1)
+    nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
+    least = settings.CONSOLIDATION_SIMILARITY_THRESHOLD - _LIFT * _MOST_LIFTS
+    rows, columns = np.nonzero(np.take_along_axis(cosines, nearest, axis=1) >= least)
+    for one, other in zip(rows.tolist(), nearest[rows, columns].tolist(), strict=True):
+        pair = (int(min(ids[one], ids[other])), int(max(ids[one], ids[other])))
+        if pair not in never:
+            yield pair, float(cosines[one, other])
+
+
+def _merge(
+    topics: Mapping[int, Topic],
+    pair: Pair,
+    similarity: float,
+    people: Mapping[int, frozenset[str]],
+    together: Mapping[Pair, int],
+    runs: int,
+) -> Merge:
+    older, newer = sorted((topics[number] for number in pair), key=lambda topic: (topic.started_at, topic.pk))
+    shared = sorted(people.get(older.pk, frozenset()) & people.get(newer.pk, frozenset()))
+    lifts = min(len(shared) + together.get(pair, 0), _MOST_LIFTS)
+    return Merge(
+        topics=(older.pk, newer.pk),
+        score=round(similarity + _LIFT * lifts, 4),
+        similarity=round(similarity, 4),
+        people=tuple(shared[:_PEOPLE_TOLD]),
+        together=together.get(pair, 0),
+        runs=runs,
+        size_chars=older.size_chars + newer.size_chars,
+        days_apart=max((newer.started_at - older.ended_at).days, 0),
+    )
+
+
+def _people(owner_id: int, topics: set[int]) -> dict[int, frozenset[str]]:
+    """Who is spoken of in each of these topics, leaving out those that are spoken of everywhere."""
+    known = list(Person.objects.filter(owner=owner_id).order_by("-mention_count", "pk")[:_PEOPLE]) if topics else []
+    if not known:
+        return {}
+    names = [(person.display_name, name) for person in known for name in _names(person)]
+    ids = rescoring.passages(owner_id).ids
+    terms = rescoring.terms_of([name for _called, name in names])
+    held, rows = rescoring.holding(owner_id, ids, terms), staging.held(owner_id, ids)
+    found: dict[str, set[int]] = {}
+    for (called, _name), stems in zip(names, terms, strict=True):
+        places = _holding_all([held.get(stem) for stem in stems])
+        spoken_of = set(np.unique(rows.topics[np.isin(rows.places, places)]).tolist()) if len(places) else set()
+        found.setdefault(called, set()).update(spoken_of & topics)
+    telling = {name: held for name, held in found.items() if len(held) <= max(2, _COMMON_SHARE * len(topics))}
+    return {number: frozenset(name for name, held in telling.items() if number in held) for number in topics}
+
+
+def _names(person: Person) -> list[str]:
+    aliases = person.aliases if isinstance(person.aliases, list) else []
+    return [name for name in (person.display_name, *map(str, aliases)) if len(name) > 2]
+
+
+def _holding_all(held: Sequence[Matches | None]) -> Indices:
+    """The passages that hold all of some words; none where there are no words."""
+    found = [each.documents for each in held if each]
+    return reduce(np.intersect1d, found) if found and len(found) == len(held) else np.zeros(0, np.intp)
+
+
+def _chosen(owner_id: int) -> list[set[int]]:
+    """For each of the last runs, the live topics that hold what it chose."""
+    with connection.cursor() as cursor:
+        cursor.execute(CHOSEN, {"owner": owner_id, "most": _RUNS})
+        runs = [list(filter(None, map(parse_topic_id, names))) for (names,) in cursor.fetchall()]
+    live = successors(owner_id, _every(runs))
+    return [{holders[0] for number in run if (holders := live.get(number))} for run in runs]
+
+
+def _every(runs: Iterable[Iterable[int]]) -> set[int]:
+    return {number for run in runs for number in run}

@@ -1,0 +1,163 @@
+"""The queue of suggestions as people work through it: one at a time, each held by whoever looks at it.
+
+A hold lapses two minutes after its holder last looked, so nobody has to give one back. Whoever decides first
+decides; what was proposed about a topic that is gone meanwhile is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp.curation.change import CurationError
+from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
+
+HELD_FOR = timedelta(minutes=2)
+
+State = Suggestion.State
+
+OUTDATE = """
+UPDATE memoryapp_suggestion SET state = 'outdated', held_by_id = NULL, held_at = NULL
+WHERE owner_id = %s AND state = 'open' AND EXISTS (
+    SELECT FROM jsonb_array_elements_text(topics) named (id)
+    LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
+    WHERE t.id IS NULL
+)
+"""
+REVIVE = """
+UPDATE memoryapp_suggestion SET state = 'open' WHERE owner_id = %s AND state = 'outdated' AND NOT EXISTS (
+    SELECT FROM jsonb_array_elements_text(topics) named (id)
+    LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
+    WHERE t.id IS NULL
+)
+"""
+
+
+class Decided(CurationError):
+    """Somebody decided about the suggestion already, or its topics are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many suggestions are open, and how many people have decided about."""
+
+    open: int
+    decided: int
+
+
+def opened(owner: ChatUser) -> QuerySet[Suggestion]:
+    """Those to decide about, best first."""
+    rows = Suggestion.objects.filter(owner=owner, state=State.OPEN)
+    return rows.select_related("held_by").order_by("-score", "-pk")
+
+
+def progress(owner: ChatUser) -> Progress:
+    rows = Suggestion.objects.filter(owner=owner)
+    return Progress(rows.filter(state=State.OPEN).count(), rows.filter(state__in=(State.ACCEPTED, State.NEVER)).count())
+
+
+def topics_of(suggestions: Iterable[Suggestion]) -> dict[int, Topic]:
+    """The topics they are about, by number: one query."""
+    wanted = {(each.owner_id, number) for each in suggestions for number in each.topics}
+    owners = {owner for owner, _number in wanted}
+    return Topic.objects.filter(owner__in=owners).in_bulk({number for _owner, number in wanted})
+
+
+def close_outdated(owner: ChatUser) -> int:
+    """Closes those of which a topic is no longer live; how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(OUTDATE, [owner.pk])
+        return int(cursor.rowcount)
+
+
+def holder(suggestion: Suggestion) -> User | None:
+    """Who works on it now."""
+    lapsed = suggestion.held_at is None or suggestion.held_at < timezone.now() - HELD_FOR
+    return None if lapsed else suggestion.held_by
+
+
+def hold(suggestion: Suggestion, user: User) -> User | None:
+    """Takes the suggestion for two minutes, or goes on holding it; returns who holds it now.
+
+    That is somebody else when they were faster, and nobody when it is no longer open.
+    """
+    free = Suggestion.objects.filter(_free_for(user), pk=suggestion.pk, state=State.OPEN)
+    free.update(held_by=user, held_at=timezone.now())
+    suggestion.refresh_from_db(fields=("state", "held_by", "held_at"))
+    return holder(suggestion)
+
+
+def release(suggestion: Suggestion, user: User) -> None:
+    """Lets others have it, if it is this user who holds it."""
+    Suggestion.objects.filter(pk=suggestion.pk, held_by=user).update(held_by=None, held_at=None)
+
+
+@transaction.atomic
+def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> Suggestion | None:
+    """The best one, or the one that follows ``after``, that nobody else holds; from now on this user holds it.
+
+    After the last one it goes on with the first.
+    """
+    close_outdated(owner)
+    free = opened(owner).filter(_free_for(user)).select_for_update(skip_locked=True, of=("self",))
+    found = None
+    if after is not None:
+        found = free.filter(Q(score__lt=after.score) | Q(score=after.score, pk__lt=after.pk)).first()
+    found = found or free.first()
+    if found is not None:
+        found.held_by, found.held_at = user, timezone.now()
+        found.save(update_fields=("held_by", "held_at"))
+    return found
+
+
+def _free_for(user: User) -> Q:
+    return Q(held_by=None) | Q(held_by=user) | Q(held_at=None) | Q(held_at__lt=timezone.now() - HELD_FOR)
+
+
+@transaction.atomic
+def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit: TopicEdit | None = None) -> Suggestion:
+    """Closes it as accepted, by ``edit``, or as never to be proposed again. Raises Decided.
+
+    Those about topics that the edit took out are closed with it.
+    """
+    row = Suggestion.objects.select_for_update().get(pk=suggestion.pk)
+    if row.state != State.OPEN:
+        raise Decided(_decided(row))
+    row.state, row.decided_by, row.decided_at, row.edit = state, actor[:200], timezone.now(), edit
+    row.held_by = row.held_at = None
+    row.save(update_fields=("state", "decided_by", "decided_at", "edit", "held_by", "held_at"))
+    if edit is not None:
+        close_outdated(row.owner)
+    return row
+
+
+def _decided(row: Suggestion) -> str:
+    if row.state == State.OUTDATED:
+        return _("This suggestion is outdated: its topics have changed meanwhile.")
+    return _("%(name)s decided about this already: %(state)s.") % {
+        "name": row.decided_by,
+        "state": row.get_state_display(),
+    }
+
+
+@transaction.atomic
+def reopen(suggestion: Suggestion) -> Suggestion:
+    """Takes the decision back; what it did to topics is undone by ``curation.undo``, before.
+
+    Those that the decision outdated come back with their topics. Raises Decided when the topics are not there.
+    """
+    Suggestion.objects.filter(pk=suggestion.pk).update(state=State.OPEN, decided_by="", decided_at=None, edit=None)
+    with connection.cursor() as cursor:
+        cursor.execute(REVIVE, [suggestion.owner_id])
+    close_outdated(suggestion.owner)
+    suggestion.refresh_from_db()
+    if suggestion.state != State.OPEN:
+        raise Decided(_decided(suggestion))
+    return suggestion

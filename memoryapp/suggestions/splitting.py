@@ -1,0 +1,210 @@
+"""Which topics look like several: too long, about two things, or taken up again after a long pause.
+
+A cut lies between two exchanges. The best one explains most of what differs between the exchanges' vectors, as in
+2-means with parts that follow one another; the two parts are then held against how near different topics of this
+memory usually are, which no fixed number could say for every embedding model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from django.conf import settings
+from django.db import connection
+from numpy.typing import NDArray
+
+from memoryapp.effect import rescoring
+from memoryapp.engine.lexical import Floats
+from memoryapp.models import Topic
+from memoryapp.signals import Ids, int64s
+
+# Fewer messages than this have no mean worth comparing; a topic that is too long is cut all the same.
+LEAST_MESSAGES = 6
+LONG_PAUSE = 3 * 86_400.0
+_MOST_PARTS = 20
+# How many messages' vectors are in memory at once.
+_AT_ONCE = 4_000
+
+SAID = """
+SELECT string_agg(int8send(id), ''::bytea), string_agg(float8send(at), ''::bytea),
+       string_agg(int8send(size), ''::bytea), string_agg(int8send(passage), ''::bytea),
+       string_agg(int8send(topic_id), ''::bytea)
+FROM (
+    SELECT m.id, m.topic_id, extract(epoch FROM m.sent_at)::float8 AS at, char_length(m.text)::bigint AS size,
+           coalesce((SELECT min(pm.passage_id) FROM memoryapp_passagemessage pm WHERE pm.message_id = m.id), 0)
+           AS passage
+    FROM memoryapp_message m WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
+    ORDER BY m.topic_id, m.sent_at, m.id
+) said
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A topic, the messages ``at`` which new parts would begin, and why.
+
+    ``gain`` in [0, 1] is the share of what differs that the parts explain, ``similarity`` how near the two parts of
+    the first cut are, ``usual`` how near different topics are; ``parts`` are messages and characters of each.
+    """
+
+    topic: int
+    score: float
+    at: tuple[int, ...]
+    size_chars: int
+    gain: float
+    similarity: float
+    usual: float
+    pause_seconds: float
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """The n messages of a topic in order; ``vectors`` has shape (n, dimensions), the other arrays (n,)."""
+
+    ids: Ids
+    at: Floats
+    sizes: Ids
+    passages: Ids
+    vectors: Floats
+
+    def part(self, start: int, end: int) -> _Talk:
+        cut = slice(start, end)
+        return _Talk(self.ids[cut], self.at[cut], self.sizes[cut], self.passages[cut], self.vectors[cut])
+
+    def borders(self, least: int) -> NDArray[np.intp]:
+        """Where a part may begin: not within an exchange, and with ``least`` messages on either side."""
+        begins = np.flatnonzero(np.diff(self.passages)) + 1
+        return begins[(begins >= least) & (begins <= len(self.ids) - least)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    at: int
+    gain: float
+    similarity: float
+
+
+def splits(owner_id: int, topics: Sequence[Topic], profile: int, usual: float, most: int) -> list[Split]:
+    """The best ``most`` of ``topics`` to split, best first. ``usual`` is how near different topics are."""
+    found = (_split(topic, talk, usual) for topic, talk in _talks(owner_id, topics, profile))
+    return sorted((split for split in found if split), key=lambda split: (-split.score, split.topic))[:most]
+
+
+def _split(topic: Topic, talk: _Talk, usual: float) -> Split | None:
+    long = _is_long(topic)
+    if topic.locked_by_hand and not long:
+        # Somebody put it together, or left it so, knowing what it is about.
+        return None
+    cut = _best(talk, talk.borders(1)) if long else _telling(talk, usual)
+    if cut is None:
+        return None
+    at = _cuts(talk, cut) if long else [cut.at]
+    borders = [0, *at, len(talk.ids)]
+    return Split(
+        topic=topic.pk,
+        score=round(cut.gain + long * topic.size_chars / settings.SPLIT_THRESHOLD_CHARS, 4),
+        at=tuple(int(talk.ids[place]) for place in at),
+        size_chars=topic.size_chars,
+        gain=round(cut.gain, 4),
+        similarity=round(cut.similarity, 4),
+        usual=round(usual, 4),
+        pause_seconds=float(talk.at[cut.at] - talk.at[cut.at - 1]),
+        parts=tuple((end - start, int(talk.sizes[start:end].sum())) for start, end in pairwise(borders)),
+    )
+
+
+def _telling(talk: _Talk, usual: float) -> _Cut | None:
+    """The best cut if its parts are as far apart as different topics, or one at a long pause between unlike parts."""
+    borders = talk.borders(LEAST_MESSAGES)
+    cut = _best(talk, borders)
+    if cut is None or cut.similarity < usual:
+        return cut
+    pauses = talk.at[borders] - talk.at[borders - 1]
+    longest = int(np.argmax(pauses))
+    at_pause = _best(talk, borders[longest : longest + 1]) if pauses[longest] >= LONG_PAUSE else None
+    unlike = at_pause and at_pause.similarity < settings.CONSOLIDATION_SIMILARITY_THRESHOLD
+    return at_pause if unlike else None
+
+
+def _best(talk: _Talk, at: NDArray[np.intp]) -> _Cut | None:
+    """The one of the cuts ``at`` that explains most; None where there is none."""
+    if not len(at):
+        return None
+    n = len(talk.ids)
+    sums = np.cumsum(talk.vectors, axis=0)
+    left, whole = sums[at - 1], sums[-1]
+    right = whole - left
+    squares = (left**2).sum(axis=1), (right**2).sum(axis=1), float((whole**2).sum())
+    differing = max(float((talk.vectors**2).sum()) - squares[2] / n, 1e-9)
+    gains = (squares[0] / at + squares[1] / (n - at) - squares[2] / n) / differing
+    best = int(np.argmax(gains))
+    lengths = max(float(np.sqrt(squares[0][best] * squares[1][best])), 1e-9)
+    return _Cut(int(at[best]), float(gains[best]), float(left[best] @ right[best]) / lengths)
+
+
+def _cuts(talk: _Talk, first: _Cut) -> list[int]:
+    """Where to cut so that no part is too long, as far as it can be cut, beginning with ``first``."""
+    found = [first.at]
+    while len(found) < _MOST_PARTS - 1:
+        borders = [0, *sorted(found), len(talk.ids)]
+        further = next(filter(None, (_within(talk, start, end) for start, end in pairwise(borders))), None)
+        if further is None:
+            break
+        found.append(further)
+    return sorted(found)
+
+
+def _within(talk: _Talk, start: int, end: int) -> int | None:
+    part = talk.part(start, end)
+    if part.sizes.sum() <= settings.SPLIT_THRESHOLD_CHARS:
+        return None
+    cut = _best(part, part.borders(1))
+    return start + cut.at if cut else None
+
+
+def _talks(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterator[tuple[Topic, _Talk]]:
+    for group in _groups(list(filter(_may_be_cut, topics))):
+        with connection.cursor() as cursor:
+            cursor.execute(SAID, {"owner": owner_id, "topics": [topic.pk for topic in group]})
+            ids, at, *numbers = cursor.fetchone()
+        sizes, passages, held = map(int64s, numbers)
+        times = np.frombuffer(at or b"", ">f8").astype(np.float64)
+        said = _Talk(int64s(ids), times, sizes, passages, _vectors(owner_id, profile, passages))
+        starts = np.searchsorted(held, [topic.pk for topic in group])
+        ends = np.searchsorted(held, [topic.pk for topic in group], side="right")
+        for topic, start, end in zip(group, starts.tolist(), ends.tolist(), strict=True):
+            yield topic, said.part(start, end)
+
+
+def _may_be_cut(topic: Topic) -> bool:
+    return _is_long(topic) or topic.message_count >= 2 * LEAST_MESSAGES
+
+
+def _is_long(topic: Topic) -> bool:
+    return topic.size_chars > settings.SPLIT_THRESHOLD_CHARS
+
+
+def _groups(topics: Sequence[Topic]) -> Iterator[list[Topic]]:
+    group: list[Topic] = []
+    for topic in topics:
+        if group and sum(each.message_count for each in group) + topic.message_count > _AT_ONCE:
+            yield group
+            group = []
+        group.append(topic)
+    if group:
+        yield group
+
+
+def _vectors(owner_id: int, profile: int, passages: Ids) -> Floats:
+    """For each message the vector of its exchange, shape (messages, dimensions); zero where there is none."""
+    known, vectors = rescoring.vectors_of(owner_id, profile, np.unique(passages))
+    if not len(known):
+        return np.zeros((len(passages), 1))
+    order = np.argsort(known)
+    known, vectors = known[order], vectors[order]
+    places = np.minimum(np.searchsorted(known, passages), len(known) - 1)
+    return np.where((known[places] == passages)[:, None], vectors[places], 0)
