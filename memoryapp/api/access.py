@@ -1,0 +1,70 @@
+"""Who may pass a door: a token with the right scope, for the chat users it was made for.
+
+What a token may not see is answered like what does not exist. Each token has a rate, counted by this process
+alone, which is enough to keep one program from crowding out the others.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+from django.conf import settings
+from django.core.cache import cache
+from django.http import HttpRequest
+from ninja.security import HttpBearer
+
+from memoryapp import tokens
+from memoryapp.api.refusals import Refused
+from memoryapp.database import in_thread
+from memoryapp.importers.record import clean
+from memoryapp.models import ApiToken, ChatUser
+from memoryapp.tokens import Grant
+
+Scope = ApiToken.Scope
+
+
+class Token(HttpBearer):
+    """Passes whoever sends a token with one of these scopes; the grant is then the request's ``auth``."""
+
+    def __init__(self, *scopes: ApiToken.Scope) -> None:
+        super().__init__()
+        self.scopes = scopes
+
+    async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
+        grant = await in_thread(tokens.check, token)
+        if grant:
+            _count(grant)
+            self._check_scope(grant)
+        return grant
+
+    def _check_scope(self, grant: Grant) -> None:
+        if not any(grant.may(scope) for scope in self.scopes):
+            wanted = " or ".join(self.scopes)
+            raise Refused(403, f"This token may not do that: it needs the scope {wanted}.")
+
+
+def grant_of(request: HttpRequest) -> Grant:
+    """What the token of a request opens; the door has checked it."""
+    return cast(Grant, cast(Any, request).auth)
+
+
+def _count(grant: Grant) -> None:
+    most, seconds = settings.API_RATE
+    now = time.time()
+    key = f"api-rate-{grant.token.pk}-{int(now // seconds)}"
+    cache.add(key, 0, timeout=2 * seconds)
+    if cache.incr(key) > most:
+        raise Refused(429, f"More than {most} requests in {seconds:g} s; slow down.", wait=seconds - now % seconds)
+
+
+def owner_named(grant: Grant, name: str) -> ChatUser | None:
+    """The chat user of that name, if there is one and the token opens it."""
+    return grant.seen().filter(name=clean(name)).first()
+
+
+def owner_or_404(grant: Grant, name: str) -> ChatUser:
+    owner = owner_named(grant, name)
+    if owner is None:
+        raise Refused(404, "There is no chat user of that name.")
+    return owner

@@ -1,0 +1,244 @@
+"""Topics changed by programs, under the laws that hold for people: planned first, made in one step, undone later.
+
+With ``dry_run`` the plan is answered with what it would do to past runs, and nothing is written. A call that is
+repeated finds its topics retired, or nothing left to move, and is refused; so nothing happens twice.
+What a program asked for counts as done by hand: automatic changes leave it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models.functions import Length
+from django.http import HttpRequest, JsonResponse
+from ninja import Router
+
+from memoryapp import clients, curation
+from memoryapp.api import topics
+from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
+from memoryapp.api.answers import described, document
+from memoryapp.api.change_shapes import (
+    ChangedAnswer,
+    ConflictErrorAnswer,
+    MergeBody,
+    MoveBody,
+    SplitBody,
+    SummaryBody,
+)
+from memoryapp.api.refusals import Refused
+from memoryapp.api.topics import LARGEST_ID, MOST_SUCCESSORS, head, topic_or_404
+from memoryapp.curation import Change, CurationError, Stale
+from memoryapp.curation.plans import opening
+from memoryapp.database import in_thread
+from memoryapp.effect import Effect, RunEffect, effect_of
+from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
+from memoryapp.models import ChatUser, Message, Topic, TopicEdit, TopicMessage
+from memoryapp.tokens import Grant
+
+Kind = TopicEdit.Kind
+
+CURATOR = Token(Scope.CURATE)
+CHANGED = {**described(ChangedAnswer, 400, 404, 413, 422), 409: ConflictErrorAnswer}
+
+router = Router(tags=["curation"], auth=CURATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A change of the owner's topics that was planned and not made."""
+
+    owner: ChatUser
+    change: Change
+    kind: TopicEdit.Kind
+
+
+@router.post("/topics/merge", response=CHANGED)
+async def merge(request: HttpRequest, body: MergeBody, dry_run: bool = False) -> JsonResponse:
+    """Make one topic of two or more. Topics between them in time are not touched."""
+    return await _changed(request, lambda grant: _merged(grant, body), "topics", body.reason, is_dry=dry_run)
+
+
+@router.post("/topics/{id}/split", response=CHANGED)
+async def split(request: HttpRequest, id: str, body: SplitBody, dry_run: bool = False) -> JsonResponse:
+    """Cut a topic before the messages named. A summary that is not sent is made of what is said."""
+    return await _changed(request, lambda grant: _split(grant, id, body), "at", body.reason, is_dry=dry_run)
+
+
+# In the router of topics, for an address belongs to one router, and this one is read there.
+@topics.router.patch("/topics/{id}", auth=CURATOR, response=CHANGED, tags=["curation"])
+async def rewrite(request: HttpRequest, id: str, body: SummaryBody, dry_run: bool = False) -> JsonResponse:
+    """Give a topic another summary. That is another topic over the same messages, with an id of its own."""
+    return await _changed(request, lambda grant: _rewritten(grant, id, body), "summary", body.reason, is_dry=dry_run)
+
+
+@router.post("/messages/move", response=CHANGED)
+async def move(request: HttpRequest, body: MoveBody, dry_run: bool = False) -> JsonResponse:
+    """Move messages to another topic, or with ``"to": null`` to a new one. A topic left empty is gone."""
+    return await _changed(request, lambda grant: _moved(grant, body), "messages", body.reason, is_dry=dry_run)
+
+
+def _merged(grant: Grant, body: MergeBody) -> Staged:
+    owner = owner_or_404(grant, body.user)
+    _check_known(owner, body.topics)
+    return Staged(owner, curation.plan_merge(owner, body.topics, body.summary), Kind.MERGE)
+
+
+def _split(grant: Grant, id: str, body: SplitBody) -> Staged:
+    topic = topic_or_404(grant, parse_topic_id(id))
+    at = _beginnings(topic, body.at)
+    if body.summaries and len(body.summaries) != len(set(at)) + 1:
+        raise Refused(422, f"summaries: {len(set(at)) + 1} are wanted, one a part, not {len(body.summaries)}.")
+    change = curation.plan_split(topic.owner, topic.pk, at, body.summaries, summarise=_summarise)
+    return Staged(topic.owner, change, Kind.SPLIT)
+
+
+def _rewritten(grant: Grant, id: str, body: SummaryBody) -> Staged:
+    topic = topic_or_404(grant, parse_topic_id(id))
+    return Staged(topic.owner, curation.plan_edit(topic.owner, topic.pk, body.summary), Kind.EDIT)
+
+
+def _moved(grant: Grant, body: MoveBody) -> Staged:
+    owner = owner_or_404(grant, body.user)
+    if body.to is not None:
+        _check_known(owner, [body.to])
+        if body.summary:
+            raise Refused(422, "summary: only a new topic takes one; the others keep theirs.")
+    moved = _movable(owner, body.messages)
+    change = curation.plan_move(owner, moved, body.to, body.summary, summarise=_summarise)
+    return Staged(owner, change, Kind.MOVE)
+
+
+async def _changed(
+    request: HttpRequest, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool
+) -> JsonResponse:
+    check_asked(request)
+    return document(request, await in_thread(_made, grant_of(request), stage, field, reason, is_dry=is_dry))
+
+
+def check_asked(request: HttpRequest) -> None:
+    """A dry run that is misspelt must not be a change."""
+    unknown = sorted(request.GET.keys() - {"dry_run"})
+    if unknown:
+        raise Refused(422, f"{unknown[0][:100]}: there is no such parameter; it may be that dry_run was meant.")
+
+
+def _made(grant: Grant, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool) -> dict[str, Any]:
+    with _told_of(field):
+        staged = stage(grant)
+        owner, change = staged.owner, staged.change
+        if is_dry:
+            return changed_answer(None, _would_be(owner, change), change.out, effect_of(owner, change))
+        edit = curation.swap(owner, change, kind=staged.kind, actor=actor_of(grant), reason=reason)
+    return changed_answer(edit.pk, [head(topic) for topic in curation.put_in(edit)], change.out)
+
+
+@contextmanager
+def _told_of(field: str) -> Iterator[None]:
+    """What a plan refuses is said with the field that is the cause of it."""
+    try:
+        yield
+    except Stale as stale:
+        raise refused_as_stale(stale) from None
+    except CurationError as error:
+        raise Refused(422, f"{field}: {error}") from None
+
+
+def refused_as_stale(stale: Stale) -> Refused:
+    now = {
+        topic_id(number): [topic_id(holder) for holder in holders[:MOST_SUCCESSORS]]
+        for number, holders in stale.successors.items()
+    }
+    return Refused(409, str(stale), code="stale", successors=now)
+
+
+def actor_of(grant: Grant) -> str:
+    """How history calls the program."""
+    return f"token {grant.token.name}"[: TopicEdit._meta.get_field("actor").max_length]
+
+
+def changed_answer(
+    edit: int | None, put: Sequence[dict[str, Any]], out: Sequence[int], effect: Effect | None = None
+) -> dict[str, Any]:
+    retired = [topic_id(number) for number in out]
+    return {"edit": edit, "topics": list(put), "retired": retired, "effect": _effect(effect) if effect else None}
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {
+        "affected": effect.affected,
+        "better": effect.better,
+        "worse": effect.worse,
+        "same": effect.same,
+        "words_only": effect.words_only,
+        "runs": [_run_effect(row) for row in effect.rows],
+    }
+
+
+def _run_effect(row: RunEffect) -> dict[str, Any]:
+    return {
+        "run": str(row.run_id),
+        "query": row.query,
+        "asked_at": row.when.isoformat(),
+        "golden": row.is_golden,
+        "verdict": row.verdict,
+        "sentence": row.sentence,
+        "before": {"rank": row.before_rank, "shown": row.before_shown, "chars": row.before_chars},
+        "after": {"rank": row.after_rank, "shown": row.after_shown, "chars": row.after_chars},
+    }
+
+
+def _would_be(owner: ChatUser, change: Change) -> list[dict[str, Any]]:
+    numbers = [number for draft in change.put for number in draft.messages]
+    rows = Message.objects.of(owner).filter(pk__in=numbers)
+    said = {number: (at, size) for number, at, size in rows.values_list("pk", "sent_at", Length("text"))}
+    parts = [(draft.summary, [said[number] for number in draft.messages]) for draft in change.put]
+    return [
+        {
+            "id": None,
+            "summary": summary,
+            "started_at": min(at for at, _ in part).isoformat(),
+            "ended_at": max(at for at, _ in part).isoformat(),
+            "message_count": len(part),
+            "size_chars": sum(size for _, size in part),
+        }
+        for summary, part in parts
+    ]
+
+
+def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
+    asked = [number for number in ids if number <= LARGEST_ID]
+    known = set(Topic.objects.of(owner).filter(pk__in=asked).values_list("pk", flat=True))
+    unknown = next((number for number in ids if number not in known), None)
+    if unknown is not None:
+        raise Refused(404, f"There is no {topic_id(unknown)} in this memory.")
+
+
+def _beginnings(topic: Topic, names: Sequence[str]) -> list[int]:
+    """The numbers of these messages; also a retired topic lists its own, and is refused as such later."""
+    rows = TopicMessage.objects.filter(owner=topic.owner_id, topic=topic, message__external_id__in=names)
+    numbers = dict(rows.values_list("message__external_id", "message"))
+    return [_named("at", place, name, numbers.get(name), topic_id(topic.pk)) for place, name in enumerate(names)]
+
+
+def _movable(owner: ChatUser, names: Sequence[str]) -> list[int]:
+    rows = Message.objects.of(owner).filter(external_id__in=names, topic__isnull=False)
+    numbers = dict(rows.values_list("external_id", "pk"))
+    return [_named("messages", place, name, numbers.get(name), "any topic") for place, name in enumerate(names)]
+
+
+def _named(field: str, place: int, name: str, number: int | None, where: str) -> int:
+    if number is None:
+        raise Refused(422, f"{field}.{place}: there is no message “{name[:300]}” in {where}.")
+    return number
+
+
+def _summarise(messages: Sequence[MessageContent]) -> str:
+    """The most telling sentences; without vectors how the talk begins."""
+    try:
+        return curation.extractive(clients.embedder())(messages)
+    except EmbeddingError:
+        return opening(messages)

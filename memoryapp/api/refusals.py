@@ -1,0 +1,124 @@
+"""Refusals: one shape for everything that goes wrong, with a status that says whose turn it is.
+
+4xx: the program must ask otherwise; 429 and 503: it may ask the same again after ``Retry-After`` seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import psycopg
+from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from memoryapp.parameters import ParameterError
+
+CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid",
+    429: "too_many_requests",
+    500: "internal",
+    503: "unavailable",
+}
+SENTENCES = {
+    400: "This request cannot be read.",
+    401: "Send a valid token as “Authorization: Bearer TOKEN”.",
+    403: "This token may not do that.",
+    404: "There is nothing here.",
+    405: "This address does not take that method.",
+    413: "The request is too large.",
+    500: "A fault in the program; the log of the server tells which.",
+}
+AWAY_SECONDS = 2
+
+
+class Refused(Exception):
+    """A request that gets no answer: status, a sentence for people, and what else programs need to know."""
+
+    def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.wait = wait
+        self.more = more
+
+
+def refusal(
+    status: int, message: str = "", *, code: str = "", wait: float = 0, more: Mapping[str, Any] | None = None
+) -> HttpResponse:
+    """The answer to a request that is refused; ``wait`` seconds before it is worth trying again."""
+    sentence = message or SENTENCES.get(status) or HTTPStatus(status).phrase
+    error = {"code": code or CODES.get(status, "error"), "message": sentence, **(more or {})}
+    response = JsonResponse({"error": error}, status=status, json_dumps_params={"ensure_ascii": False})
+    if status == HTTPStatus.UNAUTHORIZED:
+        response["WWW-Authenticate"] = 'Bearer realm="Mnemoscope"'
+    if wait:
+        response["Retry-After"] = str(max(1, round(wait + 0.5)))
+    return response
+
+
+def teach(api: NinjaAPI) -> None:
+    """Have the doors refuse in this shape whatever is raised behind them."""
+    api.add_exception_handler(Refused, _refused)
+    api.add_exception_handler(ParameterError, _bad_parameter)
+    api.add_exception_handler(ValidationError, _invalid)
+    api.add_exception_handler(HttpError, _unreadable)
+    api.add_exception_handler(AuthenticationError, _unknown)
+    api.add_exception_handler(RequestDataTooBig, _too_large)
+    for away in (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError):
+        api.add_exception_handler(away, _away)
+
+
+def _refused(request: HttpRequest, error: Any) -> HttpResponse:
+    return refusal(error.status, error.message, code=error.code, wait=error.wait, more=error.more)
+
+
+def _bad_parameter(request: HttpRequest, error: Any) -> HttpResponse:
+    return refusal(400, str(error))
+
+
+def _unknown(request: HttpRequest, error: Any) -> HttpResponse:
+    return refusal(401)
+
+
+def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
+    why = error.__cause__ or error.__context__
+    told = f": {why}" if isinstance(why, ValueError) else ""
+    return refusal(error.status_code, f"The body is not JSON that can be read{told}.")
+
+
+def _too_large(request: HttpRequest, error: Any) -> HttpResponse:
+    return refusal(413)
+
+
+def _away(request: HttpRequest, error: Any) -> HttpResponse:
+    return refusal(503, "The database is out of reach; try again.", wait=AWAY_SECONDS)
+
+
+def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
+    first, *others = [_fault(item) for item in error.errors]
+    rest = f" ({len(others)} more)" if others else ""
+    return refusal(422, f"{first}{rest}")
+
+
+def _fault(item: Mapping[str, Any]) -> str:
+    """One fault as a sentence that begins with its field: ``messages.3.text: Field required``."""
+    return f"{_field(item['loc'])}: {item['msg']}"
+
+
+def _field(place: Sequence[Any]) -> str:
+    source, *inside = place
+    names = inside[1:] if source == "body" else inside
+    return ".".join(str(name) for name in names) or str(source)

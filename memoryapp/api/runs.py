@@ -1,0 +1,69 @@
+"""Runs as they are stored: any of a memory one may read, or those one asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.urls import reverse
+from ninja import Router
+
+from memoryapp import answer
+from memoryapp.api.access import Scope, Token, grant_of
+from memoryapp.api.answers import described, document
+from memoryapp.api.refusals import Refused
+from memoryapp.api.shapes import EventLine, RunAnswer
+from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
+from memoryapp.database import in_thread
+from memoryapp.models import Run
+from memoryapp.tokens import Grant
+
+router = Router(tags=["runs"], auth=Token(Scope.READ, Scope.RECALL))
+
+
+@router.get("/runs/{uuid:pk}", response=described(RunAnswer, 404))
+async def run(request: HttpRequest, pk: UUID) -> JsonResponse:
+    """A run; once it is finished, with everything it chose."""
+    return document(request, await in_thread(_told, grant_of(request), pk))
+
+
+@router.get("/runs/{uuid:pk}/events", response=described(EventLine, 404), openapi_extra={"responses": {200: LINES}})
+async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
+    """The events recorded by now, one a line."""
+    await in_thread(_run, grant_of(request), pk)
+    return event_lines(pk)
+
+
+@router.get("/runs/{uuid:pk}/stream", response=described(None, 404), openapi_extra={"responses": {200: STREAM}})
+async def stream(request: HttpRequest, pk: UUID, after: str = "") -> StreamingHttpResponse:
+    """The events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
+    last = request.headers.get("Last-Event-ID") or after
+    await in_thread(_run, grant_of(request), pk)
+    return event_stream(pk, after=int(last) if last.isascii() and last.isdecimal() and len(last) < 10 else 0)
+
+
+def _told(grant: Grant, pk: UUID) -> dict[str, Any]:
+    run = _run(grant, pk)
+    return {
+        "run": str(run.pk),
+        "url": reverse("run", args=[run.pk]),
+        "user": run.owner.name,
+        "query": run.query,
+        "strategy": run.strategy,
+        "parameters": run.parameters,
+        "state": run.state,
+        "asked_at": run.created_at.isoformat(),
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        **(answer.document(run) if run.is_finished else {}),
+    }
+
+
+def _run(grant: Grant, pk: UUID) -> Run:
+    seen = Run.objects.filter(owner__in=grant.seen())
+    if not grant.may(Scope.READ):
+        seen = seen.filter(token=grant.token)
+    run = seen.select_related("owner").filter(pk=pk).first()
+    if run is None:
+        raise Refused(404, "There is no such run.")
+    return run
