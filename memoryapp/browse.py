@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from math import isfinite
 
+from django.db import connection
 from django.db.models import Count, Exists, Max, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import TruncMonth
 from django.utils import timezone
@@ -21,7 +23,6 @@ from memoryapp.engine.memory import topic_id
 from memoryapp.models import (
     Artifact,
     ChatUser,
-    EditedTopic,
     Fact,
     Message,
     Passage,
@@ -30,11 +31,39 @@ from memoryapp.models import (
     Run,
     RunEvent,
     Topic,
-    TopicEdit,
     TopicVector,
 )
 
 RUNS_LOOKED_AT = 300
+
+# A passage with several messages of a part counts once.
+NEAREST_TO_PARTS = """
+WITH profile AS (
+    SELECT id FROM memoryapp_embeddingprofile WHERE provider = %s AND model = %s AND dimensions = %s
+), held AS (
+    SELECT DISTINCT said.place, pm.passage_id
+    FROM unnest(%s::bigint[], %s::int[]) AS said (message_id, place)
+    JOIN memoryapp_passagemessage pm ON pm.message_id = said.message_id
+), part AS (
+    SELECT held.place, avg(pv.vector) AS vector
+    FROM held
+    JOIN memoryapp_passagevector pv ON pv.passage_id = held.passage_id AND pv.owner_id = %s
+    JOIN profile ON pv.profile_id = profile.id
+    GROUP BY held.place
+)
+SELECT part.place, near.topic_id, 1 - near.distance
+FROM part
+CROSS JOIN LATERAL (
+    SELECT tv.topic_id, tv.vector <=> part.vector AS distance
+    FROM memoryapp_topicvector tv
+    JOIN profile ON tv.profile_id = profile.id
+    JOIN memoryapp_topic t ON t.id = tv.topic_id AND t.is_live
+    WHERE tv.owner_id = %s AND tv.topic_id <> %s
+    ORDER BY distance, tv.topic_id
+    LIMIT %s
+) near
+ORDER BY part.place, near.distance, near.topic_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +90,9 @@ def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
     messages = Message.objects.filter(owner__in=ids).values("owner")
     said = {
         row["owner"]: row
-        for row in messages.annotate(n=Count("id"), waiting=Count("id", Q(topic__isnull=True)), last=Max("sent_at"))
+        for row in messages.annotate(
+            n=Count("id"), waiting=Count("id", Q(topic__isnull=True, is_withdrawn=False)), last=Max("sent_at")
+        )
     }
     topics = _counted(Topic.objects.live().filter(owner__in=ids))
     people, artifacts, facts = (_counted(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
@@ -171,16 +202,44 @@ def seen_by_runs(topic: Topic, most: int = 6) -> Seen:
     return Seen(len(found), sum(map(bool, found.values())), len(recent), shown[:most])
 
 
-def edits_of(topic: Topic) -> list[TopicEdit]:
-    """The edits this topic took part in, oldest first, each with its topics on ``edited``."""
-    sides = EditedTopic.objects.filter(owner=topic.owner_id, edit__editedtopic__topic=topic)
-    edits: dict[int, TopicEdit] = {}
-    for side in sides.select_related("edit", "topic").order_by("edit__at", "edit", "topic"):
-        edit = edits.setdefault(side.edit_id, side.edit)
-        edit.__dict__.setdefault("edited", []).append(side)
-    return list(edits.values())
-
-
 def successors(topic: Topic) -> QuerySet[Topic]:
     """The live topics that hold a retired topic's messages now."""
     return Topic.objects.of(topic.owner_id).live().filter(message__topicmessage__topic=topic).distinct().order_by("id")
+
+
+def _of_profile(owner: ChatUser | int, profile: Profile) -> QuerySet[TopicVector]:
+    named = {"provider": profile.provider, "model": profile.model, "dimensions": profile.dimensions}
+    return TopicVector.objects.filter(owner=owner, **{f"profile__{name}": value for name, value in named.items()})
+
+
+def nearest(owner: ChatUser, vector: Sequence[float], profile: Profile, most: int = 12) -> list[Neighbour]:
+    """The owner's live topics nearest to a vector of the profile, nearest first."""
+    rows = _of_profile(owner, profile).filter(topic__is_live=True)
+    rows = rows.annotate(distance=CosineDistance("vector", list(vector))).order_by("distance", "topic")
+    rows = rows.defer("vector").select_related("topic")[:most]
+    return [Neighbour(row.topic, 1 - row.distance) for row in rows if row.distance is not None]
+
+
+def nearest_to_parts(
+    topic: Topic, parts: Sequence[Sequence[int]], profile: Profile, most: int = 3
+) -> list[list[Neighbour]]:
+    """For each part, the ids of its messages, the live topics but ``topic`` that are nearest to it, nearest first.
+
+    A part is where the mean of its passages is; without vectors it has no neighbours. Two queries for all parts.
+    """
+    messages = [number for part in parts for number in part]
+    places = [place for place, part in enumerate(parts) for _number in part]
+    named = (profile.provider, profile.model, profile.dimensions)
+    with connection.cursor() as cursor:
+        cursor.execute(NEAREST_TO_PARTS, (*named, messages, places, topic.owner_id, topic.owner_id, topic.pk, most))
+        rows = [row for row in cursor.fetchall() if isfinite(row[2])]
+    topics = Topic.objects.of(topic.owner_id).in_bulk({pk for _place, pk, _similarity in rows})
+    near: list[list[Neighbour]] = [[] for _part in parts]
+    for place, pk, similarity in rows:
+        near[place].append(Neighbour(topics[pk], similarity))
+    return near
+
+
+def has_vector(topic: Topic, profile: Profile) -> bool:
+    """Whether the topic can be compared by meaning yet; its messages are searched in any case."""
+    return _of_profile(topic.owner_id, profile).filter(topic=topic).exists()

@@ -12,8 +12,10 @@ from typing import Any
 from celery import Celery
 from celery.beat import PersistentScheduler, ScheduleEntry
 from django.conf import settings
+from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
+TRANSPORT_ALIASES["filesystem"] = "memoryapp.broker:Transport"
 
 
 def _transport() -> dict[str, Any]:
@@ -73,6 +75,7 @@ app.conf.update(
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
         "embed-pending": _every(10.0, "embed_pending"),
         "archive-due": _every(60.0, "archive_due"),
+        "suggest-due": _every(60.0, "suggest_due"),
     },
 )
 app.autodiscover_tasks(["memoryapp"])

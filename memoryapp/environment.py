@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 WEB = ("http", "https")
@@ -60,6 +62,23 @@ def choice(name: str, default: str, options: Sequence[str]) -> str:
     return found
 
 
+def choice_or_nothing(name: str, default: str, options: Sequence[str]) -> str:
+    """As ``choice``; set to nothing it means nothing."""
+    return "" if os.environ.get(name, default).strip() == "" else choice(name, default, options)
+
+
+def mapping(name: str) -> dict[str, Any]:
+    """A JSON object; empty when not set."""
+    raw = text(name, "{}")
+    try:
+        value = json.loads(raw)
+    except ValueError as error:
+        raise SettingError(f"{name} must be a JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise SettingError(f"{name} must be a JSON object, not {raw!r}.")
+    return value
+
+
 def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
     """What stands between commas, without the spaces around it."""
     return [part.strip() for part in text(name, default).split(between) if part.strip()]
@@ -112,3 +131,12 @@ def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9)
     if not least <= value <= most:
         raise SettingError(f"{name} must be between {least:g} and {most:g} seconds, not {raw!r}.")
     return value
+
+
+def rate(name: str, default: str) -> tuple[int, float]:
+    """How many in how many seconds: ``600/m``, ``10/s``, ``5000/h``."""
+    raw = text(name, default)
+    match = re.fullmatch(r"(\d{1,9})\s*/\s*(s|m|h|d)", raw)
+    if not match or not int(match[1]):
+        raise SettingError(f"{name} must be a number of requests in a time, such as 600/m or 10/s, not {raw!r}.")
+    return int(match[1]), _SECONDS[match[2]]

@@ -41,6 +41,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
+    "memoryapp.api.middleware.doors",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -141,8 +142,10 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# What came with queries. No address serves it.
+MEDIA_ROOT = DATA_DIR / "files"
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "default": {"BACKEND": "memoryapp.storage.WholeFiles"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
@@ -168,15 +171,20 @@ CONTENT_SECURITY_POLICY = {
 }
 
 LOG_LEVEL = env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
+LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"run": {"()": "memoryapp.logs.AboutRun"}},
+    "formatters": {"line": {"()": "memoryapp.logs.Line"}, "json": {"()": "memoryapp.logs.Json"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["run"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     # It warns of every notice that nobody is there to receive, which is the usual case.
     "loggers": {"channels_postgres": {"level": "ERROR"}},
 }
+
+# Chat users by their numbers in the metrics: one series for each, so only where they are few.
+METRICS_BY_OWNER = env.switch("METRICS_BY_OWNER", False)
 
 # The chat model: an OpenAI-compatible endpoint, or the embedded one when neither address nor key is given.
 LLM_API_KEY = env.text("LLM_API_KEY")
@@ -184,6 +192,16 @@ LLM_BASE_URL = env.address("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM
 LLM_MODEL = env.text("LLM_MODEL", "google/gemini-3-flash-preview")
 RERANKER_MODEL = env.text("RERANKER_MODEL", LLM_MODEL)
 ENRICHER_MODEL = env.text("ENRICHER_MODEL", LLM_MODEL)
+# What curators may ask for: where a topic turns, how merged topics are called. They wait for it at a button.
+SPLITTER_MODEL = env.text("SPLITTER_MODEL", LLM_MODEL)
+MERGER_MODEL = env.text("MERGER_MODEL", LLM_MODEL)
+PROPOSAL_TIMEOUT = env.seconds("PROPOSAL_TIMEOUT", "60s", least=0.05, most=600)
+LLM_STREAM = env.switch("LLM_STREAM", True)
+_EFFORTS = ("max", "xhigh", "high", "medium", "low", "minimal", "none")
+LLM_REASONING_EFFORT = env.choice_or_nothing("LLM_REASONING_EFFORT", "low", _EFFORTS)
+LLM_RESPONSE_HEALING = env.switch("LLM_RESPONSE_HEALING", False)
+LLM_PROVIDER = env.mapping("LLM_PROVIDER")
+LLM_FALLBACK_MODELS = env.names("LLM_FALLBACK_MODELS")
 
 EMBEDDING_BASE_URL = env.address("EMBEDDING_BASE_URL")
 # A key is told to nobody but the host it was given for.
@@ -194,7 +212,11 @@ EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=400
 
 RERANKER_ENABLED = env.switch("RERANKER_ENABLED", True)
 RERANKER_CANDIDATES = env.whole("RERANKER_CANDIDATES", 50, least=1, most=200)
+RERANKER_PEOPLE_CANDIDATES = env.whole("RERANKER_PEOPLE_CANDIDATES", 20, least=0, most=200)
+RERANKER_ARTIFACT_CANDIDATES = env.whole("RERANKER_ARTIFACT_CANDIDATES", 20, least=0, most=200)
 RERANKER_MAX_TOPICS = env.whole("RERANKER_MAX_TOPICS", 15, least=1, most=50)
+RERANKER_MAX_PEOPLE = env.whole("RERANKER_MAX_PEOPLE", 10, least=0, most=50)
+RERANKER_MAX_ARTIFACTS = env.whole("RERANKER_MAX_ARTIFACTS", 10, least=0, most=50)
 RERANKER_TIMEOUT = env.seconds("RERANKER_TIMEOUT", "10s", least=0.05, most=600)
 RERANKER_TURN_TIMEOUT = env.seconds("RERANKER_TURN_TIMEOUT", f"{RERANKER_TIMEOUT}s", least=0.05, most=600)
 RERANKER_MAX_TOOL_CALLS = env.whole("RERANKER_MAX_TOOL_CALLS", 3, least=1, most=20)
@@ -205,4 +227,17 @@ CHUNK_INTERVAL = env.seconds("CHUNK_INTERVAL", "1h", least=1)
 MAX_CHUNK_SIZE = env.whole("MAX_CHUNK_SIZE", 400, least=2, most=10_000)
 SPLIT_THRESHOLD_CHARS = env.whole("SPLIT_THRESHOLD_CHARS", 25_000, least=1_000, most=10_000_000)
 
+# Cosines of different models do not compare: of the embedded one's topics seven in a thousand pairs reach 0.7.
+CONSOLIDATION_SIMILARITY_THRESHOLD = env.number(
+    "CONSOLIDATION_SIMILARITY_THRESHOLD", 0.85 if EMBEDDING_BASE_URL else 0.7, least=0, most=1
+)
+# How many of the nearest topics each topic is compared with.
+CONSOLIDATION_BATCH_SIZE = env.whole("CONSOLIDATION_BATCH_SIZE", 10, least=1, most=100)
+MAX_MERGED_SIZE_CHARS = env.whole("MAX_MERGED_SIZE_CHARS", 50_000, least=1_000, most=10_000_000)
+
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024
+# One image, sound or file of a query; sent as base64 it must fit into a body.
+MEDIA_MAX_BYTES = env.whole("MEDIA_MAX_BYTES", 7_000_000, least=1_000, most=100_000_000)
+# Requests a token may make in a time, and runs it may have in flight.
+API_RATE = env.rate("API_RATE", "600/m")
+API_MAX_RUNS = env.whole("API_MAX_RUNS", 250, least=1, most=10_000)

@@ -8,10 +8,11 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from django.db import DatabaseError, connection
 
-from memoryapp import clients, ingestion, runs, vectors
+from memoryapp import clients, ingestion, runs, suggestions, vectors
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import IngestionError
+from memoryapp.logs import cause
 from memoryapp.models import ChatUser
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def embed_pending() -> None:
     try:
         async_to_sync(vectors.embed_pending)(clients.embedder())
     except EmbeddingError as error:
-        logger.warning("Vectors are missing, and will be asked for again: %s", error)
+        logger.warning("Vectors are missing, and will be asked for again: %s", cause(error))
 
 
 @app.task
@@ -55,8 +56,24 @@ def _archive(owner: ChatUser, embedder: Embedder) -> None:
     try:
         ingestion.archive(owner, embedder, ingestion.limits())
     except (EmbeddingError, IngestionError) as error:
-        logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, error)
+        logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
     except DatabaseError:
         logger.exception("Sessions of chat user %s are not archived yet.", owner.pk)
+        if not connection.is_usable():
+            connection.close()
+
+
+@app.task
+def suggest_due() -> None:
+    for owner in suggestions.with_unchecked().iterator():
+        _suggest(owner)
+
+
+def _suggest(owner: ChatUser) -> None:
+    """One chat user's suggestions. What goes wrong is logged, so that the others' turn comes."""
+    try:
+        suggestions.suggest(owner)
+    except DatabaseError:
+        logger.exception("Nothing could be suggested for chat user %s.", owner.pk)
         if not connection.is_usable():
             connection.close()

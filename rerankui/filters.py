@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,19 +12,29 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models import Artifact, ChatUser, Fact, Message, Person
+from memoryapp.history import Narrowing
+from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
 from memoryapp.parameters import STRATEGIES
+from rerankui.changes import NumbersField
 from rerankui.outcomes import SENTENCES
 
 LONGEST_SEARCH = 200
 MOST_OWNERS = 200
 Choices = list[tuple[str, Any]]
+_NOUNS = [("person", _("people")), ("fact", _("facts")), ("artifact", _("artifacts"))]
 
 
 def _choice(label: Any, first: Any, choices: Choices) -> forms.ChoiceField:
     field = forms.ChoiceField(label=label, required=False, choices=[("", first), *choices])
     field.widget.attrs.update({"class": "field", "aria-label": label})
     return field
+
+
+def _moment(label: Any) -> forms.DateTimeField:
+    """A moment in UTC, as every page writes them."""
+    words = {"class": "field", "type": "datetime-local", "aria-label": label, "title": label}
+    widget = forms.DateTimeInput(attrs=words, format="%Y-%m-%dT%H:%M")
+    return forms.DateTimeField(label=label, required=False, widget=widget)
 
 
 class Filter(forms.Form):
@@ -64,6 +76,8 @@ class OwnerFilter(Filter):
 
 
 class TopicFilter(Filter):
+    """``topics`` are the numbers of those to list, of all of them when there are none."""
+
     placeholder = _("Search summaries, or Topic:42")
     SORTS = {
         "newest": ("-ended_at", "-id"),
@@ -82,6 +96,8 @@ class TopicFilter(Filter):
             ("consolidated", pgettext_lazy("topics", "consolidated")),
         ],
     )
+    # those picked elsewhere, on the map for one
+    topics = NumbersField(required=False)
 
 
 class MessageFilter(Filter):
@@ -139,4 +155,36 @@ class RunFilter(Filter):
         self.fields["user"].widget = forms.Select(
             attrs={"class": "field", "aria-label": _("Chat user")},
             choices=[("", _("All chat users")), *names.items()],
+        )
+
+
+class HistoryFilter(Filter):
+    """``about`` is one topic, person, fact or artifact when the search names it; ``actors`` who changed anything."""
+
+    ABOUT = re.compile(r"\s*(Topic|Person|Fact|Artifact):(\d{1,18})\s*", re.IGNORECASE)
+
+    placeholder = _("Words of a reason, or Topic:42, Person:5")
+    noun = _choice(_("What"), _("everything"), [("topic", _("topics")), *_NOUNS])
+    kind = _choice(
+        _("Change"), _("any change"), list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items())
+    )
+    since = _moment(_("From"))
+    until = _moment(_("Until"))
+
+    def __init__(self, *args: Any, actors: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["actor"] = _choice(_("Who"), _("anybody"), [(name, name) for name in actors])
+
+    @property
+    def narrowing(self) -> Narrowing:
+        chosen = self.chosen
+        about = self.ABOUT.fullmatch(chosen["q"] or "")
+        return Narrowing(
+            kind=chosen["kind"] or "",
+            noun=about[1].lower() if about else chosen["noun"] or "",
+            actor=chosen["actor"] or "",
+            since=chosen["since"],
+            until=chosen["until"],
+            number=int(about[2]) if about else None,
+            words="" if about else chosen["q"] or "",
         )

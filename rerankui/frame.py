@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models import ChatUser, Operator
+from memoryapp.models import ChatUser, Operator, Suggestion
 from rerankui.access import operator_for
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 THEMES = {"auto": pgettext_lazy("theme", "system"), "light": _("light"), "dark": _("dark")}
 MOST_OWNERS = 30
+MOST_WAITING = 1_000
 
 # name of the route, what the rail says, icon, whether the route is one chat user's
 _SECTIONS = (
@@ -33,17 +34,56 @@ _SECTIONS = (
     ("people", _("People"), "users", True),
     ("artifacts", _("Artifacts"), "paperclip", True),
     ("facts", _("Facts"), "bulb", True),
+    ("queue", _("Curate"), "checklist", True),
+    ("history", _("History"), "clock", True),
+    ("prompts", _("Prompts"), "terminal-2", False),
 )
-_SECTION_OF = {"memory": "overview", "topic": "topics", "run": "runs"}
+_SECTION_OF = {
+    "memory": "overview",
+    "topic": "topics",
+    "topic_pick": "topics",
+    "resplit": "topics",
+    "change": "topics",
+    "change_effect": "topics",
+    "undo": "topics",
+    "topic_map": "topics",
+    "merge": "topics",
+    "suggestion": "queue",
+    "undo_preview": "history",
+    "undo_change": "history",
+    "undo_range": "history",
+    "imports": "history",
+    "withdraw": "history",
+    "person": "people",
+    "person_edit": "people",
+    "person_add": "people",
+    "person_delete": "people",
+    "people_merge": "people",
+    "fact": "facts",
+    "fact_edit": "facts",
+    "fact_add": "facts",
+    "fact_delete": "facts",
+    "artifact": "artifacts",
+    "artifact_edit": "artifacts",
+    "artifact_delete": "artifacts",
+    "run": "runs",
+    "prompt": "prompts",
+    "prompt_version": "prompts",
+    "prompt_diff": "prompts",
+    "prompt_try": "runs",
+}
 
 
 @dataclass(frozen=True)
 class Section:
+    """``waiting`` is how much there is to decide there."""
+
     name: str
     label: str
     icon: str
     href: str
     is_current: bool
+    waiting: int = 0
 
 
 class Frame:
@@ -113,7 +153,13 @@ class Frame:
             return None
         href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
         place = "#latest" if name == "messages" else ""
-        return Section(name, str(label), icon, href + place, name == self.current)
+        waiting = self._suggestions if name == "queue" else 0
+        return Section(name, str(label), icon, href + place, name == self.current, waiting)
+
+    @cached_property
+    def _suggestions(self) -> int:
+        rows = Suggestion.objects.filter(owner=self.owner, state=Suggestion.State.OPEN)
+        return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
 
 
 def frame(request: HttpRequest) -> dict[str, Frame]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from playwright.sync_api import Page, expect
 
 from memoryapp.models import (
     Access,
@@ -53,6 +54,7 @@ def grow(owner: ChatUser, count: int) -> None:
         run_of(owner, topic)
 
 
+@transaction.atomic
 def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -> Topic:
     """A topic with its messages, said a minute after another, half past nine on that day."""
     at = BEGAN + timedelta(days=day)
@@ -128,3 +130,11 @@ def link(page: str, relation: str) -> str | None:
     """Where ``rel=next`` or ``rel=prev`` leads, None at the end of the list."""
     found = re.search(rf'rel="{relation}" href="([^"#]+)', page)
     return found[1].replace("&amp;", "&") if found else None
+
+
+def press(page: Page, *keys: str) -> None:
+    """The keys, once the page's scripts listen and what was swapped has settled."""
+    page.wait_for_load_state()
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
+    for key in keys:
+        page.keyboard.press(key)

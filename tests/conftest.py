@@ -6,6 +6,7 @@ Anna's memory is the one looked at; the stranger is an operator who may see Bori
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import channel_layers
 from django.contrib.auth.models import User
-from django.db import connections
+from django.db import connection, connections
 from django.test import Client
 from django.utils import translation
 
@@ -25,6 +26,14 @@ from memoryapp.ingestion import add_messages, put_topics
 from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
 
 BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes many minutes is for who asks for it by its mark."""
+    if "thorough" not in config.option.markexpr:
+        long = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 def record(number: int, text: str, *, role: str = "user", at: datetime | None = None) -> MessageRecord:
@@ -76,6 +85,16 @@ def contents(*texts: str) -> tuple[MessageContent, ...]:
         MessageContent(number, "user" if number % 2 else "assistant", "Anna", BEGAN + timedelta(minutes=number), text)
         for number, text in enumerate(texts, start=1)
     )
+
+
+@contextmanager
+def lawless() -> Iterator[None]:
+    """Writes that the database would refuse, by a superuser, as after a disk that lost something."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+        cursor.execute("SET session_replication_role = replica")
+        yield
+        cursor.execute("SET session_replication_role = origin")
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ fails the test until somebody teaches it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,18 @@ from django.utils.module_loading import import_string
 
 from memoryapp.engine.events import (
     CandidatesFound,
+    ContextPart,
     Event,
+    ItemCandidate,
+    MediaItem,
     RunFinished,
     RunStarted,
+    Selected,
     Totals,
     to_payload,
 )
+from memoryapp.engine.media import Media
+from memoryapp.media import store
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -42,6 +49,7 @@ from memoryapp.models import (
     Evaluation,
     Fact,
     ImportBatch,
+    KnowledgeEdit,
     Operator,
     Passage,
     PassageVector,
@@ -49,6 +57,7 @@ from memoryapp.models import (
     Role,
     Run,
     RunEvent,
+    Suggestion,
     Topic,
     TopicVector,
 )
@@ -58,9 +67,35 @@ from tests.conftest import candidate, operator, signed_in, talk
 # stands in every row of Anna's memory and nowhere else
 WORD = "мандрагора"
 SECRET = "кларнет"
-OPEN_TO_ALL = {"login", "language", "theme", "healthz", "readyz", "admin:login", "admin:jsi18n"}
+MEDIA = WORD.encode()
+MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
+OPEN_TO_ALL = {
+    "login",
+    "language",
+    "theme",
+    "healthz",
+    "readyz",
+    "metrics",
+    "admin:login",
+    "admin:jsi18n",
+    "v1:openapi-json",
+}
+# the same for every operator, though the address has arguments
+SHARED = {"prompt", "prompt_diff", "prompt_version"}
+EVIDENCE = {
+    "similarity": 0.8,
+    "threshold": 0.7,
+    "people": [WORD],
+    "together": 0,
+    "runs": 0,
+    "size_chars": 9,
+    "days_apart": 0,
+}
 ADMIN_ONLY = "admin:"
-REFUSALS = {302, 400, 403, 404, 405}
+# A session opens none of these; tests/test_api.py walks them with tokens.
+DOORS = "v1:"
+OTHER_RIGHTS = (ADMIN_ONLY, DOORS)
+REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +105,16 @@ class Route:
     is_anybodys: bool
 
 
-def events(topic: Topic) -> list[Event]:
-    """A run that found the topic and then ran out of time."""
+def events(topic: Topic, person: Person) -> list[Event]:
+    """A run that found the topic and the person, chose the topic and handed it over."""
     found = candidate(topic)
-    started = RunStarted("flash", f"{WORD}?", {}, "", "", "")
-    return [started, CandidatesFound((found,), 1, 0.01), RunFinished((), (), "timeout", SECRET, totals=Totals())]
+    known = ItemCandidate(f"Person:{person.pk}", 1, 1, 0.5, 1.0, 1.0, 0.7, WORD, f"[Person:{person.pk}] {WORD}", True)
+    chosen = Selected(found.id, 1, SECRET, 0.7, 1)
+    return [
+        RunStarted("flash", f"{WORD}?", {}, "", "", ""),
+        CandidatesFound((found,), 1, 0.01, people=(known,)),
+        RunFinished((chosen,), (), "", "", totals=Totals(), context=(ContextPart("topics", 9, 3, 1),)),
+    ]
 
 
 @pytest.fixture
@@ -83,8 +123,12 @@ def memory(anna: ChatUser) -> dict[str, Model]:
     anna.display_name, anna.profile = f"Anna {WORD}", SECRET
     anna.save()
     topic, said = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
-    run = Run.objects.create(**said, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED)
-    for seq, event in enumerate(events(topic), start=1):
+    person = Person.objects.create(**said, display_name=WORD, bio=SECRET)
+    picture = store(anna, Media(MediaItem(MEDIA_HASH, "file", "text/plain", f"{WORD}.txt", len(MEDIA)), MEDIA))
+    run = Run.objects.create(
+        **said, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED, media=[asdict(picture)]
+    )
+    for seq, event in enumerate(events(topic, person), start=1):
         RunEvent.objects.create(**said, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
     profile = EmbeddingProfile.objects.create(provider="test", model="two", dimensions=2, threshold=0.5)
     passage = Passage.objects.get(messages=topic.message_set.all()[0])
@@ -96,7 +140,7 @@ def memory(anna: ChatUser) -> dict[str, Model]:
         profile,
         PassageVector.objects.create(**said, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
         TopicVector.objects.create(**said, topic=topic, profile=profile, vector=[1, 0]),
-        Person.objects.create(**said, display_name=WORD, bio=SECRET),
+        person,
         Fact.objects.create(
             **said, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
         ),
@@ -104,6 +148,8 @@ def memory(anna: ChatUser) -> dict[str, Model]:
             **said, name=f"{WORD}.pdf", summary=SECRET, file_type="pdf", sha256="0", created_at=timezone.now()
         ),
         ImportBatch.objects.create(**said, source=WORD, format="jsonl"),
+        KnowledgeEdit.objects.create(**said, kind="edit", noun="person", actor=WORD, before={}, after={}),
+        Suggestion.objects.create(**said, kind="merge", key=WORD, topics=[topic.pk], evidence=EVIDENCE),
         Evaluation.objects.create(source=WORD, strategy="flash"),
     ]
     named = {row._meta.model_name or "": row for row in rows}
@@ -124,7 +170,7 @@ def _walk(patterns: list[URLPattern | URLResolver], base: str, space: str, memor
             yield from _walk(pattern.url_patterns, path, inside, memory)
         else:
             name = f"{space}{pattern.name or ''}"
-            yield Route(name, path, not re.search(r"[<(]", str(pattern.pattern)))
+            yield Route(name, path, name in SHARED or not re.search(r"[<(]", str(pattern.pattern)))
 
 
 def _filled(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
@@ -145,9 +191,24 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
     kind = route.partition("/")[0]
     known: dict[tuple[str, str], Callable[[], object]] = {
         ("memory", "owner"): lambda: memory["chatuser"].pk,
+        **{("memory", noun): lambda noun=noun: memory[noun].pk for noun in ("person", "fact", "artifact")},
+        ("memory", "edit"): lambda: memory["topicedit"].pk,
+        ("memory", "change"): lambda: memory["knowledgeedit"].pk,
+        ("memory", "batch"): lambda: memory["importbatch"].pk,
+        ("memory", "pk"): lambda: memory["suggestion"].pk,
         ("topics", "pk"): lambda: memory["topic"].pk,
+        ("edits", "pk"): lambda: memory["topicedit"].pk,
+        ("edits", "id"): lambda: memory["topicedit"].pk,
         ("runs", "pk"): lambda: memory["run"].pk,
         ("runs", "topic"): lambda: memory["topic"].pk,
+        ("runs", "item"): lambda: f"Person:{memory['person'].pk}",
+        ("runs", "part"): lambda: "topics",
+        ("runs", "sha256"): lambda: MEDIA_HASH,
+        ("users", "name"): lambda: memory["chatuser"].name,
+        ("topics", "id"): lambda: f"Topic:{memory['topic'].pk}",
+        ("prompts", "name"): lambda: "rerank",
+        ("prompts", "language"): lambda: "en",
+        ("prompts", "version"): lambda: 0,
         ("ws", "pk"): lambda: memory["run"].pk,
         ("<path:object_id>", "object_id"): lambda: _administered(pattern, memory).pk,
         ("<id>", "id"): lambda: 1,
@@ -211,7 +272,9 @@ def test_an_operator_finds_nothing_of_a_memory_they_may_not_see(
 
 
 def test_a_hidden_row_is_answered_like_one_that_does_not_exist(memory: dict[str, Model], as_stranger: Client) -> None:
-    asked = [route.path for route in routes(memory) if not route.is_anybodys and not route.name.startswith(ADMIN_ONLY)]
+    asked = [
+        route.path for route in routes(memory) if not route.is_anybodys and not route.name.startswith(OTHER_RIGHTS)
+    ]
     theirs = {path: as_stranger.get(path) for path in asked}
     Run.objects.all().delete()
     nowhere = {path: as_stranger.get(re.sub(r"(?<=/)\d+(?=/)", "999999", path)) for path in asked}
@@ -231,6 +294,9 @@ def test_whoever_is_not_signed_in_is_asked_to(memory: dict[str, Model]) -> None:
         if route.name in OPEN_TO_ALL:
             continue
         for answer in (client.get(route.path), client.post(route.path)):
+            if route.name.startswith(DOORS):
+                assert answer.status_code in {401, 404, 405}, f"{route.path}: {answer.status_code}"
+                continue
             assert answer.status_code == 302, f"{route.path}: {answer.status_code}"
             assert "/login/" in answer["Location"], route.path
 
@@ -247,7 +313,7 @@ def test_a_user_who_is_no_operator_is_told_so(memory: dict[str, Model]) -> None:
 
 def test_the_walk_would_see_the_word(memory: dict[str, Model], as_admin: Client) -> None:
     """The same addresses, opened by one who may: otherwise the walk above would prove nothing."""
-    shown = [route for route in routes(memory) if not route.is_anybodys and not route.name.startswith(ADMIN_ONLY)]
+    shown = [route for route in routes(memory) if not route.is_anybodys and not route.name.startswith(OTHER_RIGHTS)]
     for route in shown:
         answer = as_admin.get(route.path)
         assert (answer.status_code, WORD in body(answer)) == (200, True), route.path
@@ -319,7 +385,9 @@ def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
     """How a command is told to work for Boris only; those that work for nobody in particular have none."""
     return {
         "archive": ["--user", "boris", "--now"],
+        "bench": [],
         "check_memory": ["--user", "boris"],
+        "create_token": ["a program", "--scope", "read", "--user", "boris"],
         "evaluate": [str(questions)],
         "import_chat": [str(chat), "--user", "boris"],
         "recall": [WORD, "--user", "boris"],
@@ -340,7 +408,7 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
     ours = {name for name, app in get_commands().items() if app == "memoryapp"}
     told = arguments(questions, chat)
     assert ours <= told.keys(), f"teach tests/test_access.py the commands {ours - told.keys()}"
-    for name in sorted(ours - {"up", "test"}):
+    for name in sorted(ours - {"up", "test", "bench"}):
         out = StringIO()
         call_command(name, *told[name], stdout=out, stderr=out)
         assert SECRET not in out.getvalue(), name

@@ -9,8 +9,21 @@ import pytest
 from django.utils import timezone
 
 from memoryapp import answer
-from memoryapp.engine.events import Candidate, CandidatesFound, Event, Piece, RunFinished, Selected, to_payload
-from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic
+from memoryapp.curation.plans import plan_edit
+from memoryapp.curation.swapping import put_in, swap
+from memoryapp.engine import context as parts
+from memoryapp.engine.events import (
+    Candidate,
+    CandidatesFound,
+    ContextPart,
+    Event,
+    ItemCandidate,
+    Piece,
+    RunFinished,
+    Selected,
+    to_payload,
+)
+from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic, TopicEdit
 from tests.conftest import talk
 
 FILLER = "And so it went on for a while. " * 10
@@ -26,7 +39,11 @@ def candidate(topic: Topic) -> Candidate:
     return Candidate(f"Topic:{topic.pk}", 1, 1, date="2026-03-02", summary=topic.summary, **sizes, **facts)  # type: ignore[arg-type]
 
 
+TOPICS_PART = ContextPart("topics", chars=1, tokens=1, items=1)
+
+
 def ended(owner: ChatUser, topics: list[Topic], selected: list[Selected], query: str = "vllm?", **end: Any) -> Run:
+    end = {"context": (TOPICS_PART,), **end}
     found = CandidatesFound(tuple(map(candidate, topics)), len(topics), 0.01)
     events: list[Event] = [found, RunFinished(tuple(selected), (), **{"fallback": "", "note": "", **end})]
     run = Run.objects.create(owner=owner, query=query, strategy="flash", state=Run.State.FINISHED)
@@ -68,7 +85,7 @@ def test_stored_text_cannot_pose_as_a_topic_or_as_somebody_elses_message(anna: C
     context = answer.document(ended(anna, [topic], [chosen(topic)]))["context"]
     heads = re.findall(r"^\[(\w+)", context, re.MULTILINE)
     assert heads == ["Topic", "User", "Assistant"]
-    assert context.startswith(f"[Topic:{topic.pk}] 2026-03-02 Honest")
+    assert context.startswith(f"<relevant_topics>\n[Topic:{topic.pk}] 2026-03-02 Honest")
     assert "send it all" in context
 
 
@@ -82,13 +99,13 @@ def test_a_large_topic_without_an_excerpt_enters_by_the_exchanges_that_fit_the_q
     anna: ChatUser, fallback: str
 ) -> None:
     topic = talk(anna, ("A long evening", exchanges(60, q41="How did we repair the mandolin bridge?")))[0]
-    assert topic.size_chars > answer.WHOLE_TOPIC_CHARS
+    assert topic.size_chars > parts.WHOLE_TOPIC_CHARS
     run = ended(anna, [topic], [chosen(topic)], "mandolin bridge", fallback=fallback)
     context = answer.document(run)["context"]
     assert "repair the mandolin bridge" in context
     assert "Reply 41." in context
     assert len(context) < 10_000
-    assert context.splitlines()[0].endswith(" of 120 messages")
+    assert context.splitlines()[1].endswith(" of 120 messages")
 
 
 def test_a_large_topic_enters_by_the_messages_of_its_excerpt(anna: ChatUser) -> None:
@@ -96,14 +113,14 @@ def test_a_large_topic_enters_by_the_messages_of_its_excerpt(anna: ChatUser) -> 
     wanted = topic.message_set.in_order()[7]
     context = answer.document(ended(anna, [topic], [chosen(topic, Piece("x", "exact", wanted.pk, 0, 5))]))["context"]
     assert wanted.text.strip() in context
-    assert context.splitlines()[0].endswith(" | 1 of 120 messages")
+    assert context.splitlines()[1].endswith(" | 2 of 120 messages")
     assert "Reply 4." not in context
 
 
 def test_what_does_not_fit_is_counted_and_no_message_is_cut(anna: ChatUser) -> None:
     topics = talk(anna, *((f"Evening {n}", exchanges(35)) for n in range(12)))
     context = answer.document(ended(anna, topics, [chosen(topic) for topic in topics]))["context"]
-    assert len(context) <= answer.CONTEXT_CHARS
+    assert len(context) <= parts.CONTEXT_CHARS + 100
     assert context.count("[Topic:") == 12
     told_lines = [line for line in context.splitlines() if line.startswith(("[User", "[Assistant"))]
     assert all(line.endswith(FILLER.rstrip()) or line.endswith(FILLER) for line in told_lines)
@@ -114,17 +131,8 @@ def test_what_does_not_fit_is_counted_and_no_message_is_cut(anna: ChatUser) -> N
 
 def test_a_message_of_two_topics_is_told_once(anna: ChatUser) -> None:
     topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
-    twin = Topic.objects.create(
-        owner=anna,
-        summary="Merged",
-        started_at=topic.started_at,
-        ended_at=topic.ended_at,
-        message_count=2,
-        size_chars=topic.size_chars,
-        is_live=False,
-    )
-    for said in topic.message_set.all():
-        twin.topicmessage_set.create(owner=anna, message=said)
+    plan = plan_edit(anna, topic.pk, "Anew")
+    (twin,) = put_in(swap(anna, plan, kind=TopicEdit.Kind.EDIT, actor="test"))
     context = answer.document(ended(anna, [topic, twin], [chosen(topic), chosen(twin)]))["context"]
     assert context.count("It crashes") == 1
 
@@ -137,6 +145,57 @@ def test_many_topics_cost_as_many_queries_as_one(anna: ChatUser, django_assert_n
         run = ended(anna, topics[:count], chosen_all[:count])
         with django_assert_num_queries(2):
             answer.document(run)
+
+
+def test_people_and_files_are_named_and_their_reasons_told(anna: ChatUser) -> None:
+    person = item("Person:5", "Петров")
+    file = item("Artifact:3", "api-docs.pdf")
+    picked = {
+        "people": (Selected("Person:5", 1, "a colleague", 0.7, 2),),
+        "artifacts": (Selected("Artifact:3", 1, "the manual", 0.6, 1),),
+    }
+    run = ended(anna, [], [], **picked)
+    found = CandidatesFound((), 0, 0.01, people=(person,), artifacts=(file,))
+    RunEvent.objects.filter(run=run, seq=1).update(payload=to_payload(found))
+    document = answer.document(run)
+    assert document["people"] == [
+        {"id": "Person:5", "rank": 1, "reason": "a colleague", "score": 0.7, "name": "Петров"}
+    ]
+    assert document["artifacts"][0]["name"] == "api-docs.pdf"
+    assert "Петров  a colleague" in answer.text(document)
+    assert "Nothing relevant" not in answer.text(document)
+
+
+def item(id: str, name: str) -> ItemCandidate:
+    return ItemCandidate(id, 1, 1, cosine=0.5, bm25=1.0, fused=1.0, score=0.7, name=name, line="", shown=True)
+
+
+def test_a_part_of_the_context_is_told_as_it_was_handed_over(anna: ChatUser) -> None:
+    topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
+    profile = ContextPart("profile", 10, 3, 1, "<user_profile>\nAn engineer\n</user_profile>")
+    run = ended(anna, [topic], [chosen(topic)], context=(profile, TOPICS_PART))
+    assert answer.part_text(run, "profile") == profile.text
+    assert "It crashes" in answer.part_text(run, "topics")
+    whole = answer.document(run)["context"]
+    assert whole == f"{profile.text}\n\n{answer.part_text(run, 'topics')}"
+    with pytest.raises(LookupError, match="no part people"):
+        answer.part_text(run, "people")
+
+
+def test_a_run_from_before_contexts_were_kept_still_tells_its_topics(anna: ChatUser) -> None:
+    topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
+    assert "It crashes" in answer.document(ended(anna, [topic], [chosen(topic)], context=()))["context"]
+    assert answer.document(ended(anna, [topic], [], context=()))["context"] == ""
+
+
+def test_what_the_caller_sent_along_is_not_told_again(anna: ChatUser) -> None:
+    topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
+    run = ended(anna, [topic], [chosen(topic)])
+    run.messages = [{"id": "m0", "role": "user", "text": "It crashes"}, {"role": "user", "text": "vllm?"}]
+    run.save()
+    context = answer.document(run)["context"]
+    assert "It crashes" not in context
+    assert "Lower it" in context
 
 
 def test_a_run_that_goes_on_has_no_answer_yet(anna: ChatUser) -> None:

@@ -44,12 +44,21 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("RERANKER_TURN_TIMEOUT", "1ms", "must be between 0.05 and 600 seconds, not '1ms'."),
         ("CHUNK_INTERVAL", "0", "must be between 1 and 1e+09 seconds, not '0'."),
         ("CHUNK_INTERVAL", "9" * 30 + "d", "must be between 1 and 1e+09 seconds"),
+        ("API_RATE", "600", "must be a number of requests in a time, such as 600/m or 10/s, not '600'."),
+        ("API_RATE", "0/s", "must be a number of requests in a time, such as 600/m or 10/s, not '0/s'."),
+        ("API_MAX_RUNS", "0", "must be between 1 and 10000, not 0."),
+        ("MEDIA_MAX_BYTES", "5MB", "must be a whole number, not '5MB'."),
         ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not 'LOUD'."),
         ("DATABASE_URL", "memory", "is not a PostgreSQL address: "),
         ("DATABASE_URL", "postgresql://someone@localhost", "names no database: postgresql://user@host/name."),
         ("LLM_BASE_URL", "localhost:11434/v1", "must be an address that begins with http:// or https://, not 'local"),
         ("LLM_BASE_URL", "http:///v1", "must be an address that begins with"),
         ("LLM_BASE_URL", "http://localhost:port/v1", "must be an address that begins with"),
+        ("LLM_STREAM", "sometimes", "must be true or false, not 'sometimes'."),
+        ("LLM_RESPONSE_HEALING", "2", "must be true or false, not '2'."),
+        ("LLM_REASONING_EFFORT", "hard", "must be one of max, xhigh, high, medium, low, minimal, none, not 'hard'."),
+        ("LLM_PROVIDER", "{sort", "must be a JSON object: "),
+        ("LLM_PROVIDER", '["acme"]', "must be a JSON object, not '[\"acme\"]'."),
         ("EMBEDDING_BASE_URL", "ftp://localhost/v1", "must be an address that begins with http:// or https://"),
         ("CSRF_TRUSTED_ORIGINS", "https://one.example, two.example", "begins with http:// or https://, not 'two.ex"),
         ("REDIS_URL", "localhost:6379", "must be an address that begins with redis:// or rediss://"),
@@ -93,11 +102,21 @@ def test_a_timeout_may_be_what_a_run_may_ask_for(read: Any, name: str, parameter
         ("LOG_LEVEL", "info", "INFO"),
         ("CELERY_BROKER_URL", "sentinel://one:26379;sentinel://two:26379", "sentinel://one:26379;sentinel://two:26379"),
         ("CHUNK_INTERVAL", "90m", 5400),
+        ("LLM_REASONING_EFFORT", "High", "high"),
+        ("LLM_REASONING_EFFORT", "", ""),
+        ("LLM_PROVIDER", '{"sort": "latency"}', {"sort": "latency"}),
+        ("LLM_FALLBACK_MODELS", "acme/pro, other/one", ["acme/pro", "other/one"]),
+        ("LLM_STREAM", "no", False),
         ("LLM_BASE_URL", "http://[::1]:8080/v1", "http://[::1]:8080/v1"),
     ],
 )
 def test_a_right_value_is_understood(read: Any, name: str, value: str, meant: object) -> None:
     assert read(**{name: value})[name] == meant
+
+
+def test_the_chat_model_is_streamed_and_thinks_little_unless_told_otherwise(read: Any) -> None:
+    settings = read()
+    assert (settings["LLM_STREAM"], settings["LLM_REASONING_EFFORT"], settings["LLM_PROVIDER"]) == (True, "low", {})
 
 
 def test_a_key_goes_to_no_host_but_the_one_it_was_given_for(read: Any) -> None:

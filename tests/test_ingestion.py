@@ -298,7 +298,7 @@ class TestPutTopics:
         self, anna: ChatUser, django_assert_max_num_queries: Any
     ) -> None:
         add_messages(anna, [told(number) for number in range(200)])
-        with django_assert_max_num_queries(12):
+        with django_assert_max_num_queries(20):
             put_topics(anna, [TopicDraft("x", (number,)) for number in ids(anna)], actor="test")
 
 

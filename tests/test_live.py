@@ -142,6 +142,13 @@ def seqs(page: Page) -> list[int]:
     return sorted(page.locator("[data-event]").evaluate_all("events => events.map(event => Number(event.dataset.seq))"))
 
 
+def drawn(page: Page) -> str:
+    """The three lanes as they stand in the document once what arrived is at rest, but for blanks between elements."""
+    expect(page.locator(".is-arriving")).to_have_count(0)
+    html = str(page.locator(".lanes").evaluate("lanes => lanes.innerHTML"))
+    return re.sub(r">\s+<", "><", html.replace(' class=""', "")).strip()
+
+
 def test_a_run_streams_turn_by_turn_and_then_replays(page: Page, stack: Stack, peer: Peer) -> None:
     url = ask(page, stack, peer)
     expect(page.locator(".candidate").first).to_be_visible()
@@ -155,13 +162,14 @@ def test_a_run_streams_turn_by_turn_and_then_replays(page: Page, stack: Stack, p
     expect(page.locator(".chosen")).to_have_count(1)
     expect(page.locator(".excerpt mark.is-exact")).to_have_count(1)
     expect(page.locator(".run-live-mark")).to_have_count(0)
-    live = seqs(page)
+    live, before = seqs(page), drawn(page)
     assert live == list(range(1, len(live) + 1))
     states = page.locator(".candidate").evaluate_all("rows => rows.map(row => row.className)")
 
     page.goto(url)
     assert seqs(page) == live
     assert page.locator(".candidate").evaluate_all("rows => rows.map(row => row.className)") == states
+    assert drawn(page) == before
 
     page.keyboard.press("Home")
     expect(page.locator(".chosen")).not_to_be_visible()
@@ -172,6 +180,40 @@ def test_a_run_streams_turn_by_turn_and_then_replays(page: Page, stack: Stack, p
     page.locator(".transport-play").click()
     expect(page.locator(".chosen")).to_be_visible()
     expect(page).to_have_url(url)
+
+
+def test_an_answer_grows_on_the_page_before_its_turn_ends(page: Page, stack: Stack, peer: Peer) -> None:
+    peer.grows = True
+    try:
+        url = ask(page, stack, peer)
+        peer.gates["asks"].set()
+        peer.gates["chooses"].set()
+        assert peer.reached["ends"].wait(20)
+        words = page.locator("#run-speaking")
+        expect(words).to_contain_text('{"topics"')
+        expect(page.locator(".chosen")).to_have_count(0)
+        page.reload()
+        expect(words).to_contain_text('{"topics"')
+        page.keyboard.press("ArrowLeft")
+        expect(words).to_be_hidden()
+        page.keyboard.press("End")
+        expect(words).to_be_visible()
+        page.set_viewport_size({"width": 1440, "height": 500})
+        page.mouse.wheel(0, 120)
+        row = page.locator(".candidate").last
+        stood = row.bounding_box()
+        peer.open()
+        expect(page.locator(".chosen")).to_have_count(1)
+        expect(words).to_be_empty()
+        stands = row.bounding_box()
+        assert stood
+        assert stands
+        assert abs(stands["y"] - stood["y"]) < 2, "the page moved under the reader"
+        before = drawn(page)
+        page.goto(url)
+        assert drawn(page) == before
+    finally:
+        peer.grows = False
 
 
 def test_a_step_has_an_address_that_works_without_scripts(

@@ -97,7 +97,7 @@ def test_no_page_holds_what_its_own_policy_refuses(anna: ChatUser, as_admin: Cli
 def test_every_link_of_the_rail_opens(anna: ChatUser, as_admin: Client) -> None:
     rail = get(as_admin, "/").split('<nav class="rail"')[1].split("</nav>")[0]
     links = re.findall(r'<a [^>]*href="([^"#]+)', rail)
-    assert len(links) == 9
+    assert len(links) > 8
     for address in links:
         get(as_admin, address)
 

@@ -12,9 +12,11 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from memoryapp import database, retrieval
+from memoryapp.curation.plans import plan_merge
+from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.embeddings import Profile, Vectors, unit
-from memoryapp.models import ChatUser, Message, PassageVector, Topic
-from memoryapp.retrieval import Search, search_topics
+from memoryapp.models import ChatUser, PassageVector, Topic, TopicEdit
+from memoryapp.retrieval import Search, Sizes
 from memoryapp.vectors import embed_pending, profile_row
 from tests.conftest import talk
 
@@ -54,9 +56,9 @@ def search(owner: ChatUser, query: str, *, vector: bool = True, **sizes: Any) ->
         profile = await profile_row(Synonyms.profile)
         asked = (await Synonyms().embed([query]))[0] if vector else None
         async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-            return await search_topics(
+            return await retrieval.search(
                 connection, owner.pk, query, asked,
-                profile_id=profile.pk, dimensions=32, threshold=Synonyms.profile.threshold, **sizes,
+                profile_id=profile.pk, dimensions=32, threshold=Synonyms.profile.threshold, sizes=Sizes(**sizes),
             )  # fmt: skip
 
     return async_to_sync(run)()
@@ -120,21 +122,20 @@ def test_the_baseline_is_plain_vector_order_over_all_topics(anna: ChatUser, topi
 
 
 def test_only_the_first_are_shown_and_only_so_many_are_ranked(anna: ChatUser, topics: list[Topic]) -> None:
-    found = search(anna, "knee tax gpt cats", shown=2, ranked=3)
+    found = search(anna, "knee tax gpt cats", topics=2, ranked=3)
     assert [candidate.shown for candidate in found.candidates] == [True, True, False]
     assert [candidate.rank for candidate in found.candidates] == [1, 2, 3]
 
 
-def test_retired_topics_and_the_active_session_are_not_found(anna: ChatUser, topics: list[Topic]) -> None:
-    Topic.objects.filter(pk=topics[0].pk).update(is_live=False)
-    Message.objects.filter(topic=topics[1]).update(topic=None)
-    found = search(anna, "knee tax")
-    assert not {named(topics[0]), named(topics[1])} & {*ids(found), *found.baseline}
-
-
-def test_a_moved_message_is_found_where_it_lives_now(anna: ChatUser, topics: list[Topic]) -> None:
-    Message.objects.filter(topic=topics[0]).update(topic=topics[3])
-    assert ids(search(anna, "knee"))[0] == named(topics[3])
+def test_what_was_said_is_found_in_the_topic_where_it_lives_now_and_in_no_retired_one(
+    anna: ChatUser, topics: list[Topic]
+) -> None:
+    plan = plan_merge(anna, [topics[0].pk, topics[3].pk], "Knee and cats")
+    (merged,) = put_in(swap(anna, plan, kind=TopicEdit.Kind.MERGE, actor="test"))
+    for query in ("knee", "cats"):
+        found = search(anna, query)
+        assert ids(found)[0] == named(merged)
+        assert not {named(topics[0]), named(topics[3])} & {*ids(found), *found.baseline}
 
 
 def test_nobody_elses_memory_is_searched(anna: ChatUser, boris: ChatUser, topics: list[Topic]) -> None:
@@ -175,7 +176,7 @@ def test_searches_run_side_by_side(anna: ChatUser, topics: list[Topic]) -> None:
 
         async def one(query: str) -> Search:
             async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-                return await search_topics(
+                return await retrieval.search(
                     connection, anna.pk, query, None, profile_id=profile.pk, dimensions=32, threshold=0.2
                 )
 

@@ -13,6 +13,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from memoryapp import runs
 from memoryapp.engine.events import (
@@ -38,8 +39,9 @@ from memoryapp.notices import say_more
 from memoryapp.recording import finished_columns
 from rerankui import fragments
 from rerankui.consumers import RunConsumer
+from rerankui.fragments import Seen
 from rerankui.marks import marks
-from rerankui.outcomes import SENTENCES
+from rerankui.outcomes import ADVICE, SENTENCES
 from tests.conftest import candidate, talk
 
 
@@ -53,7 +55,7 @@ def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
         QueryEnriched("vllm?", "vllm H100", "", 0.1, 10, 5, 0.0001, "peer"),
         CandidatesFound((candidate(first, 1), candidate(second, 2)), 4, 0.02),
         TurnStarted(1, "forced", "none", (PromptMessage("system", "choose"),)),
-        Retried(1, "503 from the endpoint", 0.5),
+        Retried(1, "503 from the endpoint", 0.5, input_tokens=77, output_tokens=3, cost_usd=0.0031),
         SteppedDown("tool_choice", "auto", "the endpoint knows no forced call"),
         ModelReplied(
             1,
@@ -112,19 +114,25 @@ def without_swap(html: str) -> str:
 
 def test_the_first_frame_is_the_section_of_the_page(run: Run, events: list[Event], as_viewer: Client) -> None:
     store(run, events)
-    first = fragments.frame(run.pk, after=-1, language="en")
+    first = fragments.frame(run.pk, seen=Seen(), language="en")
     page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
     assert first.finished
     assert without_swap(first.html).strip() in page
 
 
+def test_a_failed_try_shows_what_it_cost(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert "77→3 tok · $0.0031 · again after" in page
+
+
 def test_frames_bring_exactly_the_events_the_viewer_lacks(run: Run, events: list[Event]) -> None:
     store(run, events[:3])
-    first = fragments.frame(run.pk, after=-1, language="en")
-    assert (first.last, first.finished) == (3, False)
-    assert fragments.frame(run.pk, after=3, language="en").html == ""
+    first = fragments.frame(run.pk, seen=Seen(), language="en")
+    assert (first.seen.last, first.finished) == (3, False)
+    assert fragments.frame(run.pk, seen=Seen(3), language="en").html == ""
     store(run, events[3:], after=3)
-    rest = fragments.frame(run.pk, after=3, language="en")
+    rest = fragments.frame(run.pk, seen=Seen(3), language="en")
     seqs = [int(seq) for seq in re.findall(r'id="event-(\d+)"', rest.html)]
     assert (sorted(seqs), rest.finished) == (list(range(4, 12)), True)
 
@@ -193,10 +201,13 @@ def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: 
 def test_each_end_that_is_no_choice_is_said_in_words(
     run: Run, events: list[Event], as_viewer: Client, fallback: str
 ) -> None:
-    store(run, [*events[:3], RunFinished((), (), fallback, "told by the provider")])
+    times = {"seconds": 10, "turn_seconds": 5, "max_tool_calls": 3}
+    started = RunStarted("flash", "vllm?", times, "rerank-en-0", "peer", "embedded/use@512")
+    store(run, [started, *events[1:3], RunFinished((), (), fallback, "")])
     page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
     assert 'class="run-outcome is-fallback"' in page
-    assert "told by the provider" in page
+    assert escape(str(SENTENCES[fallback])) in page
+    assert escape(str(ADVICE[fallback])).partition("%")[0] in page
 
 
 def test_a_run_of_no_events_yet_can_be_opened(run: Run, as_viewer: Client) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,40 +14,23 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from memoryapp import answer, runs
-from memoryapp.clients import Clients, offline_embedder, open_clients
-from memoryapp.database import conninfo
-from memoryapp.engine.embeddings import EmbeddingError, Vectors
-from memoryapp.engine.events import CandidatesFound, ModelReplied, RunFinished, RunStarted, TurnStarted
+from memoryapp.claiming import claim, request_of
+from memoryapp.clients import Clients, open_clients
+from memoryapp.database import conninfo, pool
+from memoryapp.engine.events import CandidatesFound, MediaItem, ModelReplied, RunFinished, RunStarted, TurnStarted
 from memoryapp.engine.llm import ChatRequest, LLMUnavailable, Reply
+from memoryapp.engine.media import MediaError
+from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.ingestion import add_messages
-from memoryapp.models import ChatUser, PassageVector, Run, RunEvent
+from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.notices import say_nothing
 from memoryapp.parameters import ParameterError
 from memoryapp.recording import Recorder, RunClosed
-from memoryapp.vectors import embed_pending
-from tests.conftest import record, talk
+from tests.conftest import record
+from tests.engine.scripted import ScriptedChat, asks, chooses
+from tests.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
-
-TOPICS = [
-    ("vLLM on H100 crashes at start", ["vLLM on our H100 dies with out of memory", "Lower gpu_memory_utilization"]),
-    ("Birthday cake for Masha", ["Which cake for a birthday of ten?", "A honey cake keeps for two days"]),
-    ("Knee after the run", ["My meniscus hurts after ten kilometres", "Rest, ice, and see a doctor"]),
-]
-
-
-class Silent:
-    """A chat model that never answers; ``asked`` is set once it is spoken to."""
-
-    model = "silent"
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
-        self.asked.set()
-        await asyncio.Event().wait()
-        yield Reply("")
 
 
 class Talkative:
@@ -57,15 +40,6 @@ class Talkative:
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
         yield Reply("nothing \x00 to \ud800 say", reasoning="\x00")
-
-
-class Speechless:
-    """An embedding model that is down."""
-
-    profile = offline_embedder().profile
-
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        raise EmbeddingError("The embedding model is out of reach.")
 
 
 class Broken:
@@ -78,34 +52,9 @@ class Broken:
         yield Reply("")
 
 
-class Faulty:
-    """A bug of ours."""
-
-    model = "faulty"
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
-        raise ZeroDivisionError
-        yield Reply("")
-
-
 @pytest.fixture
 async def memory() -> ChatUser:
-    def make() -> ChatUser:
-        anna = ChatUser.objects.create(name="anna")
-        talk(anna, *TOPICS)
-        return anna
-
-    anna = await sync_to_async(make)()
-    await embed_pending(offline_embedder())
-    return anna
-
-
-async def start(memory: ChatUser, query: str = "vLLM H100 out of memory", **given: Any) -> Run:
-    return await sync_to_async(runs.start)(memory, query, **given)
-
-
-async def events_of(run: Run) -> list[Any]:
-    return [item.event for item in await sync_to_async(runs.stored)(run.pk)]
+    return await memory_of_three()
 
 
 async def test_a_run_is_its_events_and_the_row_says_the_same(memory: ChatUser) -> None:
@@ -182,7 +131,7 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
         assert await sync_to_async(runs.close_abandoned)() == 1
         assert await sync_to_async(runs.close_abandoned)() == 0
-        recorder = Recorder(run.pk, memory.pk, clients.pool, say_nothing)
+        recorder = Recorder(run.pk, clients.pool, say_nothing)
         with pytest.raises(RunClosed):
             await recorder.record((await events_of(run))[0])
         task.cancel()
@@ -264,7 +213,7 @@ async def _drop_connections_of(clients: Clients) -> None:
         row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
     assert row
     async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as other:
-        await other.execute("SELECT pg_terminate_backend(%s)", [row[0]])
+        await other.execute("SELECT pg_terminate_backend(%s, 10000)", [row[0]])
 
 
 @pytest.mark.parametrize("strategy", ["flash", "vector"])
@@ -297,3 +246,62 @@ async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(m
     told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt
     assert "off to Kazbegi" in told[1].content
     assert "Knee after the run" in told[0].content
+
+
+async def test_the_conversation_that_was_sent_stands_in_place_of_the_active_session(memory: ChatUser) -> None:
+    await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
+    said = [{"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-09T10:00:00Z", "text": "The server is down"}]
+    run = await start(memory, messages=said)
+    async with open_clients() as clients:
+        await runs.execute(run.pk, clients)
+    told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt[1].content
+    assert "The server is down" in told
+    assert "Kazbegi" not in told
+
+
+async def test_a_message_that_was_sent_and_is_kept_has_its_number(memory: ChatUser) -> None:
+    kept = await memory.message_set.order_by("pk").afirst()
+    assert kept
+    said = [{"id": kept.external_id, "role": "user", "text": "again"}, {"role": "user", "text": "new"}]
+    run = await start(memory, messages=said)
+    async with pool() as connections:
+        claimed = await claim(run.pk, connections)
+        assert claimed
+        asked = await request_of(claimed, connections)
+    assert [message.id for message in asked.messages or ()] == [kept.pk, -2]
+
+
+async def test_a_run_tried_again_takes_its_parents_candidates_and_tells_the_other_prompt(memory: ChatUser) -> None:
+    first = await memory.topic_set.order_by("pk").afirst()
+    assert first
+    parent = await start(memory)
+    text = BUILT_IN["rerank", "en"]
+    prompt = await Prompt.objects.acreate(
+        name="rerank", language="en", version=1, system=f"{text.system} Be brief.", user=text.user, made_by="ada"
+    )
+    async with open_clients() as clients:
+        await runs.execute(parent.pk, replace(clients, chat=ScriptedChat(asks(first.pk), chooses(first.pk))))
+        again = await start(memory, parent=parent, prompt=prompt)
+        chat = ScriptedChat(asks(first.pk), chooses(first.pk))
+        await runs.execute(again.pk, replace(clients, chat=chat, embedder=Speechless()))
+    before, after = await events_of(parent), await events_of(again)
+    found = [next(event for event in events if isinstance(event, CandidatesFound)) for events in (before, after)]
+    assert found[0].candidates == found[1].candidates
+    started, turn = after[0], next(event for event in after if isinstance(event, TurnStarted))
+    assert (started.parent, started.prompt_version, turn.prompt_version) == (
+        str(parent.pk),
+        "rerank-en-1",
+        "rerank-en-1",
+    )
+    assert "Be brief." in turn.prompt[0].content
+    await again.arefresh_from_db()
+    assert (again.prompt_version, again.fallback) == ("rerank-en-1", "")
+
+
+async def test_media_that_are_lost_end_the_run_and_are_not_swallowed(memory: ChatUser) -> None:
+    run = await start(memory, media=[MediaItem("0" * 64, "image", "image/png", "", 3)])
+    async with open_clients() as clients:
+        with pytest.raises(MediaError):
+            await runs.execute(run.pk, clients)
+    (finished,) = await events_of(run)
+    assert finished.fallback == "crashed"

@@ -9,13 +9,25 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 
-from memoryapp import browse
+from memoryapp import browse, cards
+from memoryapp.curation.plans import plan_edit
+from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.invariants import violations
-from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
+from memoryapp.models import (
+    CardVector,
+    ChatUser,
+    EmbeddingProfile,
+    Passage,
+    PassageVector,
+    Person,
+    Topic,
+    TopicEdit,
+    TopicVector,
+)
 from memoryapp.vectors import embed_pending, profile_row
 from tests.conftest import talk
 
@@ -127,10 +139,38 @@ def test_only_the_owner_asked_for_is_embedded(topics: list[Topic], boris: ChatUs
     assert set(TopicVector.objects.values_list("owner", flat=True)) == {boris.pk}
 
 
-def test_a_retired_topic_needs_no_vector(topics: list[Topic]) -> None:
-    Topic.objects.filter(pk=topics[0].pk).update(is_live=False)
+def test_a_retired_topic_needs_no_vector(anna: ChatUser, topics: list[Topic]) -> None:
+    plan = plan_edit(topics[0].owner, topics[0].pk, "tea and more")
+    (edited,) = put_in(swap(topics[0].owner, plan, kind=TopicEdit.Kind.EDIT, actor="test"))
     embed(Hashing())
-    assert list(TopicVector.objects.values_list("topic", flat=True)) == [topics[1].pk]
+    assert set(TopicVector.objects.values_list("topic", flat=True)) == {edited.pk, topics[1].pk}
+
+
+def test_a_person_gets_a_card_and_a_vector_of_it(topics: list[Topic], anna: ChatUser) -> None:
+    petrov = Person.objects.create(owner=anna, display_name="Петров")
+    embedder = Hashing()
+    embed(embedder)
+    row = CardVector.objects.select_related("card").get()
+    assert (row.card.person, row.dimensions) == (petrov, 16)
+    assert np.allclose(row.vector, embedder.direction(row.card.text), atol=2e-3)
+    assert embed(Hashing()) == 0
+
+
+def test_a_card_that_changes_while_the_model_works_gets_no_vector_of_its_old_text(anna: ChatUser) -> None:
+    petrov = Person.objects.create(owner=anna, display_name="Петров")
+
+    class Meanwhile(Hashing):
+        async def embed(self, texts: Sequence[str]) -> Vectors:
+            if not self.texts:
+                petrov.bio = "He retired."
+                await petrov.asave()
+                await sync_to_async(cards.refresh)()
+            return await super().embed(texts)
+
+    assert embed(Meanwhile()) == 0
+    after = Hashing()
+    assert embed(after) == 1
+    assert "He retired." in after.texts[0]
 
 
 def test_what_was_made_before_a_failure_stays_and_the_next_worker_goes_on(topics: list[Topic]) -> None:

@@ -34,6 +34,8 @@ _SAY_EVERY = 8.0
 def enter(argv: Sequence[str]) -> None:
     """Goes on inside `.venv`, which ``up`` and ``test`` make if need be. Ends the process when that can't be."""
     command = argv[1] if len(argv) > 1 else "help"
+    # Vectors here are short: on two cores, threads of the linear algebra wait for each other far longer than they work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     fresh = command in LOCKS and _install(LOCKS[command])
     inside = Path(sys.executable).parent.resolve() == PYTHON.parent.resolve()
     if PYTHON.exists() and (fresh or not inside):

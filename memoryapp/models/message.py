@@ -69,7 +69,13 @@ class Message(Owned):
     objects = MessageQuerySet.as_manager()
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("owner", "external_id"), name="message_once"),)
+        constraints = (
+            models.UniqueConstraint(fields=("owner", "external_id"), name="message_once"),
+            models.CheckConstraint(
+                condition=models.Q(is_withdrawn=False) | models.Q(topic__isnull=True),
+                name="message_withdrawn_from_topics",
+            ),
+        )
         indexes = (
             models.Index(fields=("owner", "sent_at", "id"), name="message_order"),
             models.Index(fields=("topic", "sent_at", "id"), name="message_topic"),

@@ -9,13 +9,18 @@ from memoryapp.models.user import ChatUser
 
 
 class ApiToken(models.Model):
-    """``scopes`` lists words of ``Scope``; without ``owners`` the token opens every memory."""
+    """``scopes`` lists words of ``Scope``; the token opens the memories of ``owners``, or all with ``everyone``.
+
+    That every memory is open is said, not left to be concluded from an empty list: erasing the one chat user a
+    token was made for must not open the others to it.
+    """
 
     class Scope(models.TextChoices):
         RECALL = "recall", _("recall")
         INGEST = "ingest", _("add messages")
         READ = "read", _("read")
         CURATE = "curate", _("curate")
+        EVERYONE = "everyone", _("every memory")
 
     name = models.CharField(_("name"), max_length=200)
     prefix = models.CharField(_("begins with"), max_length=16)

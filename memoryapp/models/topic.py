@@ -12,7 +12,7 @@ from typing import Self
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.models.message import Message
+from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.user import ChatUser, Owned
 
 
@@ -71,8 +71,8 @@ class TopicMessage(Owned):
 class TopicEdit(Owned):
     """Topics out, topics in, over the same messages.
 
-    ``archive`` takes nothing out; ``withdraw`` leaves some messages in no topic. ``undoes`` is the edit whose
-    inverse this one is.
+    ``archive`` takes nothing out; ``withdraw`` leaves the messages of ``batch`` in no topic. ``undoes`` is the edit
+    whose inverse this one is.
     """
 
     class Kind(models.TextChoices):
@@ -90,6 +90,7 @@ class TopicEdit(Owned):
     reason = models.CharField(_("reason"), max_length=500, blank=True)
     at = models.DateTimeField(_("at"), auto_now_add=True)
     undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
+    batch = models.ForeignKey(ImportBatch, models.RESTRICT, null=True, blank=True, verbose_name=_("import"))
     topics = models.ManyToManyField(Topic, through="EditedTopic", verbose_name=_("topics"))
 
     class Meta:

@@ -14,13 +14,23 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import Candidate, PromptMessage, QueryEnriched, ToolCall, Totals
+from memoryapp.engine.events import (
+    Candidate,
+    ItemCandidate,
+    MediaItem,
+    PromptMessage,
+    QueryEnriched,
+    ToolCall,
+    Totals,
+)
 from rerankui.marks import ids_in
+from rerankui.pictures import is_shown
 
 register = template.Library()
 
 # Of one answer: a choice with long excerpts fits, a runaway model does not weigh the page down.
 MOST_SHOWN = 100_000
+HEAD_CHARS = 700
 
 STAGES: dict[str, Promise] = {
     "enrich": pgettext_lazy("stage", "enrich"),
@@ -34,6 +44,12 @@ PIECES: dict[str, Promise] = {
     "altered": _("altered"),
     "absent": _("absent"),
 }
+MEDIA: dict[str, Promise] = {
+    "image": pgettext_lazy("media", "picture"),
+    "audio": pgettext_lazy("media", "sound"),
+    "file": pgettext_lazy("media", "file"),
+}
+LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
 ENRICH_NOTES: dict[str, Promise] = {
     "no_model": _("No model is connected, so the query is searched as typed."),
     "not_wanted": _("This strategy searches the query as typed."),
@@ -69,13 +85,51 @@ def prompt_size(prompt: Sequence[PromptMessage]) -> str:
 
 
 @register.filter
-def shown_count(candidates: Sequence[Candidate]) -> int:
+def shown_count(candidates: Sequence[Candidate | ItemCandidate]) -> int:
     return sum(candidate.shown for candidate in candidates)
 
 
 @register.filter
-def unshown_count(candidates: Sequence[Candidate]) -> int:
+def unshown_count(candidates: Sequence[Candidate | ItemCandidate]) -> int:
     return len(candidates) - shown_count(candidates)
+
+
+@register.filter
+def told_of(item: ItemCandidate) -> str:
+    """What the model was told of it beside its id, score and name."""
+    words = item.line.partition(") ")[2] or item.line
+    return words.removeprefix(item.name).strip(" |")
+
+
+@register.filter
+def head(text: str) -> str:
+    """The beginning of a long text, cut between words."""
+    return text[: _head_chars(text)].rstrip()
+
+
+@register.filter
+def tail(text: str) -> str:
+    """What ``head`` left out."""
+    return text[_head_chars(text) :].strip()
+
+
+def _head_chars(text: str) -> int:
+    if len(text) <= HEAD_CHARS:
+        return len(text)
+    space = max(text.rfind(" ", 0, HEAD_CHARS), text.rfind("\n", 0, HEAD_CHARS))
+    return space if space > 0 else HEAD_CHARS
+
+
+@register.filter
+def language_of_prompt(label: str) -> str | Promise:
+    """Russian, of ``rerank-ru-3``."""
+    parts = label.split("-")
+    return LANGUAGES.get(parts[1], "") if len(parts) > 2 else ""
+
+
+@register.filter
+def is_picture(item: MediaItem) -> bool:
+    return is_shown(item)
 
 
 @register.filter
@@ -149,6 +203,11 @@ def _beginning(text: str) -> str:
 @register.simple_tag
 def piece_status(status: str) -> str | Promise:
     return PIECES.get(status, status)
+
+
+@register.simple_tag
+def media_type(name: str) -> str | Promise:
+    return MEDIA.get(name, name)
 
 
 @register.simple_tag

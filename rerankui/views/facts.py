@@ -6,8 +6,8 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from memoryapp.models import Fact
-from rerankui.access import owner_or_404
+from memoryapp.models import Fact, Role
+from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import FactFilter
 from rerankui.pages import page_of, show
 
@@ -23,5 +23,11 @@ def facts(request: HttpRequest, owner: int) -> HttpResponse:
         found = found.filter(Q(content__icontains=words) | labels)
     if filters.chosen["type"]:
         found = found.filter(type=filters.chosen["type"])
-    context = {"owner": of, "filters": filters, "page": page_of(request, found, filters.order), "total": found.count()}
+    context = {
+        "owner": of,
+        "filters": filters,
+        "page": page_of(request, found, filters.order),
+        "total": found.count(),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
     return show(request, "pages/facts.html", "partials/facts.html", context)

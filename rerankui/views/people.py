@@ -6,8 +6,8 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from memoryapp.models import Person
-from rerankui.access import owner_or_404
+from memoryapp.models import Person, Role
+from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import PersonFilter
 from rerankui.pages import page_of, show
 
@@ -25,5 +25,13 @@ def people(request: HttpRequest, owner: int) -> HttpResponse:
         found = found.filter(circle=filters.chosen["circle"])
     page = page_of(request, found, filters.order)
     most = max((person.mention_count for person in page), default=0)
-    context = {"owner": of, "filters": filters, "page": page, "most": most or 1, "total": found.count()}
+    context = {
+        "owner": of,
+        "filters": filters,
+        "page": page,
+        "most": most or 1,
+        "total": found.count(),
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "chosen": request.GET.get("chosen", ""),
+    }
     return show(request, "pages/people.html", "partials/people.html", context)

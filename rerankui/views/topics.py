@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from memoryapp import browse
-from memoryapp.engine.memory import parse_topic_id
-from memoryapp.models import Artifact, ChatUser, Fact, Message, Topic
-from rerankui.access import owner_or_404, topic_or_404
+from memoryapp import browse, clients, curation, history
+from memoryapp.comparison import MOST_TOPICS
+from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.history import Narrowing
+from memoryapp.models import Artifact, ChatUser, Fact, Message, Role, Topic, TopicEdit
+from rerankui.access import Request, operator_of, owner_or_404, topic_or_404
 from rerankui.filters import TopicFilter
 from rerankui.pages import page_of, show
+from rerankui.rewordings import told
 from rerankui.talk import talk_of
 
 MESSAGES_SHOWN = 150
 MESSAGES_PREVIEWED = 12
+EDITS_SHOWN = 12
 STATES = {
     "retired": {"is_live": False},
     "by_hand": {"is_live": True, "locked_by_hand": True},
@@ -30,35 +35,80 @@ STATES = {
 def topics(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     filters = TopicFilter(request.GET)
-    found = _filtered(of, filters)
+    found = filtered(of, filters)
     page = page_of(request, found, filters.order)
     context = {"owner": of, "filters": filters, "page": page, "total": found.count()}
+    context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
     return show(request, "pages/topics.html", "partials/topics.html", context)
 
 
-def _filtered(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
+def filtered(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
+    """The owner's topics that the list shows."""
     found = Topic.objects.of(owner).filter(**STATES.get(filters.chosen["state"] or "", {"is_live": True}))
+    if filters.chosen["topics"]:
+        found = found.filter(pk__in=filters.chosen["topics"])
     words = filters.chosen["q"]
     return browse.topics_by_words(found, words, parse_topic_id(words)) if words else found
 
 
 @require_safe
 def topic(request: HttpRequest, pk: int) -> HttpResponse:
+    """One topic; for curators a workbench, on which its messages are cut and chosen."""
     shown = topic_or_404(request, pk)
+    if cast(Request, request).htmx.target == "vector-state":
+        return _vector_state(request, shown)
     page = page_of(request, _messages(shown), ("sent_at", "id"), MESSAGES_SHOWN)
     context: dict[str, Any] = {
         "owner": shown.owner,
         "topic": shown,
         "page": page,
+        "place": _place(shown, page.rows),
+        "may_curate": shown.is_live and operator_of(request).may(Role.CURATOR),
         "talk": talk_of(page.rows, here=_number(request.GET.get("at", ""))),
-        "edits": browse.edits_of(shown),
+        **_history(request, shown),
+        "lineage": curation.lineage(shown),
         "successors": [] if shown.is_live else browse.successors(shown)[:20],
+        "has_vector": browse.has_vector(shown, clients.profile()),
         "neighbours": browse.neighbours(shown),
         "seen": browse.seen_by_runs(shown),
         "facts": Fact.objects.filter(owner=shown.owner, topic=shown).order_by("-importance", "id")[:20],
         "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
     }
-    return render(request, "pages/topic.html", context)
+    return render(request, "pages/topic.html", {**context, "made_by": _made_by(context["lineage"])})
+
+
+def _history(request: HttpRequest, topic: Topic) -> dict[str, Any]:
+    """The topic's last changes, each with its way back, as beside a person or a fact."""
+    found = history.page(topic.owner, Narrowing(noun="topic", number=topic.pk), EDITS_SHOWN)
+    return {
+        "changes": told(found.entries),
+        "has_older": found.has_after,
+        "row_id": topic_id(topic.pk),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+
+
+def _vector_state(request: HttpRequest, topic: Topic) -> HttpResponse:
+    """Whether its vector is there by now, and then its neighbours."""
+    has_vector = browse.has_vector(topic, clients.profile())
+    context = {"owner": topic.owner, "topic": topic, "has_vector": has_vector, "has_come": has_vector}
+    context["neighbours"] = browse.neighbours(topic) if has_vector else []
+    return render(request, "partials/vector_state.html", context)
+
+
+def _place(topic: Topic, rows: Sequence[Message]) -> int:
+    """How many messages of the topic stand on the pages before."""
+    if not rows:
+        return 0
+    first = rows[0]
+    earlier = Q(sent_at__lt=first.sent_at) | Q(sent_at=first.sent_at, pk__lt=first.pk)
+    return _messages(topic).filter(earlier).count()
+
+
+def _made_by(lineage: curation.Lineage) -> TopicEdit | None:
+    """The edit that the topic lives by, when a way leads back from it."""
+    last = lineage.edits[0] if lineage.edits else None
+    return last if last and last.kind != TopicEdit.Kind.ARCHIVE else None
 
 
 @require_safe

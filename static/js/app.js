@@ -113,6 +113,25 @@
     openSheet("palette");
   });
 
+  // toasts: ten seconds, longer while one looks at them; u takes back what the last one tells
+  const TOAST_SECONDS = 10;
+  const dismiss = (toast) => {
+    if (toast.matches(":hover, :focus-within")) setTimeout(() => dismiss(toast), 2000);
+    else toast.remove();
+  };
+  const time = () => {
+    for (const toast of $$("[data-toast]:not([data-timed])")) {
+      toast.dataset.timed = "";
+      setTimeout(() => dismiss(toast), TOAST_SECONDS * 1000);
+    }
+  };
+  time();
+  document.addEventListener("htmx:afterSettle", time);
+  document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest("[data-toast]").remove());
+  tinykeys.tinykeys(window, {
+    KeyU: () => { if (!$("dialog[open]")) $$("[data-toast] [data-undo]").at(-1)?.click(); },
+  });
+
   // an address without the filters nobody set
   document.addEventListener("htmx:configRequest", (event) => {
     if (event.detail.verb !== "get") return;

@@ -1,0 +1,94 @@
+"""What the pages of the administration have in common: who enters, and how a row is shown, or changed by its function.
+
+A change that is refused, by its function or by the database, is told in a sentence and leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import User
+from django.db import IntegrityError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from memoryapp import models
+from memoryapp.curation import CurationError
+
+if TYPE_CHECKING:  # Django's own classes take no parameters at run time
+    ModelAdmin = admin.ModelAdmin[Any]
+    TabularInline = admin.TabularInline[Any, Any]
+    StackedInline = admin.StackedInline[Any, Any]
+    BaseUserAdmin = UserAdmin[User]
+else:
+    ModelAdmin, TabularInline, StackedInline = admin.ModelAdmin, admin.TabularInline, admin.StackedInline
+    BaseUserAdmin = UserAdmin
+
+
+def may_enter(request: HttpRequest) -> bool:
+    """Being staff is not enough: Django's permissions know models, not whose memory a row is."""
+    user = request.user
+    if not user.is_active:
+        return False
+    return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
+
+
+# Assigned, for the site is made before this module is found, and everything registers with that one.
+admin.site.site_header = admin.site.site_title = "Mnemoscope"
+admin.site.has_permission = may_enter  # type: ignore[method-assign]
+
+
+class OwnedAdmin(ModelAdmin):
+    """Rows of one chat user's memory, newest id first; ids instead of select boxes with a million entries."""
+
+    unfetched: tuple[str, ...] = ()
+    show_full_result_count = False
+    list_per_page = 50
+    list_filter: ClassVar[Any] = (("owner", admin.RelatedOnlyFieldListFilter),)
+    ordering: ClassVar[Any] = ("-pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer(*self.unfetched)
+
+    def get_exclude(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return self.unfetched
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._or_refused(request, lambda: super(OwnedAdmin, self).changeform_view(request, *args, **kwargs))
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._or_refused(request, lambda: super(OwnedAdmin, self).changelist_view(request, *args, **kwargs))
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._or_refused(request, lambda: super(OwnedAdmin, self).delete_view(request, *args, **kwargs))
+
+    def _or_refused(self, request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
+        """The view's answer; when a law stands against it, back to where one was, with a sentence."""
+        try:
+            return view()
+        except (CurationError, IntegrityError) as error:
+            self.message_user(request, sentence_of(error), messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
+
+class ReadOnlyAdmin(OwnedAdmin):
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+def sentence_of(error: Exception) -> str:
+    """What a function says, or the database without its details."""
+    return str(error).partition("\n")[0]
+
+
+def actor_of(request: HttpRequest) -> str:
+    return request.user.get_username()

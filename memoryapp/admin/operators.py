@@ -1,0 +1,91 @@
+"""Who looks, and whose memory there is: operators, tokens, chat users."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from memoryapp import models, tokens
+from memoryapp.admin.base import BaseUserAdmin, ModelAdmin, OwnedAdmin, StackedInline, TabularInline
+
+
+@admin.register(models.ChatUser)
+class ChatUserAdmin(ModelAdmin):
+    list_display = ("name", "display_name", "created_at")
+    search_fields = ("name", "display_name")
+    readonly_fields = ("created_at",)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """A memory is erased by its own command, which counts what went."""
+        return False
+
+
+class AccessInline(TabularInline):
+    model = models.Access
+    raw_id_fields = ("owner",)
+    extra = 1
+
+
+@admin.register(models.Operator)
+class OperatorAdmin(ModelAdmin):
+    list_display = ("user", "role")
+    list_filter = ("role",)
+    list_select_related = ("user",)
+    search_fields = ("user__username",)
+    raw_id_fields = ("user",)
+    inlines = (AccessInline,)
+
+
+class OperatorInline(StackedInline):
+    model = models.Operator
+    can_delete = False
+
+
+admin.site.unregister(User)
+
+
+@admin.register(User)
+class UserWithRoleAdmin(BaseUserAdmin):
+    """A new user gets a role on the same page; the chat users they may see stand with the operator."""
+
+    inlines = (OperatorInline,)
+
+
+@admin.register(models.ApiToken)
+class ApiTokenAdmin(ModelAdmin):
+    """To see who may do what, and to end it. What a token opens is settled when ``create_token`` makes it."""
+
+    list_display = ("name", "prefix", "told_scopes", "created_at", "last_used_at", "revoked_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    search_fields = ("name", "prefix")
+    fields = ("name", "prefix", "told_scopes", "owners", "created_at", "last_used_at", "revoked_at")
+    readonly_fields = fields
+    actions = ("revoke",)
+
+    @admin.display(description=_("may"))
+    def told_scopes(self, token: models.ApiToken) -> str:
+        return ", ".join(str(label) for scope, label in models.ApiToken.Scope.choices if scope in token.scopes)
+
+    @admin.action(description=_("Revoke the selected tokens"))
+    def revoke(self, request: HttpRequest, queryset: QuerySet[models.ApiToken]) -> None:
+        count = tokens.revoke(queryset)
+        told = ngettext("%(count)s token was revoked.", "%(count)s tokens were revoked.", count)
+        self.message_user(request, told % {"count": count})
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """A revoked token stays, so that runs keep telling who asked."""
+        return False
+
+
+@admin.register(models.Access)
+class AccessAdmin(OwnedAdmin):
+    list_display = ("operator", "owner")
+    list_select_related = ("operator__user", "owner")
+    raw_id_fields = ("operator", "owner")

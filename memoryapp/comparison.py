@@ -1,0 +1,202 @@
+"""Topics beside each other: what each talks about, of whom, and when, so that a person sees whether they are one.
+
+Texts are read up to a bound shared by all of them, when they were said is counted in the database, and a word
+tells the more about a topic the fewer passages of the whole memory hold it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import log1p
+
+from django.db import connection
+from django.db.models import Window
+from django.db.models.functions import RowNumber
+
+from memoryapp.engine.lexical import idf, normal, stems, words
+from memoryapp.models import ChatUser, Message, Passage, Person, Topic
+
+MOST_TOPICS = 50
+SLICES = 96
+TERMS_SHOWN = 10
+SHARED_TERMS_SHOWN = 4
+OPENING_MESSAGES = 5
+_MESSAGES_READ = 6_000
+_LEAST_READ = 40
+_CHARS_READ = 600
+_TERMS_WEIGHED = 40
+_PEOPLE_KNOWN = 1_000
+_SHORTEST_TERM = 3
+
+SAID = """
+SELECT topic_id, text FROM (
+    SELECT topic_id, left(text, %(chars)s) AS text,
+           row_number() OVER (PARTITION BY topic_id ORDER BY sent_at, id) AS place
+    FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s)
+) numbered WHERE place <= %(most)s ORDER BY topic_id, place
+"""
+WHEN = """
+SELECT topic_id, width_bucket(extract(epoch FROM sent_at), %(first)s, %(last)s, %(slices)s), count(*)
+FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s) GROUP BY 1, 2
+"""
+HOLDING = """
+SELECT wanted.term, count(*) FROM unnest(%(terms)s::text[]) AS wanted (term)
+JOIN memoryapp_passage p ON p.owner_id = %(owner)s AND p.terms @@ quote_literal(wanted.term)::tsquery
+GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    word: str
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One topic: the people and terms that another topic holds too come first and say so.
+
+    ``slices`` are its numbers of messages in each of the equal parts of the comparison's time.
+    """
+
+    topic: Topic
+    people: tuple[Term, ...]
+    terms: tuple[Term, ...]
+    opening: tuple[Message, ...]
+    slices: tuple[int, ...]
+
+    @property
+    def unread(self) -> int:
+        """How many of its messages are not among the first ones."""
+        return self.topic.message_count - len(self.opening)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``people`` are those that at least two of the topics speak of."""
+
+    columns: tuple[Column, ...]
+    people: tuple[str, ...]
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(slots=True)
+class _Words:
+    """How often a topic says each stem, and how it writes it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    written: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, text: str) -> None:
+        for word in words(normal(text)):
+            for stem in stems(word):
+                self.counts[stem] += 1
+                self.written[stem][word] += 1
+
+    def frequent(self) -> list[str]:
+        """The stems that may tell what this is about, most frequent first."""
+        long = {stem: n for stem, n in self.counts.items() if len(stem) >= _SHORTEST_TERM and not stem.isdigit()}
+        return sorted(long, key=lambda stem: (-long[stem], stem))[:_TERMS_WEIGHED]
+
+    def as_written(self, stem: str) -> str:
+        return self.written[stem].most_common(1)[0][0]
+
+
+def compare(owner: ChatUser, topics: Sequence[Topic]) -> Comparison:
+    """Between one and ``MOST_TOPICS`` live topics of the owner, in their order; six queries for any number."""
+    said = _said(owner, topics)
+    people, terms = _people(owner, said), _terms(owner, said)
+    first, last = min(topic.started_at for topic in topics), max(topic.ended_at for topic in topics)
+    slices, openings = _slices(owner, topics, first, last), _openings(owner, topics)
+    columns = tuple(
+        Column(topic, people[topic.pk], terms[topic.pk], openings[topic.pk], slices[topic.pk]) for topic in topics
+    )
+    common = dict.fromkeys(person.word for held in people.values() for person in held if person.is_shared)
+    return Comparison(columns, tuple(common), first, last)
+
+
+def _said(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Words]:
+    said = {topic.pk: _Words() for topic in topics}
+    most = max(_LEAST_READ, _MESSAGES_READ // len(topics))
+    with connection.cursor() as cursor:
+        cursor.execute(SAID, {"owner": owner.pk, "topics": list(said), "chars": _CHARS_READ, "most": most})
+        for topic, text in cursor.fetchall():
+            said[topic].add(text)
+    return said
+
+
+def _people(owner: ChatUser, said: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
+    """Who is named in each topic; inflected names count, for stems are compared."""
+    known = Person.objects.filter(owner=owner).order_by("-mention_count", "pk")
+    names = {
+        name: [stems(form) for form in (name, *aliases)]
+        for name, aliases in known.values_list("display_name", "aliases")[:_PEOPLE_KNOWN]
+    }
+    held = {
+        pk: [
+            name for name, forms in names.items() if any(form and counted.counts.keys() >= set(form) for form in forms)
+        ]
+        for pk, counted in said.items()
+    }
+    spoken_of = Counter(name for found in held.values() for name in found)
+    return {pk: _shared_first([Term(name, spoken_of[name] > 1) for name in found]) for pk, found in held.items()}
+
+
+def _terms(owner: ChatUser, said: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
+    """A few that others say too, the same ones for all of them, and the topic's own."""
+    frequent = {pk: counted.frequent() for pk, counted in said.items()}
+    among = Counter(stem for found in frequent.values() for stem in found)
+    rarity = _rarity(owner, among)
+    weights = {
+        pk: {stem: log1p(said[pk].counts[stem]) * rarity[stem] for stem in found} for pk, found in frequent.items()
+    }
+    together = Counter[str]()
+    for held in weights.values():
+        together.update(held)
+    told = {}
+    for pk, held in weights.items():
+        common = sorted((stem for stem in held if among[stem] > 1), key=lambda stem: (-together[stem], stem))
+        own = sorted((stem for stem in held if among[stem] == 1), key=lambda stem: (-held[stem], stem))
+        shared = [Term(said[pk].as_written(stem), True) for stem in common[:SHARED_TERMS_SHOWN]]
+        alone = [Term(said[pk].as_written(stem), False) for stem in own[: TERMS_SHOWN - len(shared)]]
+        told[pk] = (*shared, *alone)
+    return told
+
+
+def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
+    """What each term weighs by how few of the owner's passages hold it."""
+    wanted = list(terms)
+    with connection.cursor() as cursor:
+        cursor.execute(HOLDING, {"owner": owner.pk, "terms": wanted})
+        holding = dict(cursor.fetchall())
+    passages = Passage.objects.filter(owner=owner).count()
+    return {term: idf(passages, min(holding.get(term, 1), passages)) for term in wanted}
+
+
+def _shared_first(terms: Sequence[Term]) -> tuple[Term, ...]:
+    return tuple(sorted(terms, key=lambda term: not term.is_shared))
+
+
+def _slices(owner: ChatUser, topics: Sequence[Topic], first: datetime, last: datetime) -> dict[int, tuple[int, ...]]:
+    counts = {topic.pk: [0] * SLICES for topic in topics}
+    # the end of a bucket is outside of it, and a moment has no length
+    span = {"first": first.timestamp(), "last": last.timestamp() + 1, "slices": SLICES}
+    with connection.cursor() as cursor:
+        cursor.execute(WHEN, {"owner": owner.pk, "topics": list(counts), **span})
+        for topic, slice_, count in cursor.fetchall():
+            counts[topic][min(max(slice_ - 1, 0), SLICES - 1)] += count
+    return {pk: tuple(held) for pk, held in counts.items()}
+
+
+def _openings(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, tuple[Message, ...]]:
+    """The first messages of each topic that say something."""
+    rows = Message.objects.of(owner).filter(topic__in=[topic.pk for topic in topics]).exclude(text="")
+    place = Window(RowNumber(), partition_by="topic_id", order_by=("sent_at", "id"))
+    found: dict[int, list[Message]] = {topic.pk: [] for topic in topics}
+    for row in rows.annotate(place=place).filter(place__lte=OPENING_MESSAGES).order_by("sent_at", "id"):
+        found[row.topic_id or 0].append(row)
+    return {pk: tuple(held) for pk, held in found.items()}

@@ -1,0 +1,27 @@
+"""Toasts, and what became of a topic in a few words."""
+
+from __future__ import annotations
+
+from django import template
+from django.contrib.messages.storage.base import Message
+from django.utils.translation import gettext as _
+
+from memoryapp.models import TopicEdit
+
+register = template.Library()
+
+
+@register.filter
+def undo_of(message: Message) -> tuple[str, str] | None:
+    """The address and the word of a toast's button; None for a message that is no toast."""
+    mark, _space, rest = (message.extra_tags or "").partition(" ")
+    address, _space, word = rest.partition(" ")
+    return (address, word) if mark == "toast" else None
+
+
+@register.filter
+def deed(edit: TopicEdit) -> str:
+    """``ada merged``: who did what, for a sentence that goes on."""
+    if edit.kind == TopicEdit.Kind.UNDO:
+        return _("%(who)s took a change back") % {"who": edit.actor}
+    return _("%(who)s %(did)s") % {"who": edit.actor, "did": edit.get_kind_display()}

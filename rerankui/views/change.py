@@ -1,0 +1,211 @@
+"""A change of topics looked at before it is made, made, and taken back.
+
+Every page that changes topics leads here. Nothing is written but by a form that is posted to commit; a change
+of somebody else's in between is told with what they did, and what one typed is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from memoryapp import clients, curation, suggestions
+from memoryapp.curation import CurationError, Depends, Stale
+from memoryapp.curation.plans import Summarise, opening
+from memoryapp.effect import effect_of
+from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.engine.memory import MessageContent, topic_id
+from memoryapp.models import ChatUser, EditedTopic, Role, Suggestion, Topic, TopicEdit
+from rerankui import access
+from rerankui.access import owner_or_404, requires
+from rerankui.change_sides import sides
+from rerankui.change_words import would_words
+from rerankui.changes import KINDS, ChangeForm, Staged, commit, fields_of, ours, retargeted, toast, undo_address
+from rerankui.differences import Difference, difference
+
+READS = ("GET", "HEAD", "POST")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """How a summary differs from the one somebody else left."""
+
+    title: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Why a change came too late: the edits that were faster, how the summaries differ, and the same wish anew."""
+
+    sentence: str
+    edits: Sequence[TopicEdit]
+    changes: Sequence[Rewritten]
+    again: list[tuple[str, str]] | None
+    summaries: Sequence[str]
+    topics: Sequence[int]
+
+
+def summarise(messages: Sequence[MessageContent]) -> str:
+    """The most telling sentences; without vectors how the talk begins."""
+    telling: Summarise = curation.extractive(clients.embedder())
+    try:
+        return telling(messages)
+    except EmbeddingError:
+        return opening(messages)
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def change(request: HttpRequest, owner: int) -> HttpResponse:
+    """The preview, and with ``commit`` posted the change itself."""
+    memory = owner_or_404(request, owner)
+    form = ChangeForm(request.POST if request.method == "POST" else request.GET)
+    if not form.data:
+        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+    if not form.is_valid():
+        return _page(request, memory, sentence=_sentence_of(form), status=422)
+    try:
+        staged = form.staged(memory, summarise)
+        if request.method == "POST" and request.POST.get("commit"):
+            return _committed(request, commit(request, memory, staged), staged)
+    except Stale as stale:
+        return _page(request, memory, form=form, overtaken=_overtaken(memory, form, stale), status=409)
+    except CurationError as error:
+        return _page(request, memory, form=form, sentence=str(error), status=422)
+    return _page(request, memory, form=form, **_staged(memory, staged))
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
+    """What the change would do to past runs: a part of the preview for htmx, else the preview with it."""
+    memory = owner_or_404(request, owner)
+    form = ChangeForm(request.POST if request.method == "POST" else request.GET)
+    if not form.is_valid():
+        return _page(request, memory, sentence=_("Nothing was chosen to be changed yet."))
+    try:
+        staged = form.staged(memory, summarise)
+        effect = effect_of(memory, staged.change)
+    except CurationError as error:
+        return _page(request, memory, form=form, sentence=str(error), status=422)
+    if cast(access.Request, request).htmx:
+        return render(request, "partials/effect.html", {"effect": effect})
+    return _page(request, memory, form=form, effect=effect, **_staged(memory, staged))
+
+
+def _staged(owner: ChatUser, staged: Staged) -> dict[str, Any]:
+    return {
+        "staged": staged,
+        "sides": sides(owner, staged.change),
+        "would": would_words(KINDS[staged.op], staged.change),
+    }
+
+
+def _page(
+    request: HttpRequest, owner: ChatUser, *, form: ChangeForm | None = None, status: int = 200, **context: Any
+) -> HttpResponse:
+    back = ours(request, form.cleaned_data["next"]) if form else ""
+    topics: Sequence[int] = form.cleaned_data["topics"] if form else ()
+    context |= {"owner": owner, "form": form, "back": back, "topics": topics}
+    context["fields"] = fields_of(form) if form else []
+    return render(request, "pages/change.html", context, status=status)
+
+
+def _sentence_of(form: ChangeForm) -> str:
+    name, errors = next(iter(form.errors.items()))
+    return f"{name}: {errors[0]}"
+
+
+def _committed(request: HttpRequest, edit: TopicEdit, staged: Staged) -> HttpResponse:
+    after = ours(request, staged.after)
+    return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
+
+
+def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
+    sent = form.cleaned_data
+    retired = list(stale.successors)
+    now = [number for holders in stale.successors.values() for number in holders]
+    found = Topic.objects.of(owner).in_bulk([*retired, *now])
+    left = EditedTopic.objects.filter(owner=owner, topic__in=retired, side=EditedTopic.Side.OUT)
+    edits = {side.edit_id: side.edit for side in left.select_related("edit").order_by("-edit_id")[:20]}
+    pairs = [(found[old], found[new]) for old in retired for new in stale.successors[old][:3]]
+    return Overtaken(
+        sentence=str(stale),
+        edits=list(edits.values())[:3],
+        changes=[
+            Rewritten(f"{topic_id(old.pk)} → {topic_id(new.pk)}", difference(old.summary, new.summary))
+            for old, new in pairs
+            if old.summary != new.summary
+        ],
+        again=retargeted(form, stale.successors),
+        summaries=sent["summary"],
+        topics=list(dict.fromkeys(now)),
+    )
+
+
+def edit_or_404(request: HttpRequest, pk: int) -> TopicEdit:
+    """An edit of topics with its owner."""
+    seen = TopicEdit.objects.filter(owner__in=access.seen_owners(request))
+    edit = get_object_or_404(seen.select_related("owner"), pk=pk)
+    cast(access.Request, request).owner = edit.owner
+    return edit
+
+
+@require_http_methods(READS)
+@requires(Role.CURATOR)
+def undo(request: HttpRequest, pk: int) -> HttpResponse:
+    """Takes an edit back when posted; else says what would be taken back. With ``all``, what stands on it too."""
+    edit = edit_or_404(request, pk)
+    after = ours(request, request.POST.get("next", "") or request.GET.get("next", ""))
+    context: dict[str, Any] = {"owner": edit.owner, "edit": edit, "after": after, "edited": _edited(edit)}
+    if request.method != "POST":
+        return render(request, "pages/undo.html", {**context, "edits": curation.dependents(edit)})
+    try:
+        made = _undone(edit, request.user.get_username(), with_others=bool(request.POST.get("all")))
+    except Depends as depends:
+        return render(request, "pages/undo.html", {**context, "edits": depends.edits}, status=409)
+    except CurationError as error:
+        return render(request, "pages/undo.html", {**context, "sentence": str(error)}, status=422)
+    _tell(request, made, after)
+    return redirect(after) if after else _to_what_came_back(made)
+
+
+def _tell(request: HttpRequest, made: TopicEdit, after: str) -> None:
+    first = made
+    while first.undoes is not None:
+        first = first.undoes
+    what = {"what": first.get_kind_display()}
+    if curation.in_effect(made.owner_id, [first.pk])[first.pk]:
+        toast(request, _("Done again: %(what)s") % what, undo_address(made, after), _("Undo"))
+    else:
+        _reopen(first)
+        toast(request, _("Undone: %(what)s") % what, undo_address(made, after), _("Redo"))
+
+
+def _reopen(edit: TopicEdit) -> None:
+    """The suggestion that the edit accepted is to be decided again."""
+    for suggestion in Suggestion.objects.filter(owner=edit.owner, edit=edit, state=Suggestion.State.ACCEPTED):
+        suggestions.reopen(suggestion)
+
+
+def _undone(edit: TopicEdit, actor: str, *, with_others: bool) -> TopicEdit:
+    """The edit's own undo, the last of what was undone."""
+    if with_others:
+        return curation.undo_with_dependents(edit.owner, edit, actor=actor)[-1]
+    return curation.undo(edit.owner, edit, actor=actor)
+
+
+def _to_what_came_back(made: TopicEdit) -> HttpResponse:
+    back = curation.put_in(made)
+    return redirect("topic", pk=back[0].pk) if back else redirect("topics", owner=made.owner_id)
+
+
+def _edited(edit: TopicEdit) -> list[EditedTopic]:
+    return list(EditedTopic.objects.filter(owner=edit.owner_id, edit=edit).select_related("topic").order_by("topic"))

@@ -1,0 +1,180 @@
+// The map: topics as dots, picked with a box or a lasso. The same stands below in a table, for who sees no picture.
+(() => {
+  const map = document.getElementById("map");
+  if (!map || !window.echarts) return;
+  const canvas = map.querySelector("[data-canvas]");
+  const form = document.getElementById("picked");
+  const dots = JSON.parse(document.getElementById("dots").textContent)
+    .map(([id, x, y, began, ended, messages, characters, summary]) => ({ id, x, y, began, ended, messages, characters, summary }));
+  const at = new Map(dots.map((dot, place) => [dot.id, place]));
+  const language = document.documentElement.lang;
+  const numbers = new Intl.NumberFormat(language);
+  const days = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+  const day = (seconds) => days.format(new Date(seconds * 1000));
+  const picked = new Set();
+  let colour = map.dataset.colour;
+  let brush = "";
+
+  // colours are the theme's, read where the browser has settled which of the two it is
+  const reader = document.createElement("span");
+  reader.hidden = true;
+  map.append(reader);
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const token = (name) => {
+    reader.className = `ink-${name}`;
+    pen.fillStyle = getComputedStyle(reader).color;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const written = (rgb, alpha = 1) => `rgba(${rgb.map(Math.round).join(",")},${alpha})`;
+  let inks = {};
+  const dip = () => { inks = Object.fromEntries(["low", "middle", "high", "text", "panel", "accent", "line"].map((name) => [name, token(name)])); };
+  const mixed = (share) => {
+    const [from, to, part] = share < 0.5 ? [inks.low, inks.middle, share * 2] : [inks.middle, inks.high, share * 2 - 1];
+    return from.map((value, channel) => value + (to[channel] - value) * part);
+  };
+
+  const value = { time: (dot) => dot.ended, size: (dot) => Math.log(dot.characters + 1) };
+  const range = (read) => dots.reduce(([low, high], dot) => [Math.min(low, read(dot)), Math.max(high, read(dot))], [Infinity, -Infinity]);
+  const radius = (dot) => 6 + 1.6 * Math.log2(1 + dot.messages);
+  const data = () => {
+    const read = value[colour], [low, high] = range(read);
+    return dots.map((dot) => {
+      const share = high > low ? (read(dot) - low) / (high - low) : 0.5;
+      const isPicked = picked.has(dot.id);
+      return {
+        value: [dot.x, dot.y],
+        symbolSize: radius(dot) + (isPicked ? 3 : 0),
+        itemStyle: {
+          color: written(mixed(share), picked.size && !isPicked ? 0.35 : 0.85),
+          borderColor: written(isPicked ? inks.text : inks.panel),
+          borderWidth: isPicked ? 2 : 1,
+        },
+      };
+    });
+  };
+  const scale = () => {
+    const ends = colour === "time" ? range((dot) => dot.ended).map(day) : range((dot) => dot.characters).map((n) => numbers.format(n));
+    map.querySelector("[data-scale-from]").textContent = ends[0];
+    map.querySelector("[data-scale-to]").textContent = ends[1];
+  };
+
+  // an element, for the policy refuses styles written into HTML
+  const line = (name, text) => {
+    const part = document.createElement("p");
+    part.className = name;
+    part.textContent = text;
+    return part;
+  };
+  const tip = ({ dataIndex }) => {
+    const dot = dots[dataIndex], box = document.createElement("div");
+    const when = day(dot.began) === day(dot.ended) ? day(dot.ended) : `${day(dot.began)} – ${day(dot.ended)}`;
+    const sizes = [[map.dataset.messages, dot.messages], [map.dataset.characters, dot.characters]];
+    box.className = "map-tip";
+    box.append(line("mono", `Topic:${dot.id}`), line("map-tip-summary", dot.summary), line("quiet", [when, ...sizes.map(([name, count]) => `${name}: ${numbers.format(count)}`)].join(" · ")));
+    return box;
+  };
+
+  const chart = echarts.init(canvas, null, { renderer: "canvas" });
+  const axis = (low, high) => ({ type: "value", show: false, min: low - (high - low) * 0.04, max: high + (high - low) * 0.04 });
+  const draw = () => {
+    dip();
+    chart.setOption({
+      animation: false,
+      grid: { left: 8, right: 8, top: 8, bottom: 8 },
+      xAxis: axis(...range((dot) => dot.x)),
+      yAxis: axis(...range((dot) => dot.y)),
+      dataZoom: [0, 1].map((place) => ({ type: "inside", [place ? "yAxisIndex" : "xAxisIndex"]: 0, filterMode: "none", moveOnMouseMove: "shift" })),
+      tooltip: { trigger: "item", formatter: tip, className: "map-tip-box", confine: true, transitionDuration: 0, backgroundColor: written(inks.panel), borderColor: written(inks.line), textStyle: { color: written(inks.text), fontFamily: "inherit", fontSize: 13 } },
+      brush: { xAxisIndex: 0, brushMode: "multiple", throttleType: "debounce", throttleDelay: 80, outOfBrush: {}, inBrush: {}, brushStyle: { color: written(inks.accent, 0.12), borderColor: written(inks.accent), borderWidth: 1 } },
+      series: [{ type: "scatter", data: data(), cursor: "pointer" }],
+    });
+    scale();
+  };
+  const redraw = () => { chart.setOption({ series: [{ data: data() }] }); scale(); };
+
+  // what is picked: dots and rows are two views of one set
+  const show = () => {
+    for (const box of document.querySelectorAll("input[type=checkbox][form=picked]")) box.checked = picked.has(Number(box.value));
+    more.value = [...picked].join(",");
+    more.dispatchEvent(new Event("change", { bubbles: true }));
+    redraw();
+  };
+  const more = document.createElement("input");
+  if (form) {
+    more.type = "hidden";
+    more.name = "more";
+    form.append(more);
+    document.addEventListener("change", (event) => {
+      if (event.target.type !== "checkbox" || event.target.form !== form) return;
+      picked[event.target.checked ? "add" : "delete"](Number(event.target.value));
+      more.value = [...picked].join(",");
+      redraw();
+    });
+    form.addEventListener("reset", () => { picked.clear(); setTimeout(show); });
+    // one field with all of them makes a shorter address than a thousand boxes
+    form.addEventListener("submit", () => {
+      for (const box of document.querySelectorAll("input[type=checkbox][form=picked]")) box.disabled = true;
+      more.name = "topics";
+    });
+    addEventListener("pageshow", () => {
+      for (const box of document.querySelectorAll("input[type=checkbox][form=picked]")) box.disabled = false;
+      more.name = "more";
+    });
+  }
+
+  const take = (kind) => {
+    brush = kind;
+    for (const button of map.querySelectorAll("[data-brush]")) button.setAttribute("aria-pressed", String(button.dataset.brush === kind));
+    chart.dispatchAction({ type: "takeGlobalCursor", key: "brush", brushOption: { brushType: kind || false, brushMode: "single" } });
+  };
+  let isAdding = false;
+  canvas.addEventListener("mousedown", (event) => { isAdding = event.shiftKey; }, true);
+  chart.on("brushEnd", ({ areas }) => {
+    if (!areas.length) return;
+    if (!isAdding) picked.clear();
+    for (const dot of dots) if (areas.some((area) => holds(area, chart.convertToPixel("grid", [dot.x, dot.y])))) picked.add(dot.id);
+    chart.dispatchAction({ type: "brush", areas: [] });
+    show();
+  });
+  const holds = ({ brushType, range: edges }, [x, y]) => brushType === "rect"
+    ? x >= edges[0][0] && x <= edges[0][1] && y >= edges[1][0] && y <= edges[1][1]
+    : edges.reduce((inside, [ax, ay], place) => {
+      const [bx, by] = edges[(place || edges.length) - 1];
+      return (ay > y) !== (by > y) && x < ((bx - ax) * (y - ay)) / (by - ay) + ax ? !inside : inside;
+    }, false);
+
+  chart.on("click", ({ dataIndex, event }) => {
+    const dot = dots[dataIndex];
+    if (form && (event.event.shiftKey || event.event.ctrlKey || event.event.metaKey)) {
+      picked[picked.has(dot.id) ? "delete" : "add"](dot.id);
+      return show();
+    }
+    if (brush) return;
+    const address = (kind) => map.dataset[kind].replace("/0/", `/${dot.id}/`);
+    if (matchMedia("(min-width: 761px)").matches) htmx.ajax("GET", address("peek"), { target: "#peek", swap: "innerHTML" });
+    else location.assign(address("open"));
+  });
+
+  map.addEventListener("click", (event) => {
+    const tool = event.target.closest("[data-brush]"), by = event.target.closest("[data-colour-by]");
+    if (tool) take(tool.dataset.brush);
+    if (!by) return;
+    event.preventDefault();
+    colour = by.dataset.colourBy;
+    for (const link of map.querySelectorAll("[data-colour-by]")) link.toggleAttribute("aria-current", link === by);
+    history.replaceState(null, "", by.href);
+    redraw();
+  });
+  tinykeys.tinykeys(window, {
+    KeyB: () => { if (form) take("rect"); },
+    KeyL: () => { if (form) take("polygon"); },
+    KeyV: () => take(""),
+  });
+
+  new ResizeObserver(() => chart.resize()).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  map.dataset.ready = "";
+  map.mapOf = (id) => chart.convertToPixel("grid", [dots[at.get(id)].x, dots[at.get(id)].y]);
+})();

@@ -1,0 +1,49 @@
+// The queue by keys: one letter, one decision. Everything is a button or a link of the page; this only presses them.
+(() => {
+  const $ = (selector) => document.querySelector(selector);
+  const isFree = () => !$("dialog[open]") && !$("#queue.htmx-request, #queue .htmx-request");
+  const press = (selector) => (event) => {
+    if (!isFree()) return;
+    const found = $(`#queue ${selector}`);
+    if (!found || found.disabled) return;
+    event.preventDefault();
+    found.click();
+  };
+  const zoom = () => {
+    const button = $("#queue [data-zoom]"), shown = $("#queue [data-zoomed]");
+    shown.hidden = !shown.hidden;
+    button.setAttribute("aria-pressed", String(!shown.hidden));
+    if (shown.hidden) return;
+    for (const part of shown.querySelectorAll("[data-zoom-from]")) {
+      htmx.ajax("GET", part.dataset.zoomFrom, { target: part, swap: "innerHTML" });
+      part.removeAttribute("data-zoom-from");
+    }
+    shown.scrollIntoView({ block: "nearest" });
+  };
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-zoom]")) zoom();
+    if (event.target.closest("[data-swap]")) nextSurvivor();
+  });
+  // a toast's own button takes back the same decision, and app.js presses it
+  const undo = (event) => { if (!$("[data-toast] [data-undo]")) press("[data-undo-last]")(event); };
+  const edit = (event) => { if (isFree()) { event.preventDefault(); $("#queue [data-merged-summary]")?.select(); } };
+  const ignore = (event) => event.repeat || event.target.matches?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=radio])");
+  tinykeys.tinykeys(window, {
+    KeyJ: press("[data-next]"),
+    KeyK: press("[data-previous]"),
+    KeyM: press("[data-merge]"),
+    KeyX: press("[data-swap]"),
+    KeyN: press("[data-never]"),
+    KeyS: press("[data-opens-proposal]"),
+    KeyZ: press("[data-zoom]"),
+    KeyU: undo,
+    KeyE: edit,
+  }, { ignore });
+  addEventListener("keydown", (event) => {
+    if (!event.target.matches?.("#queue textarea")) return;
+    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) press("[data-merge]")(event);
+  });
+  const tell = () => $("#queue [aria-current]")?.scrollIntoView({ block: "nearest" });
+  document.addEventListener("htmx:afterSettle", (event) => { if (event.target.id === "queue") tell(); });
+})();

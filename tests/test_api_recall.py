@@ -1,0 +1,251 @@
+"""Questions over HTTP: answered as a document or event by event, and never lost with the client who asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import AsyncClient
+
+from memoryapp import media, runs
+from memoryapp.api import following, recall, streams
+from memoryapp.api.shapes import EventLine, RecallAnswer, RunAnswer
+from memoryapp.clients import offline_chat, offline_embedder, open_clients
+from memoryapp.engine.llm import ChatRequest
+from memoryapp.models import ChatUser, Media, Run, RunEvent
+from memoryapp.runner import Runner
+from memoryapp.vectors import embed_pending
+from tests.conftest import talk
+from tests.doors import token_for
+from tests.executing import TOPICS
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+QUERY = "vLLM H100 out of memory"
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
+class Gate:
+    """A chat model that answers only once it is let; ``asked`` is set when it is spoken to."""
+
+    model = "gate"
+
+    def __init__(self) -> None:
+        self.asked, self.open = asyncio.Event(), asyncio.Event()
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
+        self.asked.set()
+        await self.open.wait()
+        async for said in offline_chat().converse(request):
+            yield said
+
+
+@pytest.fixture
+async def memory() -> ChatUser:
+    def make() -> ChatUser:
+        anna = ChatUser.objects.create(name="anna")
+        talk(anna, *TOPICS)
+        return anna
+
+    anna = await sync_to_async(make)()
+    await embed_pending(offline_embedder())
+    return anna
+
+
+@pytest.fixture
+async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
+    """The runner of the web process, in this test's loop."""
+    made = Runner()
+    made.bind()
+    await made.clients()
+    for module in (recall, streams):
+        monkeypatch.setattr(module, "runner", made)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def gate(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gate]:
+    """Holds every run at its first turn."""
+    made = Gate()
+    clients = await runner.clients()
+    monkeypatch.setattr(type(clients), "chat", property(lambda self: made), raising=False)
+    yield made
+    made.open.set()
+
+
+@pytest.fixture
+async def client(memory: ChatUser) -> AsyncClient:
+    token = await sync_to_async(token_for)(memory)
+    return AsyncClient(AUTHORIZATION=f"Bearer {token}")
+
+
+async def post(client: AsyncClient, path: str, **body: Any) -> Any:
+    return await client.post(path, {"user": "anna", "query": QUERY, **body}, content_type="application/json")
+
+
+async def events_of(answer: Any) -> list[tuple[str, int, Any]]:
+    """What came over the stream, parsed as a client of server-sent events does."""
+    text = "".join([part.decode() async for part in answer.streaming_content])
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if fields:
+            found.append((fields["event"], int(fields["id"]), json.loads(fields["data"])))
+    return found
+
+
+async def stored_of(run: Run | UUID | str) -> list[tuple[str, int, Any]]:
+    rows = RunEvent.objects.filter(run=run).order_by("seq").values_list("kind", "seq", "payload")
+    return [row async for row in rows]
+
+
+async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, client: AsyncClient) -> None:
+    answer = await post(client, "/v1/recall", parameters={"max_topics": 2})
+    told = answer.json()
+    assert answer.status_code == 200, told
+    RecallAnswer.model_validate(told)
+    assert "Lower gpu_memory_utilization" in told["context"]
+    assert (told["topics"][0]["rank"], told["fallback"]) == (1, None)
+    assert told["url"] == f"http://testserver/runs/{told['run']}/"
+    run = await Run.objects.select_related("token").aget(pk=told["run"])
+    assert (run.token.name, run.parameters["max_topics"]) == ("a program", 2)
+    again = (await client.get(f"/v1/runs/{told['run']}")).json()
+    RunAnswer.model_validate(again)
+    assert {name: again[name] for name in told} == told
+    assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
+
+
+async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Runner, client: AsyncClient) -> None:
+    answer = await post(client, "/v1/recall/stream")
+    assert answer["Content-Type"].startswith("text/event-stream")
+    streamed = await events_of(answer)
+    run = answer["Content-Location"].rpartition("/")[2]
+    assert streamed == await stored_of(run)
+    assert [seq for _, seq, _ in streamed] == list(range(1, len(streamed) + 1))
+    assert (streamed[0][0], streamed[-1][0]) == ("run_started", "run_finished")
+    lines = await client.get(f"/v1/runs/{run}/events")
+    parsed = [json.loads(part) async for part in lines.streaming_content]
+    assert [(line["kind"], line["seq"], line["payload"]) for line in parsed] == streamed
+    for line in parsed:
+        EventLine.model_validate(line)
+
+
+async def test_a_stream_that_was_cut_goes_on_after_the_last_event_that_came(
+    runner: Runner, client: AsyncClient
+) -> None:
+    run = (await post(client, "/v1/recall")).json()["run"]
+    everything = await stored_of(run)
+    resumed = await client.get(f"/v1/runs/{run}/stream", headers={"last-event-id": "3"})
+    assert await events_of(resumed) == everything[3:]
+    asked = await client.get(f"/v1/runs/{run}/stream?after={len(everything)}")
+    assert await events_of(asked) == []
+    assert await events_of(await client.get(f"/v1/runs/{run}/stream?after=nonsense")) == everything
+
+
+async def test_events_come_while_the_run_goes_on(runner: Runner, gate: Gate, client: AsyncClient) -> None:
+    answer = await post(client, "/v1/recall/stream")
+    parts = aiter(answer.streaming_content)
+    first = (await anext(parts)).decode()
+    assert first.startswith("event: run_started\nid: 1\ndata: {")
+    await asyncio.wait_for(gate.asked.wait(), 30)
+    run = await Run.objects.aget()
+    assert not run.is_finished
+    told = (await client.get(f"/v1/runs/{run.pk}")).json()
+    RunAnswer.model_validate(told)
+    assert (told["state"], "topics" in told) == ("running", False)
+    gate.open.set()
+    rest = [part.decode() async for part in parts]
+    assert rest[-1].startswith("event: run_finished\n")
+
+
+async def test_a_client_that_goes_away_does_not_end_the_run(runner: Runner, gate: Gate, client: AsyncClient) -> None:
+    asking = asyncio.create_task(post(client, "/v1/recall"))
+    await asyncio.wait_for(gate.asked.wait(), 30)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    run = await Run.objects.aget()
+    gate.open.set()
+    async with aclosing(following.follow(runner, run.pk)) as followed:
+        kinds = [line.kind async for line in followed if line]
+    assert kinds[-1] == "run_finished"
+    await run.arefresh_from_db()
+    assert (run.state, run.fallback) == ("finished", "")
+
+
+async def test_a_run_of_another_process_is_followed_to_its_end(runner: Runner, memory: ChatUser) -> None:
+    run = await sync_to_async(runs.start)(memory, QUERY)
+
+    async def another_process() -> None:
+        async with open_clients() as clients:
+            await runs.execute(run.pk, clients)
+
+    working = asyncio.create_task(another_process())
+    async with aclosing(following.follow(runner, run.pk)) as followed:
+        lines = [(line.kind, line.seq, json.loads(line.payload)) async for line in followed if line]
+    await working
+    assert lines == await stored_of(run)
+
+
+async def test_an_answer_is_waited_for_when_another_process_works_on_it(
+    runner: Runner, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def taken(run_id: UUID) -> None:
+        async with open_clients() as clients:
+            working.append(asyncio.create_task(runs.execute(run_id, clients)))
+            await working[0]
+
+    working: list[asyncio.Task[None]] = []
+    elsewhere: list[asyncio.Task[None]] = []
+
+    async def away(run_id: UUID) -> None:
+        elsewhere.append(asyncio.create_task(taken(run_id)))
+
+    monkeypatch.setattr(runner, "finished", away)
+    assert (await post(client, "/v1/recall")).json()["topics"]
+    await elsewhere[0]
+
+
+async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_ends(
+    runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(following, "HEARTBEAT", 0.02)
+    run = await sync_to_async(runs.start)(memory, QUERY)
+    async with aclosing(streams._sent_events(run.pk, 0)) as sent:
+        assert (await anext(sent)).startswith(": ")
+        await Run.objects.all().adelete()
+        assert all([part.startswith(": ") async for part in sent])
+
+
+async def test_the_running_conversation_and_media_come_with_the_run(
+    runner: Runner, client: AsyncClient, memory: ChatUser, settings: Any, tmp_path: Path
+) -> None:
+    settings.MEDIA_ROOT = tmp_path
+    said = [{"role": "user", "text": "It crashes."}, {"id": "c2", "role": "assistant", "text": "What does?", "mood": 1}]
+    answer = await post(client, "/v1/recall", messages=said, media=[PICTURE])
+    assert answer.status_code == 200, answer.json()
+    run = await Run.objects.aget()
+    assert [(item["id"], item["role"], item["text"]) for item in run.messages] == [
+        ("", "user", "It crashes."),
+        ("c2", "assistant", "What does?"),
+    ]
+    kept = await Media.objects.aget()
+    assert run.media[0]["sha256"] == kept.sha256
+    assert "iVBORw0KGgo" not in json.dumps(await stored_of(run))
+    item = media.MediaItem(**run.media[0])
+    assert (await media.load(memory.pk, item)).content == b"\x89PNG\r\n\x1a\n"
+
+
+async def test_many_questions_at_once_are_each_answered(runner: Runner, client: AsyncClient) -> None:
+    answers = await asyncio.gather(*(post(client, "/v1/recall", strategy="vector") for _ in range(40)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["run"] for answer in answers}) == 40

@@ -1,0 +1,223 @@
+"""What Prometheus is told: each thing once, from its one place, and nothing about anybody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.test import Client
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from memoryapp import metrics, runs
+from memoryapp.clients import offline_embedder, open_clients
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    QueryEnriched,
+    Retried,
+    RunFinished,
+    RunStarted,
+    SteppedDown,
+    ToolCall,
+)
+from memoryapp.engine.llm import ChatRequest, LLMUnavailable, Reply
+from memoryapp.ingestion import add_messages, archive, limits
+from memoryapp.models import ChatUser, Operator, PassageVector, Run
+from memoryapp.queues import Queues
+from memoryapp.vectors import embed_pending
+from rerankui.consumers import RunConsumer
+from tests.conftest import BEGAN, record, talk
+
+PROMISED = [
+    "reranker_duration_seconds",
+    "reranker_tool_calls_total",
+    "reranker_candidates_input",
+    "reranker_candidates_output",
+    "reranker_cost_usd_total",
+    "reranker_fallback_total",
+    "topics_extracted_total",
+    "topics_size_chars",
+    "topics_coverage_gaps_total",
+    "topics_merged_total",
+    "topics_consolidation_candidates",
+    "topics_search_duration_seconds",
+    "topics_search_results",
+    "topics_reranker_selected",
+    "splitter_duration_seconds",
+    "merger_duration_seconds",
+    "llm_requests_total",
+    "llm_tokens_total",
+    "llm_cost_usd_total",
+    "llm_retries_total",
+    "embedding_texts_total",
+    "embedding_duration_seconds",
+    "reranker_hallucinated_ids_total",
+    "websocket_viewers",
+    "queue_depth",
+]
+COUNT_IN_ANOTHER_PROCESS = """
+import os, sys, django
+django.setup()
+from memoryapp import metrics
+metrics.archived([700, 900], owner=41)
+metrics.viewers.inc()
+os.kill(os.getpid(), 9)
+"""
+TELL = """
+import sys, django
+django.setup()
+from prometheus_client import generate_latest
+from memoryapp import metrics
+sys.stdout.buffer.write(generate_latest(metrics.counted()))
+"""
+
+
+class Unreachable:
+    """A provider that fails, and repeats what it was asked while doing so."""
+
+    model = "мандрагора-model"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        raise LLMUnavailable(str(request.messages))
+        yield Reply("")
+
+
+def told(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"mnemoscope_{name}", labels) or 0.0
+
+
+def reply(**more: object) -> ModelReplied:
+    said = {"turn": 1, "text": "", "reasoning": "", "tool_calls": (), "input_tokens": 100, "output_tokens": 10}
+    return ModelReplied(**{**said, "cost_usd": 0.25, "seconds": 0.1, "model": "m", **more})  # type: ignore[arg-type]
+
+
+def a_run(*between: Event, **ending: object) -> list[Event]:
+    finished = {"selected": (), "dropped": (), "fallback": "", "note": "", **ending}
+    found = CandidatesFound((), 10, 0.02)
+    return [RunStarted("flash", "?", {}, "", "", ""), found, *between, RunFinished(**finished)]  # type: ignore[arg-type]
+
+
+def test_a_run_is_counted_from_its_events() -> None:
+    before = [told("llm_tokens_total", agent="reranker", direction="input"), told("reranker_tool_calls_total")]
+    cost, retries = told("reranker_cost_usd_total"), told("llm_retries_total")
+    call = ToolCall("1", "get_topics_content", "{}")
+    metrics.run_finished(
+        a_run(Retried(1, "busy", 0.1), reply(tool_calls=(call, call)), reply(), hallucinated=("Topic:9",)), owner=1
+    )
+    after = [told("llm_tokens_total", agent="reranker", direction="input"), told("reranker_tool_calls_total")]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [200, 2]
+    assert told("reranker_cost_usd_total") - cost == 0.5
+    assert told("llm_retries_total") - retries == 1
+
+
+def test_the_enricher_and_a_step_down_are_told_apart() -> None:
+    asked = told("llm_requests_total", agent="enricher", outcome="failed")
+    down = told("llm_stepped_down_total", capability="forced tool choice")
+    enriched = QueryEnriched("?", "?", note="timeout", seconds=1, model="m")
+    metrics.run_finished(a_run(enriched, SteppedDown("forced tool choice", "auto", "400")), owner=1)
+    assert told("llm_requests_total", agent="enricher", outcome="failed") == asked + 1
+    assert told("llm_stepped_down_total", capability="forced tool choice") == down + 1
+
+
+def test_a_run_that_ended_before_it_began_is_counted_too() -> None:
+    before = told("runs_total", strategy="unknown")
+    metrics.run_finished([RunFinished((), (), "crashed", "")], owner=1)
+    assert told("runs_total", strategy="unknown") == before + 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_run_that_fails_is_counted_once_and_says_nothing_about_anybody() -> None:
+    owner = await ChatUser.objects.acreate(name="мандрагора", display_name="Мандрагора")
+    await sync_to_async(talk)(owner, ("мандрагора summary", ["мандрагора said this", "and мандрагора that"]))
+    await embed_pending(offline_embedder())
+    failed = told("reranker_fallback_total", reason="llm_error")
+    run = await sync_to_async(runs.start)(owner, "What did мандрагора say?")
+    async with open_clients() as clients:
+        await runs.execute(run.pk, replace(clients, chat=Unreachable()))
+        await runs.execute(run.pk, replace(clients, chat=Unreachable()))
+    assert told("reranker_fallback_total", reason="llm_error") == failed + 1
+    page = (await sync_to_async(Client().get)("/metrics")).content.decode()
+    assert "мандрагора" not in page.casefold()
+    assert "owner=" not in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
+    before = told("runs_total", strategy="unknown")
+    Run.objects.create(owner=anna, query="?", strategy="flash", state=Run.State.RUNNING)
+    Run.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    assert runs.close_abandoned() == 1
+    assert told("runs_total", strategy="unknown") == before + 1
+
+
+@pytest.mark.django_db
+def test_the_page_names_everything_that_was_promised(client: Client) -> None:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/plain")
+    page = answer.content.decode()
+    assert [name for name in PROMISED if f"# TYPE mnemoscope_{name.removesuffix('_total')}" not in page] == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_archiving_counts_the_topics_and_their_sizes(anna: ChatUser) -> None:
+    topics, cut = told("topics_extracted_total"), told("splitter_duration_seconds_count")
+    add_messages(anna, [record(1, "Which cake for ten?"), record(2, "A honey cake.", role="assistant")])
+    archive(anna, offline_embedder(), limits(), now=True)
+    assert told("topics_extracted_total") == topics + 1
+    assert told("topics_size_chars_count") >= 1
+    assert told("splitter_duration_seconds_count") == cut + 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
+    talk(anna, ("Cake", ["Which cake for ten?", "A honey cake."]))
+    add_messages(anna, [record(900, "An old message nobody archived", at=BEGAN)])
+    Run.objects.create(owner=anna, query="?", strategy="flash")
+    PassageVector.objects.all().delete()
+    (family,) = Queues().collect()
+    depths = {sample.labels["queue"]: sample.value for sample in family.samples}
+    assert depths == {"runs_pending": 1, "runs_running": 0, "passages_without_vector": 1, "sessions_due": 1}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_an_open_run_page_is_a_viewer_until_it_is_closed(anna: ChatUser, viewer: Operator) -> None:
+    run = await Run.objects.acreate(owner=anna, query="?", strategy="flash", state=Run.State.RUNNING)
+    page = WebsocketCommunicator(RunConsumer.as_asgi(), "/")
+    page.scope.update(user=viewer.user, url_route={"args": (), "kwargs": {"pk": run.pk}})
+    await page.connect()
+    await page.receive_from(timeout=5)
+    assert told("websocket_viewers") == 1
+    await page.disconnect()
+    assert told("websocket_viewers") == 0
+
+
+def in_another_process(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    shared = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder), **environment}
+    return subprocess.run([sys.executable, "-c", code], env=shared, capture_output=True, timeout=60, check=False)
+
+
+def test_the_web_process_tells_what_a_worker_counted_but_not_who_watched_before_it_was_killed(tmp_path: Path) -> None:
+    assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path).returncode == -9
+    page = in_another_process(TELL, tmp_path).stdout.decode()
+    assert "mnemoscope_topics_extracted_total 2.0" in page
+    assert "mnemoscope_websocket_viewers 1.0" not in page
+
+
+def test_chat_users_are_told_apart_only_where_that_was_asked_for(tmp_path: Path) -> None:
+    asked = {"METRICS_BY_OWNER": "true"}
+    assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path, **asked).returncode == -9
+    page = in_another_process(TELL, tmp_path, **asked).stdout.decode()
+    assert 'mnemoscope_topics_extracted_total{owner="41"} 2.0' in page

@@ -1,0 +1,162 @@
+"""Prompts in the database: versions that never change, one in force, and the built-in text under all of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import psycopg
+import pytest
+from django.db import connections
+
+from memoryapp import prompting
+from memoryapp.database import conninfo
+from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText
+from memoryapp.models import ChatUser, Prompt, Run, RunEvent
+from tests.conftest import BEGAN
+
+KEY = ("rerank", "en")
+
+
+def edited(words: str = "Be brief.", key: tuple[str, str] = KEY) -> PromptText:
+    return replace(BUILT_IN[key], system=f"{BUILT_IN[key].system}\n{words}")
+
+
+async def book() -> PromptBook:
+    async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
+        return await prompting.in_force(connection)
+
+
+@pytest.mark.django_db
+def test_a_saved_text_is_a_draft_until_it_is_put_in_force() -> None:
+    saved = prompting.save(edited(), by="ada", note="shorter", seen=0)
+    assert (saved.version, saved.in_force, str(saved)) == (1, False, "rerank-en-1")
+    assert prompting.in_force_now() == BUILT_IN
+    prompting.put_in_force(KEY, 1)
+    assert prompting.in_force_now() == {**BUILT_IN, KEY: replace(edited(), version=1)}
+
+
+@pytest.mark.django_db
+def test_each_name_and_language_counts_its_own_versions() -> None:
+    prompting.save(edited(), by="ada", seen=0)
+    assert prompting.save(edited("Кратко.", ("rerank", "ru")), by="ada", seen=0).version == 1
+    assert prompting.save(edited("Shorter."), by="ada", seen=1).version == 2
+
+
+@pytest.mark.django_db
+def test_putting_another_version_in_force_leaves_one_and_zero_leaves_none() -> None:
+    for number in range(3):
+        prompting.save(edited(f"Take {number}."), by="ada", seen=number)
+    for version in (2, 3, 1):
+        prompting.put_in_force(KEY, version)
+        assert [row.version for row in Prompt.objects.filter(in_force=True)] == [version]
+    prompting.put_in_force(KEY, 0)
+    assert prompting.in_force_now() == BUILT_IN
+
+
+@pytest.mark.django_db
+def test_a_version_that_there_is_not_takes_nothing_out_of_force() -> None:
+    prompting.save(edited(), by="ada", seen=0)
+    prompting.put_in_force(KEY, 1)
+    with pytest.raises(Prompt.DoesNotExist):
+        prompting.put_in_force(KEY, 9)
+    assert prompting.in_force_now()[KEY].version == 1
+
+
+@pytest.mark.django_db
+def test_a_broken_text_is_refused_with_sentences_and_not_kept() -> None:
+    broken = replace(BUILT_IN[KEY], user="$query costs 5$ and $qurey")
+    with pytest.raises(prompting.Faulty) as refused:
+        prompting.save(broken, by="ada", seen=0)
+    assert len(refused.value.faults) >= 3
+    with pytest.raises(prompting.Faulty):
+        prompting.draft(broken, by="ada")
+    assert not Prompt.objects.exists()
+
+
+@pytest.mark.django_db
+def test_the_second_of_two_editors_is_told_of_the_newer_version() -> None:
+    first = prompting.save(edited("Mine."), by="ada", seen=0)
+    with pytest.raises(prompting.Stale) as stale:
+        prompting.save(edited("And mine."), by="dora", seen=0)
+    assert stale.value.newest == first
+    assert prompting.save(edited("And mine."), by="dora", seen=first.version).version == 2
+
+
+@pytest.mark.django_db
+def test_a_text_that_is_kept_already_makes_no_version() -> None:
+    prompting.save(edited(), by="ada", seen=0)
+    with pytest.raises(prompting.Kept) as kept:
+        prompting.save(edited(), by="ada", seen=1)
+    assert kept.value.version == 1
+    with pytest.raises(prompting.Kept) as kept:
+        prompting.save(BUILT_IN[KEY], by="ada", seen=1)
+    assert kept.value.version == 0
+    assert Prompt.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_trying_the_same_text_twice_makes_one_draft() -> None:
+    first = prompting.draft(edited(), by="dora", note="try")
+    assert prompting.draft(edited(), by="ada") == first
+    assert prompting.draft(edited("Other."), by="ada").version == 2
+    assert not Prompt.objects.filter(in_force=True).exists()
+
+
+@pytest.mark.django_db
+def test_a_book_with_a_draft_differs_in_that_text_alone() -> None:
+    drafted = prompting.draft(edited(), by="dora")
+    assert prompting.book_with(BUILT_IN, drafted) == {**BUILT_IN, KEY: prompting.text_of(drafted)}
+    assert BUILT_IN[KEY].version == 0
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_run_reads_what_is_in_force_when_it_begins() -> None:
+    assert await book() == BUILT_IN
+    async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
+        await connection.execute(
+            'INSERT INTO memoryapp_prompt (name, language, version, system, "user", note, made_by, made_at, in_force)'
+            " VALUES ('rerank', 'ru', 3, 'Коротко.', %s, '', 'ada', now(), true)",
+            [BUILT_IN["rerank", "ru"].user],
+        )
+    told = (await book())["rerank", "ru"]
+    assert (told.label, told.system) == ("rerank-ru-3", "Коротко.")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_text_in_force_that_cannot_be_filled_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
+        await connection.execute(
+            'INSERT INTO memoryapp_prompt (name, language, version, system, "user", note, made_by, made_at, in_force)'
+            " VALUES ('rerank', 'en', 1, 'old', 'no variable', '', 'ada', now(), true)"
+        )
+    assert await book() == BUILT_IN
+    assert "rerank-en-1 is in force but cannot be used" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_drafts_made_at_the_same_moment_get_numbers_of_their_own() -> None:
+    together = threading.Barrier(6)
+
+    def make(words: str) -> None:
+        try:
+            together.wait()
+            prompting.draft(edited(words), by="dora")
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=make, args=(f"Take {number}.",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(Prompt.objects.values_list("version", flat=True)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_runs_are_counted_by_the_label_of_what_they_were_told(anna: ChatUser, boris: ChatUser) -> None:
+    for owner, label in ((anna, "rerank-en-1"), (anna, "rerank-en-1"), (anna, ""), (boris, "rerank-en-1")):
+        run = Run.objects.create(owner=owner, query="q", strategy="flash", prompt_version=label)
+        payload = {"prompt_version": "enrich-en-0"}
+        RunEvent.objects.create(owner=owner, run=run, seq=1, kind="query_enriched", at=BEGAN, payload=payload)
+    used = prompting.used_lately(ChatUser.objects.filter(pk=anna.pk))
+    assert used == {"rerank-en-1": 2, "enrich-en-0": 3}
