@@ -77,6 +77,14 @@ def live() -> dict[str, list[int]]:
     return {topic.summary: held(topic) for topic in Topic.objects.live().order_by("started_at", "pk")}
 
 
+def write_over(page: Page, summary: str) -> None:
+    """Another summary in place of today's, by keys, not committed yet."""
+    press(page, "e")
+    expect(page.get_by_label("Summary")).to_be_focused()
+    press(page, "Control+a")
+    page.keyboard.type(summary)
+
+
 def toast(page: Page) -> Any:
     return page.locator("[data-toast]")
 
@@ -93,8 +101,7 @@ def test_a_summary_is_edited_in_its_place_with_the_mouse(page: Page) -> None:
 
 
 def test_a_summary_is_edited_with_the_keyboard_alone(page: Page) -> None:
-    press(page, "e", "Control+a")
-    page.keyboard.type("Nonsense")
+    write_over(page, "Nonsense")
     press(page, "Escape", "e")
     expect(page.get_by_label("Summary")).to_have_value("vLLM and a cake")
     page.keyboard.press("Control+a")
@@ -244,10 +251,8 @@ def test_the_second_of_two_people_keeps_their_text(
 ) -> None:
     other = context_of(browser, live_server, operator("omar", Role.CURATOR, anna)).new_page()
     other.goto(f"/topics/{topic.pk}/")
-    press(page, "e", "Control+a")
-    page.keyboard.type("vLLM and a cake, mine")
-    press(other, "e", "Control+a")
-    other.keyboard.type("vLLM and a cake, theirs")
+    for who, summary in ((page, "vLLM and a cake, mine"), (other, "vLLM and a cake, theirs")):
+        write_over(who, summary)
     press(other, "Control+Enter")
     expect(toast(other)).to_be_visible()
     press(page, "Control+Enter")
@@ -255,7 +260,7 @@ def test_the_second_of_two_people_keeps_their_text(
     expect(alert).to_contain_text("omar edited")
     expect(page.locator("ins")).to_have_text(", theirs")
     expect(page.get_by_label("Summary")).to_have_value("vLLM and a cake, mine")
-    page.get_by_role("button", name="Look at mine").click()
+    page.get_by_role("button", name="Preview my change").click()
     expect(page.locator("[data-commit]")).to_be_focused()
     press(page, "Control+Enter")
     expect(page.locator("h1")).to_have_text("vLLM and a cake, mine")
