@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from django.db import connections
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit
 from tests.browsing import press
-from tests.conftest import operator, signed_in, talk
-from tests.test_live import ARGUMENTS, CHROMIUM
+from tests.conftest import operator, talk
+from tests.test_live import CHROMIUM
 from tests.test_merge_proposal import SUMMARY, Proposing, proposing
 from tests.test_queue_pages import pairs
 from tests.test_topic_map import placed
+from tests.watched import watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")]
 
@@ -45,24 +45,9 @@ def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
 def page(
     topics: list[Topic], anna: ChatUser, live_server: LiveServer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Page]:
-    """Signed in as a curator; fails the test when the browser complained of anything, the content policy first."""
-    # Playwright's loop runs in this thread, and the rows are looked at between its steps.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    session = signed_in(operator("cora", Role.CURATOR, anna)).cookies["sessionid"].value
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(base_url=live_server.url, viewport={"width": 1440, "height": 900})
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page, complaints = context.new_page(), list[str]()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+    """Signed in as a curator."""
+    with watched(operator("cora", Role.CURATOR, anna), live_server, settings, monkeypatch) as page:
         yield page
-        browser.close()
-        # within the loop the rows were reached over a connection of their own
-        connections.close_all()
-    assert complaints == []
 
 
 def live() -> set[str]:

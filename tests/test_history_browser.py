@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import connections
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp import curation, knowledge
 from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role, Topic, TopicEdit
 from tests.browsing import press
-from tests.conftest import operator, signed_in, talk
-from tests.test_live import ARGUMENTS, CHROMIUM
+from tests.conftest import operator, talk
+from tests.test_live import CHROMIUM
+from tests.watched import watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")]
 
@@ -24,25 +24,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no c
 def page(
     transactional_db: None, anna: ChatUser, live_server: LiveServer, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Page]:
-    """Signed in as a curator; fails the test when the browser complained of anything but a refused change.
-
-    The tests reach the rows beside Playwright's event loop, whose connections would hold the database afterwards.
-    """
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    session = signed_in(operator("cora", Role.CURATOR, anna)).cookies["sessionid"].value
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(base_url=live_server.url, viewport={"width": 1440, "height": 900})
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page, complaints = context.new_page(), list[str]()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+    """Signed in as a curator; a refused change is no complaint."""
+    with watched(operator("cora", Role.CURATOR, anna), live_server, settings, monkeypatch, "409") as page:
         yield page
-        browser.close()
-        connections.close_all()
-    assert [words for words in complaints if "409" not in words] == []
 
 
 def test_people_are_edited_merged_and_given_back_by_the_keyboard(page: Page, anna: ChatUser) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.models import ChatUser, Operator, Topic
 from tests.browsing import said, topic_of
-from tests.conftest import signed_in
-from tests.test_live import ARGUMENTS, CHROMIUM
+from tests.test_live import CHROMIUM
+from tests.watched import watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")]
 
@@ -26,22 +26,12 @@ def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
 
 
 @pytest.fixture
-def page(topics: list[Topic], viewer: Operator, live_server: LiveServer, settings: Any) -> Iterator[Page]:
-    """Signed in; fails the test when the browser complained of anything, the content policy first."""
-    # the live server finds styles and scripts by their plain names
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    session = signed_in(viewer).cookies["sessionid"].value
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(base_url=live_server.url, viewport={"width": 1440, "height": 900})
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page, complaints = context.new_page(), list[str]()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+def page(
+    topics: list[Topic], viewer: Operator, live_server: LiveServer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Page]:
+    """Signed in as a viewer."""
+    with watched(viewer, live_server, settings, monkeypatch) as page:
         yield page
-        browser.close()
-    assert complaints == []
 
 
 def test_keys_walk_a_list_preview_and_open(page: Page, topics: list[Topic], anna: ChatUser) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.models import ChatUser, Operator, Run
-from tests.conftest import signed_in, talk
-from tests.test_live import ARGUMENTS, CHROMIUM
+from tests.conftest import talk
+from tests.test_live import CHROMIUM
 from tests.test_prompts import PAGE, events_of
 from tests.test_run_pages import store
+from tests.watched import watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")]
 
@@ -30,24 +31,12 @@ def parent(transactional_db: None, anna: ChatUser) -> Run:
 
 
 @pytest.fixture
-def page(parent: Run, debugger: Operator, live_server: LiveServer, settings: Any) -> Iterator[Page]:
-    """Signed in as one who may try; fails the test when the browser complained of anything.
-
-    But for the socket of the run that is begun: this server has none.
-    """
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
-    session = signed_in(debugger).cookies["sessionid"].value
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(base_url=live_server.url, viewport={"width": 1440, "height": 900})
-        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
-        page, complaints = context.new_page(), list[str]()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+def page(
+    parent: Run, debugger: Operator, live_server: LiveServer, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Page]:
+    """Signed in as one who may try; this server has no socket for the run that is begun."""
+    with watched(debugger, live_server, settings, monkeypatch, *NO_SOCKET) as page:
         yield page
-        browser.close()
-    assert [words for words in complaints if not any(part in words for part in NO_SOCKET)] == []
 
 
 def replace_in(page: Page, label: str, old: str, new: str) -> None:
