@@ -31,10 +31,8 @@ from memoryapp.api.change_shapes import (
 from memoryapp.api.refusals import Refused
 from memoryapp.api.topics import LARGEST_ID, MOST_SUCCESSORS, head, topic_or_404
 from memoryapp.curation import Change, CurationError, Stale
-from memoryapp.curation.plans import opening
 from memoryapp.database import in_thread
 from memoryapp.effect import Effect, RunEffect, effect_of
-from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit, TopicMessage
 from memoryapp.tokens import Grant
@@ -237,8 +235,4 @@ def _named(field: str, place: int, name: str, number: int | None, where: str) ->
 
 
 def _summarise(messages: Sequence[MessageContent]) -> str:
-    """The most telling sentences; without vectors how the talk begins."""
-    try:
-        return curation.extractive(clients.embedder())(messages)
-    except EmbeddingError:
-        return opening(messages)
+    return curation.extractive(clients.embedder())(messages)

@@ -23,7 +23,7 @@ from memoryapp.curation.change import (
     named,
 )
 from memoryapp.curation.swapping import check_live, check_summary
-from memoryapp.engine.embeddings import Embedder
+from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.splitter import segment
 from memoryapp.engine.titles import title
@@ -43,8 +43,15 @@ def opening(messages: Sequence[MessageContent]) -> str:
 
 
 def extractive(embedder: Embedder) -> Summarise:
-    """Summaries of the most telling sentences. They raise EmbeddingError, and may not be asked for in an event loop."""
-    return lambda messages: async_to_sync(title)(messages, embedder)
+    """Summaries of the most telling sentences, or without vectors how the talk begins; not for an event loop."""
+
+    def telling(messages: Sequence[MessageContent]) -> str:
+        try:
+            return async_to_sync(title)(messages, embedder)
+        except EmbeddingError:
+            return opening(messages)
+
+    return telling
 
 
 def plan_edit(owner: ChatUser, topic_id: int, summary: str) -> Change:

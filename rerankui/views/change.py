@@ -17,9 +17,7 @@ from django.views.decorators.http import require_http_methods
 
 from memoryapp import clients, curation, suggestions
 from memoryapp.curation import CurationError, Depends, Stale
-from memoryapp.curation.plans import Summarise, opening
 from memoryapp.effect import effect_of
-from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import MessageContent, topic_id
 from memoryapp.models import ChatUser, EditedTopic, Role, Suggestion, Topic, TopicEdit
 from rerankui import access
@@ -53,12 +51,7 @@ class Overtaken:
 
 
 def summarise(messages: Sequence[MessageContent]) -> str:
-    """The most telling sentences; without vectors how the talk begins."""
-    telling: Summarise = curation.extractive(clients.embedder())
-    try:
-        return telling(messages)
-    except EmbeddingError:
-        return opening(messages)
+    return curation.extractive(clients.embedder())(messages)
 
 
 @require_http_methods(READS)
