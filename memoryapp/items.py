@@ -7,8 +7,8 @@ Files of the running conversation come first whatever the query says, for people
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from memoryapp.database import Asked
 from memoryapp.engine.events import ItemCandidate
 from memoryapp.engine.lines import artifact_line, person_line
 from memoryapp.engine.memory import item_id
-from memoryapp.engine.scoring import descending, shown_score
+from memoryapp.engine.scoring import descending
 from memoryapp.signals import Compared
 
 SESSION_ARTIFACTS = 5
@@ -43,12 +43,10 @@ UNION ALL (
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One person or artifact: its number, where it stands in the comparison, and its rank by cosine alone."""
+    """One person or artifact: its number, and what the search says of it."""
 
     number: int
-    at: int
-    vector_rank: int
-    shown: bool
+    told: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +77,11 @@ def _ranked(
     beyond = len(nearest) + 1 if nearest else 0
     relevant = compared.relevant(threshold)[places]
     seen = set(order[relevant[order]][:shown].tolist())
+    columns = asdict(compared.numbers(places[order]))
+    said = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     return tuple(
-        _Found(int(numbers[at]), int(places[at]), nearest.get(at, beyond), at in seen) for at in order.tolist()
+        _Found(int(numbers[at]), {"vector_rank": nearest.get(at, beyond), "shown": at in seen, **told})
+        for at, told in zip(order.tolist(), said, strict=True)
     )
 
 
@@ -93,36 +94,36 @@ def rows_sql(owner_id: int, found: Found) -> tuple[Asked, Asked]:
     )
 
 
-def people(compared: Compared, found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
+def people(found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
     """Candidates out of the rows of ``PEOPLE``; who was erased meanwhile is none."""
     known = {row[0]: row[1:] for row in rows}
     here = [each for each in found if each.number in known]
-    return tuple(_person(compared, each, rank, known[each.number]) for rank, each in enumerate(here, start=1))
+    return tuple(_person(each, rank, known[each.number]) for rank, each in enumerate(here, start=1))
 
 
-def artifacts(compared: Compared, found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
+def artifacts(found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
     """Candidates out of the rows of ``ARTIFACTS``: files of the running conversation, newest first, then the others."""
     rows = list(rows)
     session = {row[0]: row[1:-1] for row in rows if row[-1]}
     known = {row[0]: row[1:-1] for row in rows if not row[-1] and row[0] not in session}
     first = [_session_file(number, rank, row) for rank, (number, row) in enumerate(session.items(), start=1)]
     here = [each for each in found if each.number in known]
-    rest = [_artifact(compared, each, rank, known[each.number]) for rank, each in enumerate(here, start=len(first) + 1)]
+    rest = [_artifact(each, rank, known[each.number]) for rank, each in enumerate(here, start=len(first) + 1)]
     return (*first, *rest)
 
 
-def _person(compared: Compared, each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
-    id, numbers = item_id("Person", each.number), _numbers(compared, each)
+def _person(each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
+    id = item_id("Person", each.number)
     name, username, aliases, circle, mentions, bio = row
     told = (name, username, _texts(aliases), circle, mentions, bio)
-    line = person_line(id, numbers["score"], *told) if each.shown else ""
-    return ItemCandidate(id=id, rank=rank, name=_name(name), line=line, **numbers)
+    line = person_line(id, each.told["score"], *told) if each.told["shown"] else ""
+    return ItemCandidate(id=id, rank=rank, name=_name(name), line=line, **each.told)
 
 
-def _artifact(compared: Compared, each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
-    id, numbers = item_id("Artifact", each.number), _numbers(compared, each)
-    line = _line(id, numbers["score"], row) if each.shown else ""
-    return ItemCandidate(id=id, rank=rank, name=_name(row[1]), line=line, **numbers)
+def _artifact(each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
+    id = item_id("Artifact", each.number)
+    line = _line(id, each.told["score"], row) if each.told["shown"] else ""
+    return ItemCandidate(id=id, rank=rank, name=_name(row[1]), line=line, **each.told)
 
 
 def _session_file(number: int, rank: int, row: Sequence[Any]) -> ItemCandidate:
@@ -136,19 +137,6 @@ def _line(id: str, score: float, row: Sequence[Any], *, in_session: bool = False
     file_type, name, keywords, entities, summary, hints = row
     told = _texts(keywords), _texts(entities), summary, _texts(hints)
     return artifact_line(id, score, file_type, name, *told, in_session=in_session)
-
-
-def _numbers(compared: Compared, each: _Found) -> dict[str, Any]:
-    fused, cosine = float(compared.fused[each.at]), float(compared.cosine[each.at])
-    return {
-        "vector_rank": each.vector_rank,
-        "cosine": 0.0 if np.isnan(cosine) else round(cosine, 6),
-        "bm25": round(float(compared.words.total[each.at]), 6),
-        "fused": round(fused, 6),
-        "score": round(shown_score(fused), 6),
-        "terms": compared.terms(each.at),
-        "shown": each.shown,
-    }
 
 
 def _name(name: str) -> str:

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
 
-from memoryapp.database import together
+from memoryapp.database import numbers, together
 from memoryapp.engine.context import Told
 from memoryapp.engine.lines import plain, size_text
 from memoryapp.engine.memory import MessageContent, TopicContent, item_id
@@ -29,13 +28,14 @@ _BIO_CHARS = 200
 _SUMMARY_CHARS = 200
 
 TOPICS = """
-SELECT id, summary, started_at, size_chars FROM memoryapp_topic WHERE owner_id = %s AND id = ANY(%s)
+SELECT id, summary, started_at, size_chars FROM memoryapp_topic
+WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
 """
 MESSAGES = """
 SELECT tm.topic_id, m.id, m.role, m.author, m.sent_at, m.text, m.forwarded_from,
        coalesce(m.metadata ->> 'username', '') AS username, m.session
 FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
-WHERE tm.owner_id = %s AND tm.topic_id = ANY(%s)
+WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[])
 ORDER BY m.sent_at, m.id
 """
 FACTS = """
@@ -138,12 +138,13 @@ def _day(moment: datetime) -> str:
 async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[TopicContent]:
     """The owner's topics among ``ids``, in that order, with their messages oldest first."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
-    cursor = connection.cursor(row_factory=dict_row)
-    topics = {row["id"]: row for row in await (await cursor.execute(TOPICS, [owner_id, wanted])).fetchall()}
+    asked = {"owner": owner_id, "ids": numbers(wanted)}
+    found, said = await together(connection, (TOPICS, asked), (MESSAGES, asked))
     messages: dict[int, list[MessageContent]] = defaultdict(list)
-    for row in await (await cursor.execute(MESSAGES, [owner_id, list(topics)])).fetchall():
-        messages[row.pop("topic_id")].append(MessageContent(**row))
-    return [TopicContent(messages=tuple(messages[number]), **topics[number]) for number in wanted if number in topics]
+    for topic, *message in said:
+        messages[topic].append(MessageContent(*message))
+    topics = {id: (summary, started_at, size) for id, summary, started_at, size in found}
+    return [TopicContent(id, *topics[id], tuple(messages[id])) for id in wanted if id in topics]
 
 
 async def read_items(

@@ -18,9 +18,11 @@ from typing import cast
 from uuid import UUID
 
 from django.conf import settings
+from pgvector import HalfVector
 
 from memoryapp import prompting, reading, retrieval
 from memoryapp.clients import Clients
+from memoryapp.database import Asked
 from memoryapp.engine import flash
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS, Told, assembled, topics_text
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
@@ -45,13 +47,14 @@ from memoryapp.engine.memory import MessageContent, TopicContent, parse_item_id,
 from memoryapp.engine.prompts import PromptBook, language_of
 from memoryapp.parameters import RANKED, Parameters
 from memoryapp.reading import Background
-from memoryapp.signals import written
+from memoryapp.signals import Question
 
 VECTOR_TOPICS = 5
 
 KEEP_VECTOR = """
-INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector) VALUES (%s, %s, %s, %s::halfvec)
-ON CONFLICT DO NOTHING
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector)
+VALUES (%(run)s, %(owner)s, %(profile)s, %(vector)s)
+ON CONFLICT DO NOTHING RETURNING run_id
 """
 KEEP_PARENTS_VECTOR = """
 INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector)
@@ -226,20 +229,21 @@ async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str,
     request, clients = run.request, run.clients
     vector, note = await _vector(query, clients, request.parameters.turn_seconds)
     profile = clients.embedder.profile
+    asked = Question(
+        owner_id=request.owner_id,
+        text=query,
+        vector=HalfVector(vector) if vector is not None else None,
+        profile_id=clients.profile_id,
+        dimensions=profile.dimensions,
+    )
     async with clients.pool.connection() as connection:
         found = await retrieval.search(
             connection,
-            request.owner_id,
-            query,
-            vector,
-            profile_id=clients.profile_id,
-            dimensions=profile.dimensions,
+            asked,
             threshold=profile.threshold,
             sizes=_sizes(request.parameters),
+            keep=_kept(request, asked),
         )
-        if vector is not None and request.run_id:
-            values = [request.run_id, request.owner_id, clients.profile_id, written(vector)]
-            await connection.execute(KEEP_VECTOR, values)
     event = CandidatesFound(
         candidates=found.candidates,
         passages=found.passages,
@@ -251,6 +255,14 @@ async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str,
         cards=found.cards,
     )
     return event, found.baseline
+
+
+def _kept(request: RecallRequest, asked: Question) -> list[Asked]:
+    """The query's vector, for staged edits are tried on past runs."""
+    if asked.vector is None or request.run_id is None:
+        return []
+    values = {"run": request.run_id, "owner": asked.owner_id, "profile": asked.profile_id, "vector": asked.vector}
+    return [(KEEP_VECTOR, values)]
 
 
 def _sizes(parameters: Parameters) -> retrieval.Sizes:

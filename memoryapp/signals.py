@@ -3,7 +3,7 @@
 The database hands over what only it has: each text's cosine (an index-only scan of the owner's vectors) and how
 often it holds each word of the query (stemmed in the ``russian`` configuration, which stems English too). The
 arithmetic is numpy's, in ``engine.scoring``. Columns come as bytes, for a thousand rows cost more to make than to
-compare.
+compare, and are put beside each other here, which takes a tenth of what a join takes.
 
 A dozen cards say little about what is rare or near, so they are weighed among the passages: their scores then mean
 the same as those of topics. Passages are weighed by themselves, so a topic's score does not hang on who is known.
@@ -11,52 +11,45 @@ the same as those of topics. Passages are weighed by themselves, so a topic's sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
+from pgvector import HalfVector
 
 from memoryapp.database import Asked, together
-from memoryapp.engine.embeddings import Vectors
-from memoryapp.engine.lexical import WIDE, Floats, Matches, Weighed, bm25, fold_query, is_wide
-from memoryapp.engine.scoring import fuse
+from memoryapp.engine.lexical import Floats, Matches, Weighed, bm25, fold_query, is_wide
+from memoryapp.engine.scoring import fuse, shown_scores
 
 Connection = psycopg.AsyncConnection[Any]
 Ids = NDArray[np.int64]
+Positions = NDArray[np.intp]
+Rows = list[Any]
 
 # A pasted page is no query: beyond this its words only make every passage alike.
 QUERY_CHARS = 2_000
 _COVERED_DIMENSIONS = 1024
+_DIGITS = 6
+_NO_TERMS: Mapping[str, float] = {}
 
-_COLUMNS = """
+TEXTS = """
 SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-       string_agg(boolsend(wide), ''::bytea), string_agg(float8send(distance), ''::bytea),
-       string_agg(int8send(item), ''::bytea)
+       string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send({item}), ''::bytea)
+FROM memoryapp_{noun} WHERE owner_id = %(owner)s
 """
 # The condition on dimensions is the covering index's own and has to stand here as a literal to match it.
 # The vector is read through a sub-select so that a generic plan does not parse it for every row.
-COMPARED = """{columns} FROM (
-    SELECT x.id, x.term_count, octet_length(x.text) > {wide} * char_length(x.text) AS wide,
-           coalesce(v.distance, 'NaN') AS distance, {item}::bigint AS item
-    FROM memoryapp_{noun} x
-    LEFT JOIN (
-        SELECT {noun}_id, vector <#> (SELECT %(vector)s::halfvec) AS distance
-        FROM memoryapp_{noun}vector
-        WHERE owner_id = %(owner)s AND profile_id = %(profile)s {covered}
-    ) v ON v.{noun}_id = x.id
-    WHERE x.owner_id = %(owner)s
-    ORDER BY x.id
-) compared
+DISTANCES = """
+SELECT string_agg(int8send({noun}_id), ''::bytea),
+       string_agg(float8send(vector <#> (SELECT %(vector)s::halfvec)), ''::bytea)
+FROM memoryapp_{noun}vector
+WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND (SELECT %(vector)s::halfvec) IS NOT NULL {covered}
 """
-UNSEEN = """{columns} FROM (
-    SELECT x.id, x.term_count, octet_length(x.text) > {wide} * char_length(x.text) AS wide,
-           'NaN'::float8 AS distance, {item}::bigint AS item
-    FROM memoryapp_{noun} x WHERE x.owner_id = %(owner)s ORDER BY x.id
-) unseen
-"""
+# The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
 COUNTS = """
 WITH asked AS MATERIALIZED (SELECT tsvector_to_array(to_tsvector('russian', %(query)s)) AS terms)
 SELECT wanted.lexeme, coalesce(held.ids, ''), coalesce(held.counts, '')
@@ -64,14 +57,25 @@ FROM (SELECT unnest(terms) AS lexeme FROM asked) wanted
 LEFT JOIN (
     SELECT t.lexeme, string_agg(int8send(x.id), ''::bytea) AS ids,
            string_agg(int4send(cardinality(t.positions)), ''::bytea) AS counts
-    FROM memoryapp_{noun} x, unnest(x.terms) t
-    WHERE x.owner_id = %(owner)s AND t.lexeme = ANY((SELECT terms FROM asked)::text[])
+    FROM memoryapp_{noun} x, unnest(ts_filter(setweight(x.terms, 'A', (SELECT terms FROM asked)), '{{a}}')) t
+    WHERE x.owner_id = %(owner)s
     AND x.terms @@ (SELECT string_agg(quote_literal(term), ' | ')::tsquery FROM asked, unnest(terms) term)
     GROUP BY t.lexeme
 ) held USING (lexeme)
 """
 # Cards of artifacts have their row's number negative, so that one column tells both kinds apart.
-_ITEM = {"passage": "0", "card": "coalesce(x.person_id, -x.artifact_id)"}
+_ITEM = {"passage": "0", "card": "coalesce(person_id, -artifact_id)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Columns of n texts; ``cosine`` is 0 where it is unknown, ``terms`` says what each word adds to ``bm25``."""
+
+    cosine: list[float]
+    bm25: list[float]
+    fused: list[float]
+    score: list[float]
+    terms: list[Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,30 @@ class Compared:
         near: NDArray[np.bool_] = (self.words.total > 0) | (self.cosine >= threshold)
         return near
 
-    def terms(self, at: int) -> dict[str, float]:
-        """What each word of the query adds to the text at a position."""
-        return {term: round(float(adds[at]), 6) for term, adds in self.words.terms.items() if adds[at] > 0}
+    def numbers(self, at: Positions) -> Numbers:
+        """What both signals say of the texts at those positions, as candidates tell it."""
+        return Numbers(
+            cosine=_rounded(np.nan_to_num(self.cosine[at])),
+            bm25=_rounded(self.words.total[at]),
+            fused=_rounded(self.fused[at]),
+            score=_rounded(shown_scores(self.fused[at])),
+            terms=self._terms(at),
+        )
+
+    def _terms(self, at: Positions) -> list[Mapping[str, float]]:
+        """What each word of the query adds to those texts that hold it."""
+        terms: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        for term, adds in self.words.terms.items():
+            added = np.round(adds[at], _DIGITS)
+            holding = np.flatnonzero(added > 0)
+            for place, number in zip(holding.tolist(), added[holding].tolist(), strict=True):
+                terms[place][term] = number
+        return [terms.get(place, _NO_TERMS) for place in range(len(at))]
+
+
+def _rounded(column: Floats) -> list[float]:
+    digits: list[float] = np.round(column, _DIGITS).tolist()
+    return digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,30 +135,27 @@ class Texts:
     matches: Mapping[str, Matches | None]
 
 
-async def compare(
-    connection: Connection,
-    owner_id: int,
-    query: str,
-    vector: Vectors | None,
-    *,
-    profile_id: int,
-    dimensions: int,
-) -> tuple[Compared, Compared]:
-    """Every passage and every card of the owner against ``query``, in one round trip.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query of one owner; ``vector`` is its unit vector in the profile, where it has one."""
 
-    ``vector`` is the query in the profile ``profile_id``, shape (dimensions,), unit length; None compares words.
+    owner_id: int
+    text: str
+    vector: HalfVector | None
+    profile_id: int
+    dimensions: int
+
+
+async def compare(connection: Connection, asked: Question, *beside: Asked) -> tuple[Compared, Compared, list[Rows]]:
+    """Every passage and every card of the owner against a query, in one round trip.
+
+    The rows of statements that are sent along come last.
     """
-    words = {"owner": owner_id, "query": fold_query(query[:QUERY_CHARS])}
-    found = await together(
-        connection,
-        _texts_sql("passage", owner_id, vector, profile_id, dimensions),
-        _texts_sql("card", owner_id, vector, profile_id, dimensions),
-        (COUNTS.format(noun="passage"), words),
-        (COUNTS.format(noun="card"), words),
-    )
-    passages, cards = _texts(found[0][0], found[2]), _texts(found[1][0], found[3])
-    wide = is_wide(query)
-    return weighed(passages, wide), _weighed_among(passages, cards, wide)
+    statements = [_statements(noun, asked) for noun in ("passage", "card")]
+    rows = await together(connection, *statements[0], *statements[1], *beside)
+    passages, cards = _texts(*rows[:3]), _texts(*rows[3:6])
+    wide = is_wide(asked.text)
+    return weighed(passages, wide), _weighed_among(passages, cards, wide), rows[6:]
 
 
 def weighed(texts: Texts, wide: bool) -> Compared:
@@ -163,32 +185,40 @@ def _together(one: Texts, other: Texts) -> Texts:
     )
 
 
-def _texts_sql(noun: str, owner_id: int, vector: Vectors | None, profile_id: int, dimensions: int) -> Asked:
-    parts = {"columns": _COLUMNS, "wide": WIDE, "noun": noun, "item": _ITEM[noun]}
-    if vector is None:
-        return UNSEEN.format(**parts), {"owner": owner_id}
-    covered = f"AND dimensions <= {_COVERED_DIMENSIONS}" if dimensions <= _COVERED_DIMENSIONS else ""
-    values = {"owner": owner_id, "profile": profile_id, "vector": written(vector)}
-    return COMPARED.format(**parts, covered=covered), values
+def _statements(noun: str, asked: Question) -> tuple[Asked, Asked, Asked]:
+    """What ``_texts`` is made of."""
+    covered = f"AND dimensions <= {_COVERED_DIMENSIONS}" if asked.dimensions <= _COVERED_DIMENSIONS else ""
+    owner = {"owner": asked.owner_id}
+    near = {**owner, "profile": asked.profile_id, "vector": asked.vector}
+    return (
+        (TEXTS.format(noun=noun, item=_ITEM[noun]), owner),
+        (DISTANCES.format(noun=noun, covered=covered), near),
+        (COUNTS.format(noun=noun), {**owner, "query": fold_query(asked.text[:QUERY_CHARS])}),
+    )
 
 
-def written(vector: Vectors) -> str:
-    """A vector as the database reads it: to six digits, of which the half floats it keeps hold four."""
-    return "[" + ",".join([f"{number:.6g}" for number in vector.tolist()]) + "]"
-
-
-def _texts(row: tuple[bytes | None, ...], counted: Iterable[tuple[str, bytes, bytes]]) -> Texts:
-    ids, lengths, wide, distance, items = (column or b"" for column in row)
-    known = int64s(ids)
+def _texts(texts: Rows, distances: Rows, counted: Rows) -> Texts:
+    ids, lengths, wide, items = (column or b"" for column in texts[0])
+    numbers = int64s(ids)
+    order = np.argsort(numbers, kind="stable")
+    known = numbers[order]
     return Texts(
         ids=known,
-        items=int64s(items),
-        lengths=np.frombuffer(lengths, ">i4").astype(np.float64),
-        wide=np.frombuffer(wide, np.bool_),
-        # "<#>" is the negative inner product; of unit vectors the inner product is the cosine.
-        cosine=-np.frombuffer(distance, ">f8").astype(np.float64),
+        items=int64s(items)[order],
+        lengths=np.frombuffer(lengths, ">i4").astype(np.float64)[order],
+        wide=np.frombuffer(wide, np.bool_)[order],
+        cosine=_cosines(known, *distances[0]),
         matches={term: held_at(known, held, counts) for term, held, counts in counted},
     )
+
+
+def _cosines(known: Ids, ids: bytes | None, distances: bytes | None) -> Floats:
+    """The cosine of each of the ``known`` texts, NaN where the database has no vector to tell it by."""
+    cosine = np.full(len(known), np.nan)
+    places, here = positions(known, int64s(ids))
+    # "<#>" is the negative inner product; of unit vectors the inner product is the cosine.
+    cosine[places] = -np.frombuffer(distances or b"", ">f8")[here]
+    return cosine
 
 
 def int64s(column: bytes | None) -> Ids:
@@ -198,13 +228,20 @@ def int64s(column: bytes | None) -> Ids:
 
 def held_at(known: Ids, ids: bytes, counts: bytes) -> Matches | None:
     """Which of the ``known`` texts hold a word, by their position; None where none does."""
-    rows, times = int64s(ids), np.frombuffer(counts, ">i4").astype(np.float64)
-    if not len(rows) or not len(known):
-        return None
-    places = np.minimum(np.searchsorted(known, rows), len(known) - 1)
-    # A text may have come between the two statements.
-    here = known[places] == rows
-    return Matches(places[here], times[here])
+    places, here = positions(known, int64s(ids))
+    return Matches(places, np.frombuffer(counts, ">i4").astype(np.float64)[here]) if len(places) else None
+
+
+def positions(known: Ids, ids: Ids) -> tuple[Positions, NDArray[np.bool_]]:
+    """Where those of the ``ids`` stand that are among the ``known`` ascending ones, and which those are.
+
+    Another text may have come between two statements.
+    """
+    if not len(known):
+        return np.zeros(0, np.intp), np.zeros(len(ids), np.bool_)
+    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    here = known[places] == ids
+    return places[here], here
 
 
 def _joined(one: Matches | None, other: Matches | None, first: int) -> Matches | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import pytest
 from asgiref.sync import async_to_sync
+from pgvector import HalfVector
 
 from memoryapp import demo, retrieval
 from memoryapp.clients import open_clients
 from memoryapp.models import ChatUser
 from memoryapp.retrieval import Search
+from memoryapp.signals import Question
 
 PEOPLE = {
     "что ты знаешь о Петрове?": "Пётр Петров",
@@ -49,11 +51,12 @@ async def searches(owner: int, queries: list[str]) -> dict[str, Search]:
         profile = clients.embedder.profile
         return {
             query: await retrieval.search(
-                connection, owner, query, vector,
-                profile_id=clients.profile_id, dimensions=profile.dimensions, threshold=profile.threshold,
+                connection,
+                Question(owner, query, HalfVector(vector), clients.profile_id, profile.dimensions),
+                threshold=profile.threshold,
             )
             for query, vector in zip(queries, vectors, strict=True)
-        }  # fmt: skip
+        }
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
 from asgiref.sync import async_to_sync
+from pgvector import HalfVector
 
 from memoryapp import database, retrieval
 from memoryapp.curation.plans import plan_merge
@@ -17,6 +17,7 @@ from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine.embeddings import Profile, Vectors, unit
 from memoryapp.models import ChatUser, PassageVector, Topic, TopicEdit
 from memoryapp.retrieval import Search, Sizes
+from memoryapp.signals import Question
 from memoryapp.vectors import embed_pending, profile_row
 from tests.conftest import talk
 
@@ -55,11 +56,10 @@ def search(owner: ChatUser, query: str, *, vector: bool = True, **sizes: Any) ->
     async def run() -> Search:
         profile = await profile_row(Synonyms.profile)
         asked = (await Synonyms().embed([query]))[0] if vector else None
-        async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-            return await retrieval.search(
-                connection, owner.pk, query, asked,
-                profile_id=profile.pk, dimensions=32, threshold=Synonyms.profile.threshold, sizes=Sizes(**sizes),
-            )  # fmt: skip
+        async with database.pool() as connections, connections.connection() as connection:
+            question = Question(owner.pk, query, HalfVector(asked) if asked is not None else None, profile.pk, 32)
+            threshold = Synonyms.profile.threshold
+            return await retrieval.search(connection, question, threshold=threshold, sizes=Sizes(**sizes))
 
     return async_to_sync(run)()
 
@@ -162,23 +162,14 @@ def test_an_empty_memory_is_searched_in_vain(boris: ChatUser) -> None:
     assert search(boris, "knee") == Search((), (), 0)
 
 
-def test_all_topics_are_ranked_when_passages_are_mapped_in_many_chunks(
-    anna: ChatUser, topics: list[Topic], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = search(anna, "knee tax gpt cats")
-    monkeypatch.setattr(retrieval, "_CHUNK", 1)
-    assert search(anna, "knee tax gpt cats") == whole
-
-
 def test_searches_run_side_by_side(anna: ChatUser, topics: list[Topic]) -> None:
     async def both() -> list[Search]:
         profile = await profile_row(Synonyms.profile)
 
         async def one(query: str) -> Search:
-            async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-                return await retrieval.search(
-                    connection, anna.pk, query, None, profile_id=profile.pk, dimensions=32, threshold=0.2
-                )
+            async with database.pool() as connections, connections.connection() as connection:
+                question = Question(anna.pk, query, None, profile.pk, 32)
+                return await retrieval.search(connection, question, threshold=0.2)
 
         return await asyncio.gather(*(one(query) for query in ("knee", "tax")))
 

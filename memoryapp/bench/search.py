@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 
 import numpy as np
+from pgvector import HalfVector
 
 from memoryapp import retrieval
 from memoryapp.bench import stage as staged
@@ -13,10 +14,11 @@ from memoryapp.bench.stage import Stage
 from memoryapp.bench.table import Row, quantile
 from memoryapp.clients import Clients
 from memoryapp.engine.embeddings import Vectors
+from memoryapp.signals import Question
 
 SEARCHES = 20
 SCAN = """
-SELECT passage_id, vector <#> %s::halfvec AS distance FROM memoryapp_passagevector
+SELECT passage_id, vector <#> %s AS distance FROM memoryapp_passagevector
 WHERE owner_id = %s AND profile_id = %s ORDER BY distance LIMIT 50
 """
 
@@ -44,21 +46,15 @@ async def _search(stage: Stage, clients: Clients, vector: Vectors, number: int) 
     profile = clients.embedder.profile
     async with clients.pool.connection() as connection:
         began = time.perf_counter()
-        found = await retrieval.search(
-            connection,
-            stage.owner.pk,
-            stage.query(number),
-            vector,
-            profile_id=clients.profile_id,
-            dimensions=profile.dimensions,
-            threshold=profile.threshold,
+        asked = Question(
+            stage.owner.pk, stage.query(number), HalfVector(vector), clients.profile_id, profile.dimensions
         )
+        found = await retrieval.search(connection, asked, threshold=profile.threshold)
         return time.perf_counter() - began, found.passages
 
 
 async def _scan(stage: Stage, clients: Clients, vector: Vectors) -> float:
-    written = "[" + ",".join(map(repr, vector.tolist())) + "]"
     async with clients.pool.connection() as connection:
         began = time.perf_counter()
-        await (await connection.execute(SCAN, [written, stage.owner.pk, clients.profile_id])).fetchall()
+        await (await connection.execute(SCAN, [HalfVector(vector), stage.owner.pk, clients.profile_id])).fetchall()
         return time.perf_counter() - began

@@ -16,7 +16,7 @@ import numpy as np
 from django.db import connection
 from numpy.typing import NDArray
 
-from memoryapp.engine.lexical import WIDE, Floats, Matches, fold_query, is_wide
+from memoryapp.engine.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.signals import QUERY_CHARS, Compared, Ids, Texts, held_at, int64s, weighed
 
 CHUNK = 2_000
@@ -25,11 +25,8 @@ _DIGITS = 9
 
 PASSAGES = """
 SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-       string_agg(boolsend(wide), ''::bytea)
-FROM (
-    SELECT id, term_count, octet_length(text) > %(bytes)s * char_length(text) AS wide
-    FROM memoryapp_passage WHERE owner_id = %(owner)s ORDER BY id
-) known
+       string_agg(boolsend(is_wide), ''::bytea)
+FROM (SELECT id, term_count, is_wide FROM memoryapp_passage WHERE owner_id = %(owner)s ORDER BY id) known
 """
 VECTORS = """
 SELECT string_agg(int8send(passage_id), ''::bytea), string_agg(halfvec_send(vector), ''::bytea)
@@ -72,7 +69,7 @@ class Passages:
 
 def passages(owner_id: int) -> Passages:
     """All passages of the owner."""
-    ((ids, lengths, wide),) = _fetched(PASSAGES, {"owner": owner_id, "bytes": WIDE})
+    ((ids, lengths, wide),) = _fetched(PASSAGES, {"owner": owner_id})
     return Passages(
         int64s(ids), np.frombuffer(lengths or b"", ">i4").astype(np.float64), np.frombuffer(wide or b"", np.bool_)
     )

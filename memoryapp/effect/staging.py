@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from memoryapp.curation.change import Change
 from memoryapp.effect.verdict import Standing
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS
+from memoryapp.engine.scoring import TopicPassages
 from memoryapp.models import Message, Topic
 from memoryapp.parameters import RANKED
-from memoryapp.signals import Compared, Ids, int64s
+from memoryapp.signals import Compared, Ids, int64s, positions
 
 HELD = """
 SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(m.topic_id), ''::bytea),
@@ -52,42 +53,26 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One way to hold the messages: ``of`` says the topic of each (0: none), ``chars`` how long the topics are.
-
-    ``places`` lists the passages of each topic in turn, ascending; those of ``topics[n]`` begin at ``starts[n]``.
-    """
+    """One way to hold the messages: ``of`` says the topic of each (0: none), ``chars`` how long the topics are."""
 
     of: Mapping[int, int]
     chars: Mapping[int, int]
-    topics: Ids
-    starts: NDArray[np.intp]
-    places: NDArray[np.intp]
+    passages: TopicPassages
 
     @classmethod
     def made(cls, rows: Held, topics: Ids, chars: Mapping[int, int]) -> Order:
         """The order in which each row of ``rows`` is of that one of ``topics``."""
         here = np.flatnonzero((rows.places >= 0) & (topics > 0))
-        grouped = here[np.lexsort((rows.places[here], topics[here]))]
-        numbers, starts = np.unique(topics[grouped], return_index=True)
         of = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
-        return cls(of, chars, numbers, starts, rows.places[grouped])
+        return cls(of, chars, TopicPassages.of(topics[here], rows.places[here]))
 
     def ranked(self, found: Compared, *, threshold: float, shown: int) -> dict[int, Rank]:
         """The first 200 topics of a search, of which the model is shown so many; as ``retrieval`` ranks them."""
-        if not len(self.topics):
-            return {}
-        fused = found.fused[self.places]
-        order = np.lexsort((self.topics, -np.maximum.reduceat(fused, self.starts)))[:RANKED]
-        relevant = found.relevant(threshold)
-        ends = np.append(self.starts[1:], len(fused))
-        ranked: dict[int, Rank] = {}
-        for rank, at in enumerate(order.tolist(), start=1):
-            start = self.starts[at]
-            best = self.places[start + np.argmax(fused[start : ends[at]])]
-            is_shown = bool(shown and relevant[best])
-            shown -= is_shown
-            ranked[int(self.topics[at])] = Rank(rank, is_shown)
-        return ranked
+        best = self.passages.best(found.fused, RANKED)
+        relevant = found.relevant(threshold)[best.passages]
+        is_shown = relevant & (np.cumsum(relevant) <= shown)
+        told = enumerate(zip(best.topics.tolist(), is_shown.tolist(), strict=True), start=1)
+        return {topic: Rank(rank, seen) for rank, (topic, seen) in told}
 
     def standing(self, messages: Collection[int], ranks: Mapping[int, Rank]) -> Standing:
         """Where ``messages`` stand in a search that ranked this order's topics so."""
@@ -108,9 +93,10 @@ def held(owner_id: int, passages: Ids) -> Held:
     with connection.cursor() as cursor:
         cursor.execute(HELD, [owner_id])
         messages, topics, wanted = map(int64s, cursor.fetchone())
-    places = np.minimum(np.searchsorted(passages, wanted), max(len(passages) - 1, 0))
-    known = passages[places] == wanted if len(passages) else np.zeros(len(places), np.bool_)
-    return Held(messages, np.where(known, places, -1), topics)
+    places, known = positions(passages, wanted)
+    held_at = np.full(len(wanted), -1, np.intp)
+    held_at[known] = places
+    return Held(messages, held_at, topics)
 
 
 def orders(owner_id: int, rows: Held, change: Change) -> tuple[Order, Order]:

@@ -39,11 +39,44 @@ _SLOPE = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A topic's best passage: its position, and ``fused`` there."""
+    """Topics by their best passage, best first; both arrays have shape (topics,). ``passages`` are positions."""
 
-    topic: int
-    passage: int
-    fused: float
+    topics: NDArray[np.int64]
+    passages: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPassages:
+    """The passages of each topic, by position: those of ``topics[n]`` begin at ``starts[n]`` in ``places``.
+
+    ``topics`` are ascending, each once.
+    """
+
+    topics: NDArray[np.int64]
+    starts: NDArray[np.intp]
+    places: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, topics: NDArray[np.int64], places: NDArray[np.intp]) -> TopicPassages:
+        """Out of pairs, in any order: the passage at that position is one of that topic's; both of shape (pairs,)."""
+        order = np.argsort(topics, kind="stable")
+        numbers, starts = np.unique(topics[order], return_index=True)
+        return cls(numbers, starts, places[order])
+
+    def best(self, values: Floats, most: int | None = None) -> Best:
+        """The ``most`` topics with the highest passage, ties by number; without any value (NaN) a topic is left out.
+
+        Of equal passages the first by position speaks for the topic.
+        """
+        if not len(self.topics):
+            return Best(self.topics, self.starts)
+        held = np.nan_to_num(values[self.places], nan=-np.inf)
+        highest = np.maximum.reduceat(held, self.starts)
+        sizes = np.diff(self.starts, append=len(held))
+        equal = np.where(held == np.repeat(highest, sizes), self.places, len(values))
+        order = np.argsort(-highest, kind="stable")
+        order = order[highest[order] > -np.inf][:most]
+        return Best(self.topics[order], np.minimum.reduceat(equal, self.starts)[order])
 
 
 def fuse(cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> Floats:
@@ -70,9 +103,10 @@ def z_scores(values: Floats, floor: float = 0.0) -> Floats:
     return deviations
 
 
-def shown_score(fused: float) -> float:
-    """``fused`` mapped into (0, 1), rising; two digits tell 0.2 apart around a good match."""
-    return 1 / (1 + math.exp((_MIDDLE - max(-100.0, min(fused, 100.0))) / _SLOPE))
+def shown_scores(fused: Floats) -> Floats:
+    """``fused`` mapped into (0, 1), rising; two digits tell 0.2 apart around a good match. Same shape."""
+    scores: Floats = 1 / (1 + np.exp((_MIDDLE - np.clip(fused, -100.0, 100.0)) / _SLOPE))
+    return scores
 
 
 def fused_score(shown: float) -> float:
@@ -84,21 +118,3 @@ def fused_score(shown: float) -> float:
 def descending(values: Floats) -> NDArray[np.intp]:
     """Positions of ``values``, highest first, NaN last, ties by position."""
     return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")
-
-
-def best_passages(
-    order: NDArray[np.intp], values: Floats, places: NDArray[np.intp], topics: NDArray[np.int64]
-) -> list[Best]:
-    """Topics with their best passage, best first, ties by id.
-
-    ``order`` lists positions from the best. ``places`` and ``topics``, both of shape (m,), say that the passage at
-    that position is one of that topic's; positions outside ``order`` are left out.
-    """
-    rank = np.full(len(values), len(order))
-    rank[order] = np.arange(len(order))
-    first = np.argsort(rank[places], kind="stable")
-    first = first[rank[places[first]] < len(order)]
-    numbers, at = np.unique(topics[first], return_index=True)
-    best = places[first[at]]
-    by = np.lexsort((numbers, -values[best]))
-    return list(map(Best, numbers[by].tolist(), best[by].tolist(), values[best[by]].tolist()))

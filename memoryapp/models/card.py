@@ -13,6 +13,7 @@ from pgvector.django import HalfVectorField
 
 from memoryapp.models.embedding import COVERED_DIMENSIONS, EmbeddingProfile
 from memoryapp.models.knowledge import Artifact, Person
+from memoryapp.models.passage import is_wide_field
 from memoryapp.models.user import Owned
 
 
@@ -24,6 +25,7 @@ class Card(Owned):
     text = models.TextField(_("text"))
     terms = SearchVectorField(_("terms"))
     term_count = models.PositiveIntegerField(_("words"))
+    is_wide = is_wide_field()
     made_from = models.DateTimeField(_("made from"))
 
     class Meta:
@@ -32,7 +34,7 @@ class Card(Owned):
                 condition=models.Q(person__isnull=True) ^ models.Q(artifact__isnull=True), name="card_of_one_item"
             ),
         )
-        indexes = (models.Index(fields=("owner",), include=("id", "term_count"), name="card_owner"),)
+        indexes = (models.Index(fields=("owner",), include=("id", "term_count", "is_wide"), name="card_owner"),)
         verbose_name = _("card")
         verbose_name_plural = _("cards")
 

@@ -80,6 +80,12 @@ class Message(Owned):
             models.Index(fields=("owner", "sent_at", "id"), name="message_order"),
             models.Index(fields=("topic", "sent_at", "id"), name="message_topic"),
             models.Index(
+                fields=("owner",),
+                include=("id", "topic"),
+                condition=models.Q(topic__isnull=False),
+                name="message_archived",
+            ),
+            models.Index(
                 fields=("owner",), condition=models.Q(topic__isnull=True, is_withdrawn=False), name="message_active"
             ),
         )

@@ -9,23 +9,45 @@ from __future__ import annotations
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
+from django.db.models.functions import Length
+from django.db.models.lookups import GreaterThan
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.engine.lexical import WIDE
 from memoryapp.models.message import Message
 from memoryapp.models.user import Owned
 
 
+class OctetLength(models.Func):
+    function = "OCTET_LENGTH"
+    output_field = models.IntegerField()
+
+
+def is_wide_field() -> models.GeneratedField:
+    """Whether ``text`` is written beyond Latin for the most part, as ``lexical.is_wide`` tells of a query."""
+    return models.GeneratedField(
+        expression=GreaterThan(OctetLength("text"), models.Value(WIDE) * Length("text")),
+        output_field=models.BooleanField(),
+        db_persist=True,
+        verbose_name=_("beyond Latin"),
+    )
+
+
 class Passage(Owned):
-    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its words."""
+    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its words.
+
+    What every search reads of every passage stands in ``passage_owner``, so that no text is looked at.
+    """
 
     text = models.TextField(_("text"))
     terms = SearchVectorField(_("terms"))
     term_count = models.PositiveIntegerField(_("words"))
+    is_wide = is_wide_field()
     messages = models.ManyToManyField(Message, through="PassageMessage", verbose_name=_("messages"))
 
     class Meta:
         indexes = (
-            models.Index(fields=("owner",), include=("id", "term_count"), name="passage_owner"),
+            models.Index(fields=("owner",), include=("id", "term_count", "is_wide"), name="passage_owner"),
             GinIndex(fields=("terms",), name="passage_terms"),
         )
         verbose_name = _("passage")
@@ -41,6 +63,7 @@ class PassageMessage(Owned):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("passage", "message"), name="passagemessage_once"),)
+        indexes = (models.Index(fields=("owner",), include=("message", "passage"), name="passagemessage_owner"),)
         verbose_name = _("message of a passage")
         verbose_name_plural = _("messages of passages")
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from memoryapp.engine.lexical import Matches, bm25
 from memoryapp.engine.scoring import (
     FOREIGN_SHARE,
-    Best,
-    best_passages,
+    TopicPassages,
     descending,
     fuse,
     fused_score,
-    shown_score,
+    shown_scores,
     z_scores,
 )
 
@@ -67,18 +66,45 @@ def test_equal_values_have_no_deviation() -> None:
 
 @given(st.floats(-50, 50), st.floats(-50, 50))
 def test_the_shown_score_lies_between_0_and_1_and_keeps_the_order(one: float, other: float) -> None:
-    assert 0 < shown_score(one) < 1
-    assert (one <= other) == (shown_score(one) <= shown_score(other)) or abs(one - other) < 1e-6
+    first, second = shown_scores(np.array([one, other])).tolist()
+    assert 0 < first < 1
+    assert (one <= other) == (first <= second) or abs(one - other) < 1e-6
 
 
 @given(st.floats(-4, 18))
 def test_two_digits_of_the_shown_score_tell_the_fused_one_to_half_a_deviation(fused: float) -> None:
-    assert fused_score(round(shown_score(fused), 2)) == pytest.approx(fused, abs=0.6)
+    assert fused_score(round(float(shown_scores(np.array(fused))), 2)) == pytest.approx(fused, abs=0.6)
 
 
 def test_a_topic_gets_its_best_passage_and_ties_go_to_the_lower_id() -> None:
     values = np.array([1.0, 3.0, 3.0, 2.0])
     places, topics = np.array([0, 1, 1, 2]), np.array([7, 9, 7, 4])
-    found = best_passages(descending(values), values, places, topics)
-    assert found == [Best(4, 2, 3.0), Best(7, 1, 3.0), Best(9, 1, 3.0)]
-    assert best_passages(descending(values)[:1], values, places, topics) == [Best(7, 1, 3.0), Best(9, 1, 3.0)]
+    found = TopicPassages.of(topics, places).best(values)
+    assert (found.topics.tolist(), found.passages.tolist()) == ([4, 7, 9], [2, 1, 1])
+    assert TopicPassages.of(topics, places).best(values, 1).topics.tolist() == [4]
+
+
+def test_a_topic_none_of_whose_passages_has_a_value_is_left_out() -> None:
+    values = np.array([np.nan, 0.1, np.nan])
+    best = TopicPassages.of(np.array([5, 6, 6]), np.array([0, 2, 1])).best(values)
+    assert (best.topics.tolist(), best.passages.tolist()) == ([6], [1])
+
+
+def test_without_pairs_there_is_no_best_topic() -> None:
+    none = TopicPassages.of(np.zeros(0, np.int64), np.zeros(0, np.intp))
+    assert not len(none.best(np.zeros(3)).topics)
+
+
+_PAIRS = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9)), min_size=1)
+_VALUES = st.lists(st.sampled_from([0.0, 1.0, 2.0, np.nan]), min_size=10, max_size=10)
+
+
+@given(_PAIRS, _VALUES)
+def test_the_best_topics_are_those_a_look_at_each_pair_finds(pairs: list[tuple[int, int]], values: list[float]) -> None:
+    known = [(topic, place) for topic, place in pairs if not np.isnan(values[place])]
+    first = {topic: min((-values[place], place) for other, place in known if other == topic) for topic, _ in known}
+    expected = sorted((value, topic, place) for topic, (value, place) in first.items())
+    topics, places = np.array(pairs).T
+    best = TopicPassages.of(topics, places).best(np.array(values))
+    found = list(zip(best.topics.tolist(), best.passages.tolist(), strict=True))
+    assert found == [(topic, place) for _, topic, place in expected]
