@@ -1,17 +1,22 @@
-"""Writing a run's events down, one transaction an event, each committed before the next is asked for.
+"""Writing a run's events down while it goes on.
 
-An event is one statement: it says that the run lives, stores the event and, with the last one, ends the run.
-So a run costs a round trip an event, and whoever dies in between has written all of an event or nothing of it.
+An event is written at once, and those that come before the database has answered are written together: of nine
+events four or five transactions are left, and no model waits for a commit. One statement says that the run lives,
+stores the events and, with the last one, ends the run. Whoever dies in between has written all of an event or nothing
+of it, and no event without those before it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import metrics
@@ -38,7 +43,10 @@ alive AS (
     WHERE id = %(run)s AND state = 'running' RETURNING id, owner_id
 ){also}
 INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
-SELECT owner_id, id, %(seq)s, %(kind)s, clock_timestamp(), %(payload)s::jsonb FROM alive RETURNING owner_id
+SELECT alive.owner_id, alive.id, said.seq, said.kind, said.at, said.payload::jsonb
+FROM alive, unnest(%(seqs)b::int[], %(kinds)b::text[], %(moments)b::timestamptz[], %(payloads)b::text[])
+     AS said (seq, kind, at, payload)
+RETURNING owner_id
 """
 SPOKEN = ", spoken AS (DELETE FROM memoryapp_runprogress USING alive WHERE run_id = alive.id)"
 STORED = "SELECT kind, payload FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
@@ -56,13 +64,45 @@ class Recorder:
         self.pool = pool
         self.announce = announce
         self.events: list[Event] = []
+        self._waiting: list[tuple[datetime, Event]] = []
+        self._writing: asyncio.Task[None] | None = None
         self._showing = Showing(run_id, pool, announce)
 
     async def record(self, event: Event) -> None:
-        """Store the event and say that there is more. Raises RunClosed when the run has ended meanwhile."""
+        """Have the event stored soon; the last one is stored when this returns.
+
+        Raises RunClosed when the run has ended meanwhile, and what the database raised, at the latest with the
+        last event.
+        """
         await self.stop_showing()
-        events = [*self.events, event]
-        values = {"run": self.run_id, "seq": len(events), "kind": event.kind, "payload": to_json(event)}
+        if self._writing and self._writing.done():
+            await self._written()
+        self._waiting.append((datetime.now(UTC), event))
+        self._writing = self._writing or asyncio.create_task(self._write())
+        if isinstance(event, RunFinished):
+            await self._written()
+
+    async def _written(self) -> None:
+        """Return when all is stored. Raises what kept it from being stored."""
+        writing, self._writing = self._writing, None
+        if writing:
+            await writing
+
+    async def _write(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            await self._store(waiting)
+            await self.announce(self.run_id)
+
+    async def _store(self, said: Sequence[tuple[datetime, Event]]) -> None:
+        first, events = len(self.events) + 1, [*self.events, *(event for _, event in said)]
+        values = {
+            "run": self.run_id,
+            "seqs": list(range(first, len(events) + 1)),
+            "kinds": [event.kind for _, event in said],
+            "moments": [moment for moment, _ in said],
+            "payloads": [to_json(event) for _, event in said],
+        }
         ending = _ending(events)
         assignments = ", ".join(["heartbeat_at = now()", *(f"{name} = %({name})s" for name in ending)])
         statement = RECORD.format(assignments=assignments, also=SPOKEN if ending else "")
@@ -73,7 +113,6 @@ class Recorder:
         self.events = events
         if ending:
             metrics.run_finished(events, owner=stored[0])
-        await self.announce(self.run_id)
 
     def show(self, progress: ModelProgress) -> None:
         """Let those who watch see it soon; the turn's event tells it in full."""
@@ -85,6 +124,9 @@ class Recorder:
 
     async def close(self, event: RunFinished) -> None:
         """End the run after a fault. What is stored is read again, for a commit may have been in doubt."""
+        with suppress(psycopg.Error):
+            await self._written()
+        self._waiting = []
         async with self.pool.connection() as connection:
             rows = await (await connection.execute(STORED, [self.run_id])).fetchall()
         self.events = [from_payload(kind, payload) for kind, payload in rows]

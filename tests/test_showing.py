@@ -127,8 +127,9 @@ async def test_a_run_that_was_closed_gets_no_words_and_no_events(run: Run) -> No
         recorder = Recorder(run.pk, connections, notices)
         recorder.show(ModelProgress(1, "too late", ""))
         await asyncio.wait_for(notices.heard.wait(), 10)
+        await recorder.record(RunStarted("flash", "q", {}, "", "", ""))
         with pytest.raises(RunClosed):
-            await recorder.record(RunStarted("flash", "q", {}, "", "", ""))
+            await recorder.record(RunFinished((), (), "", ""))
     assert not await RunProgress.objects.aexists()
     assert not await RunEvent.objects.aexists()
 

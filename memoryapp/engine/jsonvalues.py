@@ -1,7 +1,7 @@
 """Frozen dataclasses as JSON text and back.
 
 A run stores some two hundred candidates in one value, and every run pays for it, so nothing is copied or looked
-up twice: JSON's own writer asks for one level of a dataclass at a time, and how a class is built is worked out once.
+up twice: orjson writes dataclasses as they are, and how a class is built is worked out once.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
+import orjson
+
 
 def written(value: Any) -> str:
     """``value`` as JSON text that a database stores: lone surrogates become ``?``, NUL becomes U+FFFD."""
-    text = _WRITER.encode(value)
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-8", "replace").decode()
-    return _WRITER.encode(_without_nul(json.loads(text))) if "\\u0000" in text else text
+        text = orjson.dumps(value, default=_as_mapping).decode()
+    except TypeError:
+        # Lone surrogates and numbers beyond 64 bits, which only Python's own writer takes.
+        text = _dumped(value).encode("utf-8", "replace").decode()
+    return _dumped(_without_nul(json.loads(text))) if "\\u0000" in text else text
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_as_mapping)
 
 
 def built(shape: Any, payload: Mapping[str, Any]) -> Any:
@@ -40,9 +46,6 @@ def _as_mapping(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     return {name: getattr(value, name) for name in _names(value.__class__)}
-
-
-_WRITER = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_as_mapping)
 
 
 @cache
