@@ -6,6 +6,7 @@ models are loaded once a process, and a network client lives as long as the even
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -96,6 +97,13 @@ def _http() -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=None if getproxies() else Lanes())
 
 
+@cache
+def _spare_the_collector() -> None:
+    """What is loaded by now stays, so the collector of cycles need not look at it again with every few runs."""
+    gc.collect()
+    gc.freeze()
+
+
 @asynccontextmanager
 async def open_chat(model: str) -> AsyncIterator[Chat]:
     """The chat model of this name for the running event loop, where nothing else is needed."""
@@ -111,6 +119,7 @@ async def open_clients() -> AsyncIterator[Clients]:
         row = await profile_row(made.profile)
         if isinstance(made, OfflineEmbedder):
             await made.embed(["ready"])
+        _spare_the_collector()
         yield Clients(
             chat=chat(http, settings.RERANKER_MODEL),
             enricher=chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,

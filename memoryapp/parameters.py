@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from django.conf import settings
@@ -34,7 +34,7 @@ class Parameters:
     tool_mode: str
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -69,7 +69,7 @@ def defaults() -> Parameters:
 
 def with_defaults(stored: Mapping[str, Any]) -> Parameters:
     """What a run's row holds, checked when it was written; a parameter that came later has its default."""
-    known = {field.name for field in fields(Parameters)}
+    known = set(Parameters.__slots__)
     return replace(defaults(), **{name: value for name, value in stored.items() if name in known})
 
 

@@ -11,12 +11,13 @@ import asyncio
 import json
 import re
 import sys
+from itertools import islice
 from typing import Any
 
 ASKS, CHOOSES = 10, 3
 CANDIDATE = re.compile(rb"\[Topic:(\d+)\] \(")
-READ = re.compile(rb"=== Topic (\d+) ===")
-SAID = re.compile(rb"\]: ([ -!#-\[\]-~]{20,80})")
+# A topic as it was read, and what its first message says.
+READ = re.compile(rb"=== Topic (\d+) ===.{0,1000}?\]: ([ -!#-\[\]-~]{20,})")
 TOLD = re.compile(rb'"role": ?"tool"')
 STREAMED = re.compile(rb'"stream": ?true')
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -62,10 +63,9 @@ def message(request: bytes) -> dict[str, Any]:
 
 
 def _choice(request: bytes) -> str:
-    topics = [int(number) for number in dict.fromkeys(READ.findall(request))][:CHOOSES]
-    said = SAID.search(request, request.find(b"=== Topic"))
-    excerpt: dict[str, str] = {"excerpt": said[1].decode()} if said else {}
-    return json.dumps({"topics": [{"id": f"Topic:{id}", "reason": "It answers.", **excerpt} for id in topics]})
+    said = {int(found[1]): found[2].decode() for found in islice(READ.finditer(request), CHOOSES)}
+    chosen = [{"id": f"Topic:{id}", "reason": "It answers.", "excerpt": text} for id, text in said.items()]
+    return json.dumps({"topics": chosen})
 
 
 def _whole(request: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """Many reranks at once against a peer that takes its time: what our own work adds to the waiting.
 
 So many are under way all the time: as one ends the next begins. The floor is two turns of the peer, which no
-rerank can undercut, and a bare client that does nothing but two such turns stands beside it.
+rerank can undercut, and a bare client that does nothing but two such turns stands beside it. The runs are asked for
+before the clock starts, for whoever asks is another process or another thread.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ async def _load_rows(stage: Stage, clients: Clients, load: Load) -> AsyncIterato
     name = f"reranks, {load.at_once} at once"
     bare = await _bare(stage.peer, load)
     before = await _ended(stage)
-    measured = await _measured(lambda number: _latency(stage, clients, number), load)
+    asked = [await staged.asked(stage, number) for number in range(load.runs * load.waves)]
+    measured = await _measured(lambda number: staged.executed(asked[number], clients), load)
     ended = await _ended(stage)
     n = len(measured.latencies)
     for label, share in (("p50", 0.5), ("p95", 0.95)):
@@ -91,10 +93,6 @@ async def _ended(stage: Stage) -> _Counts:
     chosen = Run.objects.of(stage.owner).filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
     events = RunEvent.objects.filter(owner=stage.owner)
     return _Counts(await sync_to_async(chosen.count)(), await sync_to_async(events.count)())
-
-
-async def _latency(stage: Stage, clients: Clients, number: int) -> float:
-    return (await staged.one_run(stage, clients, number))[1]
 
 
 async def _measured(act: Callable[[int], Awaitable[float]], load: Load) -> _Measured:

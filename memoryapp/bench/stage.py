@@ -70,10 +70,19 @@ async def embedded() -> AsyncIterator[Clients]:
         yield replace(clients, chat=offline_chat(), enricher=None, embedder=offline_embedder())
 
 
-async def one_run(stage: Stage, clients: Clients, number: int, strategy: str = "flash") -> tuple[Run, float]:
-    """A run through its whole life, and the seconds from its claim to its end."""
+async def asked(stage: Stage, number: int, strategy: str = "flash") -> Run:
+    """A run that waits to be executed."""
     start = partial(runs.start, stage.owner, stage.query(number), strategy=strategy, parameters=PATIENT)
-    run = await sync_to_async(start)()
+    return await sync_to_async(start)()
+
+
+async def executed(run: Run, clients: Clients) -> float:
+    """The seconds from the claim of a run to its end."""
     began = time.perf_counter()
     await runs.execute(run.pk, clients)
-    return run, time.perf_counter() - began
+    return time.perf_counter() - began
+
+
+async def one_run(stage: Stage, clients: Clients, number: int, strategy: str = "flash") -> float:
+    """A run through its whole life, and the seconds from its claim to its end."""
+    return await executed(await asked(stage, number, strategy), clients)

@@ -29,5 +29,5 @@ async def scorer_rows(stage: Stage, runs: int) -> AsyncIterator[Row]:
 
 async def _median(stage: Stage, clients: Clients, runs: int, strategy: str = "flash") -> float:
     """Seconds of a run, one after another; the first warms up and does not count."""
-    took = [(await staged.one_run(stage, clients, number, strategy))[1] for number in range(runs + 1)]
+    took = [await staged.one_run(stage, clients, number, strategy) for number in range(runs + 1)]
     return quantile(took[1:], 0.5)

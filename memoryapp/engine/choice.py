@@ -19,6 +19,7 @@ from memoryapp.engine.limits import Limits
 from memoryapp.engine.memory import TopicContent
 from memoryapp.engine.prompts import RerankRequest
 
+_SHORT_CHARS = 8_000
 # How models name a file of the running conversation, for it has no past to be numbered in.
 _SESSION_FILE = re.compile(r"Artifact:session(?::(\d{1,3}))?")
 
@@ -96,10 +97,21 @@ async def _excerpt(
     pick: Pick, topic: TopicContent | None, query: str, over_chars: int
 ) -> tuple[tuple[Piece, ...], Literal["model", "scorer", ""]]:
     """What the model quoted, verified; for a large topic without a usable quotation the best exchanges."""
-    # In threads: a topic of 200,000 characters takes longer than other reranks should wait.
     excerpt: tuple[Piece, ...] = ()
     if pick.excerpt:
-        excerpt = await asyncio.to_thread(verify, pick.excerpt, topic.messages if topic else ())
+        messages = topic.messages if topic else ()
+        is_short = topic is None or topic.size_chars + len(str(pick.excerpt)) <= _SHORT_CHARS
+        # A topic of 200,000 characters takes longer than other reranks should wait, a short one less than a thread.
+        excerpt = (
+            verify(pick.excerpt, messages) if is_short else await asyncio.to_thread(verify, pick.excerpt, messages)
+        )
     if topic and topic.size_chars > over_chars and not is_usable(excerpt):
         return await asyncio.to_thread(best_exchanges, query, topic.messages), "scorer"
     return excerpt, "model" if excerpt else ""
+
+
+async def _verified(pick: Pick, topic: TopicContent | None) -> tuple[Piece, ...]:
+    if topic is None or topic.size_chars + len(str(pick.excerpt)) <= _SHORT_CHARS:
+        return verify(pick.excerpt, topic.messages if topic else ())
+    # A topic of 200,000 characters takes longer than other reranks should wait, a short one less than a thread.
+    return await asyncio.to_thread(verify, pick.excerpt, topic.messages)

@@ -7,7 +7,6 @@ does no harm, what breaks before makes it no answer.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
@@ -21,6 +20,7 @@ import httpx
 
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.completions import as_json, error_in, parse_reply, usage_of
+from memoryapp.engine.jsonvalues import written
 from memoryapp.engine.llm import Progress, Reply, Usage
 from memoryapp.engine.streaming import EventStream, Transcript
 
@@ -82,8 +82,7 @@ async def _send(
     asked = client.build_request(
         "POST",
         url,
-        # ASCII escapes carry even a lone surrogate, on which UTF-8 would fail.
-        content=json.dumps(body).encode("ascii"),
+        content=written(body).encode(),
         headers=dict(headers),
         timeout=httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS)),
     )

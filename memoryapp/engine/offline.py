@@ -7,8 +7,10 @@ other), and gives the same vector for the same text, alone or in a batch.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
-from threading import Lock
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,14 +22,27 @@ from memoryapp.engine.lexical import clean
 # The model averages over all tokens and its cost is linear: 2,000 characters take 34 ms, 310,000 take
 # 11 s and 1.9 GB, and nothing sharp is left of such an average.
 MOST_CHARS = 2_000
-# A long batch would hold the lock for seconds, and a query waits behind it.
+# A text alone takes 3 ms, one of sixteen 0.9: the weights are read from memory once for all of them. More at once
+# would only let a query wait longer behind an import.
 _BATCH = 16
 # It makes a vector of emptiness too, but one that is near to everything short.
 _BLANK = "-"
 
 
+@dataclass(slots=True)
+class _Asked:
+    """Texts to embed, the vectors made so far, and where they are waited for."""
+
+    rest: list[str]
+    vectors: list[Vectors] = field(default_factory=list)
+    all: Future[Vectors] = field(default_factory=Future)
+
+
 class OfflineEmbedder:
-    """Vectors of the embedded model, which is loaded at first use (about 1 s, 150 MB)."""
+    """Vectors of the embedded model, which is loaded at first use (about 1 s, 150 MB).
+
+    One thread serves whoever asks in this process, in batches of what is waiting by then.
+    """
 
     # Unrelated texts lie around 0.02 (95 % below 0.14), the passage that ranks first for an answerable
     # question above 0.14 in 99 of 100. A model that reads may find what a cosine misses, so only what is
@@ -36,22 +51,62 @@ class OfflineEmbedder:
 
     def __init__(self) -> None:
         self._model: Any = None
-        self._lock = Lock()
+        self._waiting: deque[_Asked] = deque()
+        self._thread = ThreadPoolExecutor(1, "embedder")
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), 512), unit length, in order. Raises EmbeddingError."""
-        return await asyncio.to_thread(self._embed, [_readable(text) for text in texts])
+        if not texts:
+            return np.zeros((0, self.profile.dimensions), np.float32)
+        asked = _Asked([_readable(text) for text in texts])
+        self._waiting.append(asked)
+        self._thread.submit(self._serve)
+        return await asyncio.wrap_future(asked.all)
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        batches = [self._encode(texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
-        return np.concatenate([np.zeros((0, self.profile.dimensions), np.float32), *batches])
+    def _serve(self) -> None:
+        """Embed all that is waiting; often somebody else's turn has done it already."""
+        while batch := self._batch():
+            try:
+                self._hand_out(batch, self._encode([text for _, texts in batch for text in texts]))
+            except Exception as error:  # noqa: BLE001 - whoever waits is to raise it
+                for asked, _ in batch:
+                    asked.rest = []
+                    _settle(asked.all, error)
+
+    def _batch(self) -> list[tuple[_Asked, list[str]]]:
+        """The next texts; who has more than fit into a batch queues anew, so that nobody waits for all of them."""
+        batch: list[tuple[_Asked, list[str]]] = []
+        room = _BATCH
+        while room and self._waiting:
+            asked = self._waiting.popleft()
+            texts, asked.rest = asked.rest[:room], asked.rest[room:]
+            room -= len(texts)
+            batch.append((asked, texts))
+        return batch
+
+    def _hand_out(self, batch: Sequence[tuple[_Asked, list[str]]], vectors: Vectors) -> None:
+        for asked, texts in batch:
+            asked.vectors.append(vectors[: len(texts)])
+            vectors = vectors[len(texts) :]
+            if asked.rest:
+                self._waiting.append(asked)
+            else:
+                _settle(asked.all, np.concatenate(asked.vectors))
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
-        with self._lock:
-            if self._model is None:
-                self._model = _load()
-            encoded = self._model.encode(list(texts))
-        return unit(np.asarray(encoded, dtype=np.float32))
+        if self._model is None:
+            self._model = _load()
+        return unit(np.asarray(self._model.encode(list(texts)), dtype=np.float32))
+
+
+def _settle(waited_for: Future[Vectors], told: Vectors | Exception) -> None:
+    """Say how it ended, unless nobody waits any longer."""
+    if not waited_for.set_running_or_notify_cancel():
+        return
+    if isinstance(told, Exception):
+        waited_for.set_exception(told)
+    else:
+        waited_for.set_result(told)
 
 
 def _load() -> Any:

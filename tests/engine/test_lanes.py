@@ -1,4 +1,4 @@
-"""Requests dealt out to small pools, against a real server."""
+"""Requests dealt out to connections of their own, against a real server."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from memoryapp.engine.lanes import PLACES, Lanes
+from memoryapp.engine.lanes import Lanes
 
+PLACES = 8
 CROWD = 3 * PLACES
 
 
 class Server:
-    """Answers once ``gate`` is open; ``crowded`` is set when a crowd waits for it."""
+    """Answers once ``gate`` is open; ``asked`` is set when somebody waits for it, ``crowded`` when a crowd does."""
 
     def __init__(self) -> None:
         self.connections = self.requests = 0
-        self.gate, self.crowded = asyncio.Event(), asyncio.Event()
+        self.gate, self.asked, self.crowded = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.address = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,6 +33,7 @@ class Server:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         self.requests += 1
+        self.asked.set()
         if self.requests >= CROWD:
             self.crowded.set()
         await self.gate.wait()
@@ -80,4 +82,25 @@ async def test_an_endpoint_out_of_reach_is_said_as_ever_and_costs_no_place(serve
         for _ in range(PLACES):
             with pytest.raises(httpx.ConnectError):
                 await http.get("http://127.0.0.1:9/")
+        assert (await http.get(server.address)).text == "ok"
+
+
+async def test_each_endpoint_keeps_its_own_connection(server: Server) -> None:
+    server.gate.set()
+    other = server.address.replace("127.0.0.1", "localhost")
+    async with httpx.AsyncClient(transport=Lanes()) as http:
+        for _ in range(3):
+            assert (await http.get(server.address)).text == "ok"
+            assert (await http.get(other)).text == "ok"
+    assert server.connections == 2
+
+
+async def test_who_finds_all_places_taken_is_told_so_in_time(server: Server) -> None:
+    async with httpx.AsyncClient(transport=Lanes(most=1)) as http:
+        first = asyncio.create_task(http.get(server.address))
+        await server.asked.wait()
+        with pytest.raises(httpx.PoolTimeout, match="all connections"):
+            await http.get(server.address, timeout=httpx.Timeout(5, pool=0.05))
+        server.gate.set()
+        assert (await first).text == "ok"
         assert (await http.get(server.address)).text == "ok"

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memoryapp.engine import offline
+from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.events import Candidate, ModelReplied, RunFinished, TopicsRead
 from memoryapp.engine.flash import Limits, RerankRequest, rerank
 from memoryapp.engine.lines import candidate_line, topic_text
@@ -57,10 +59,51 @@ async def test_no_texts_are_no_vectors(embedder: OfflineEmbedder) -> None:
     assert (await embedder.embed([])).shape == (0, 512)
 
 
-async def test_many_callers_at_once_load_the_model_once_and_agree() -> None:
+async def test_many_callers_at_once_load_the_model_once_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = OfflineEmbedder()
+    loaded: list[object] = []
+    load = offline._load
+    monkeypatch.setattr(offline, "_load", lambda: loaded.append(1) or load())
     vectors = await asyncio.gather(*(fresh.embed(["колено"]) for _ in range(5)))
-    assert all(np.array_equal(vector, vectors[0]) for vector in vectors)
+    assert all(np.allclose(vector, vectors[0], atol=1e-5) for vector in vectors)
+    assert len(loaded) == 1
+
+
+async def test_whoever_asks_gets_their_own_vectors_in_their_order(embedder: OfflineEmbedder) -> None:
+    asked = [[f"caller {caller} says {n}" for n in range(size)] for caller, size in enumerate((1, 40, 3, 17))]
+    given = await asyncio.gather(*(embedder.embed(texts) for texts in asked))
+    for texts, vectors in zip(asked, given, strict=True):
+        alone = np.concatenate([await embedder.embed([text]) for text in texts])
+        assert np.allclose(vectors, alone, atol=1e-5)
+
+
+async def test_a_query_does_not_wait_for_all_of_an_import(embedder: OfflineEmbedder) -> None:
+    ended: list[str] = []
+
+    async def ask(name: str, texts: list[str]) -> None:
+        await embedder.embed(texts)
+        ended.append(name)
+
+    await asyncio.gather(ask("import", [f"message {n}" for n in range(200)]), ask("query", ["knee"]))
+    assert ended == ["query", "import"]
+
+
+async def test_who_gave_up_waiting_keeps_nobody_else_from_their_vectors(embedder: OfflineEmbedder) -> None:
+    asked = [asyncio.create_task(embedder.embed([f"text {n}"])) for n in range(4)]
+    await asyncio.sleep(0)
+    asked[1].cancel()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [np.ndarray, asyncio.CancelledError, np.ndarray, np.ndarray]
+
+
+async def test_a_model_that_cannot_be_loaded_is_said_to_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise EmbeddingError("The embedded model's files cannot be read.")
+
+    monkeypatch.setattr(offline, "_load", broken)
+    fresh = OfflineEmbedder()
+    answers = await asyncio.gather(*(fresh.embed(["колено"] * 20) for _ in range(3)), return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["The embedded model's files cannot be read."] * 3
 
 
 def topic(number: int, *texts: str, summary: str = "") -> TopicContent:
