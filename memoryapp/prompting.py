@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import psycopg
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
 from psycopg.rows import tuple_row
 
 from memoryapp import advisory
@@ -57,6 +59,15 @@ class Kept(PromptError):
     def __init__(self, version: int) -> None:
         super().__init__(str(version))
         self.version = version
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """When ``version`` was put in force, and by whom; 0 when that was going back to the built-in text."""
+
+    version: int
+    at: datetime
+    by: str
 
 
 def text_of(prompt: Prompt) -> PromptText:
@@ -146,18 +157,36 @@ def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
         return kept or _add(text, by, note)
 
 
-def put_in_force(key: Key, version: int) -> None:
+def put_in_force(key: Key, version: int, *, by: str) -> None:
     """Runs use this version from the next one on; 0 goes back to the built-in text.
 
-    Raises Faulty for a text that cannot be used and Prompt.DoesNotExist for a version that there is not.
+    What is in force already goes on as it was put there. Raises Faulty for a text that cannot be used and
+    Prompt.DoesNotExist for a version that there is not.
     """
     with transaction.atomic():
         _last(key)
         if version:
             _refuse_faulty(text_of(history(key).get(version=version)))
-        history(key).filter(in_force=True).exclude(version=version).update(in_force=False)
-        history(key).filter(version=version).update(in_force=True)
-    logger.info("%s-%s-%d is in force now", *key, version)
+        now, others = timezone.now(), history(key).filter(in_force=True).exclude(version=version)
+        others.update(in_force=False, replaced_at=now, replaced_by=by)
+        history(key).filter(version=version, in_force=False).update(
+            in_force=True, forced_at=now, forced_by=by, replaced_at=None, replaced_by=""
+        )
+    logger.info("%s-%s-%d is in force now, by %s", *key, version, by)
+
+
+def in_force_since() -> Mapping[Key, Since]:
+    """Who put what is in force there, as far as anybody did; one query."""
+    told = Prompt.objects.filter(Q(in_force=True) | Q(replaced_at__isnull=False)).defer("system", "user")
+    last = told.order_by("name", "language", "-in_force", "-replaced_at").distinct("name", "language")
+    return {(row.name, row.language): since for row in last if (since := _since(row))}
+
+
+def _since(row: Prompt) -> Since | None:
+    """None where it was put in force before that was kept."""
+    if row.in_force:
+        return Since(row.version, row.forced_at, row.forced_by) if row.forced_at else None
+    return Since(0, row.replaced_at, row.replaced_by) if row.replaced_at else None
 
 
 def _refuse_faulty(text: PromptText) -> None:

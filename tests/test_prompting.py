@@ -32,7 +32,7 @@ def test_a_saved_text_is_a_draft_until_it_is_put_in_force() -> None:
     saved = prompting.save(edited(), by="ada", note="shorter", seen=0)
     assert (saved.version, saved.in_force, str(saved)) == (1, False, "rerank-en-1")
     assert prompting.in_force_now() == BUILT_IN
-    prompting.put_in_force(KEY, 1)
+    prompting.put_in_force(KEY, 1, by="ada")
     assert prompting.in_force_now() == {**BUILT_IN, KEY: replace(edited(), version=1)}
 
 
@@ -48,18 +48,60 @@ def test_putting_another_version_in_force_leaves_one_and_zero_leaves_none() -> N
     for number in range(3):
         prompting.save(edited(f"Take {number}."), by="ada", seen=number)
     for version in (2, 3, 1):
-        prompting.put_in_force(KEY, version)
+        prompting.put_in_force(KEY, version, by="ada")
         assert [row.version for row in Prompt.objects.filter(in_force=True)] == [version]
-    prompting.put_in_force(KEY, 0)
+    prompting.put_in_force(KEY, 0, by="ada")
     assert prompting.in_force_now() == BUILT_IN
+
+
+@pytest.mark.django_db
+def test_who_put_a_text_in_force_is_kept_also_of_going_back_to_the_built_in_one() -> None:
+    def since() -> tuple[int, str] | None:
+        told = prompting.in_force_since().get(KEY)
+        return (told.version, told.by) if told else None
+
+    for number in range(2):
+        prompting.save(edited(f"Take {number}."), by="ada", seen=number)
+    assert since() is None
+    told = []
+    for version, who in ((1, "ada"), (2, "dora"), (0, "omar"), (1, "cora"), (0, "ada")):
+        prompting.put_in_force(KEY, version, by=who)
+        told.append(since())
+    assert told == [(1, "ada"), (2, "dora"), (0, "omar"), (1, "cora"), (0, "ada")]
+    assert set(prompting.in_force_since()) == {KEY}
+    first, second = Prompt.objects.order_by("version")
+    assert (first.forced_by, first.replaced_by, second.forced_by, second.replaced_by) == ("cora", "ada", "dora", "omar")
+    assert first.forced_at is not None
+    assert first.replaced_at is not None
+    assert first.forced_at < first.replaced_at
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("version", [1, 0], ids=["a-version", "the-built-in-text"])
+def test_who_puts_in_force_what_is_in_force_already_changes_nothing(version: int) -> None:
+    prompting.save(edited(), by="ada", seen=0)
+    prompting.put_in_force(KEY, 1, by="ada")
+    prompting.put_in_force(KEY, version, by="ada")
+    before = prompting.in_force_since()[KEY]
+    prompting.put_in_force(KEY, version, by="dora")
+    assert prompting.in_force_since()[KEY] == before
+
+
+@pytest.mark.django_db
+def test_a_text_put_in_force_before_that_was_kept_names_nobody() -> None:
+    prompting.save(edited(), by="ada", seen=0)
+    Prompt.objects.update(in_force=True)
+    assert prompting.in_force_since() == {}
+    prompting.put_in_force(KEY, 0, by="dora")
+    assert prompting.in_force_since()[KEY].by == "dora"
 
 
 @pytest.mark.django_db
 def test_a_version_that_there_is_not_takes_nothing_out_of_force() -> None:
     prompting.save(edited(), by="ada", seen=0)
-    prompting.put_in_force(KEY, 1)
+    prompting.put_in_force(KEY, 1, by="ada")
     with pytest.raises(Prompt.DoesNotExist):
-        prompting.put_in_force(KEY, 9)
+        prompting.put_in_force(KEY, 9, by="ada")
     assert prompting.in_force_now()[KEY].version == 1
 
 

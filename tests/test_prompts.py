@@ -109,6 +109,26 @@ def test_an_admin_puts_in_force_and_goes_back(as_admin: Client) -> None:
     assert "the built-in text is used" in page_of(answer)
 
 
+def test_every_page_tells_who_put_what_is_in_force_there(as_admin: Client, as_debugger: Client) -> None:
+    as_debugger.post(PAGE, typed("save"))
+    assert "put in force" not in page_of(as_admin.get("/prompts/"))
+    as_admin.post(f"{PAGE}1/")
+    for address in ("/prompts/", PAGE, f"{PAGE}1/"):
+        assert re.search(r"put in force <time [^>]+>just now</time> by ada", page_of(as_admin.get(address))), address
+    as_admin.post(f"{PAGE}0/")
+    for address in ("/prompts/", PAGE, f"{PAGE}0/"):
+        assert re.search(r"put in force <time [^>]+>just now</time> by ada", page_of(as_admin.get(address))), address
+    assert re.search(r"replaced <time [^>]+>just now</time> by ada", page_of(as_admin.get(f"{PAGE}1/")))
+
+
+def test_the_built_in_text_that_stands_in_for_an_unusable_one_was_put_in_force_by_nobody(as_admin: Client) -> None:
+    as_admin.post(PAGE, typed("force"))
+    Prompt.objects.update(user="no variable")
+    page = page_of(as_admin.get("/prompts/"))
+    assert "cannot be used by this version" in page
+    assert "put in force" not in page
+
+
 def test_the_changes_are_shown_before_anything_is_saved(as_debugger: Client) -> None:
     page = page_of(as_debugger.post(PAGE, typed("check", "Be brief.")))
     assert re.search(r'class="diff-added".*?<span class="diff-sign">\+</span>Be brief\.', page, re.S)

@@ -132,15 +132,22 @@ def test_the_last_decision_is_taken_back(decision: str, anna: ChatUser, as_cora:
     assert set(Topic.objects.live().values_list("pk", flat=True)) == before
 
 
-def test_a_decision_that_the_history_undid_can_still_be_reopened(anna: ChatUser, as_cora: Client) -> None:
+def test_a_merge_undone_from_the_history_is_in_the_queue_again_until_it_is_redone(
+    anna: ChatUser, as_cora: Client
+) -> None:
     first = pairs(anna, 1)[0]
     as_cora.post(queue(anna, first), {"decision": "merge"})
-    first.refresh_from_db()
-    assert first.edit is not None
-    curation.undo(anna, first.edit, actor="ada")
-    as_cora.post(queue(anna, first, "undo/"))
-    first.refresh_from_db()
-    assert first.state == "open"
+    edit = TopicEdit.objects.latest("pk")
+    assert as_cora.post(f"/memory/{anna.pk}/history/edits/{edit.pk}/").status_code == 302
+    page = get(as_cora, queue(anna))
+    assert opened(page) == first.pk
+    assert "cora accepted this one" in page
+    assert re.search(r'rail-badge num"[^>]*>1<', page)
+    undo = TopicEdit.objects.latest("pk")
+    assert as_cora.post(f"/memory/{anna.pk}/history/edits/{undo.pk}/").status_code == 302
+    page = get(as_cora, queue(anna))
+    assert "All suggestions are decided" in page
+    assert "1 of 1" in page
 
 
 def test_what_stands_on_the_merge_is_named_before_it_is_undone(anna: ChatUser, as_cora: Client) -> None:

@@ -100,6 +100,13 @@ def only(owner: ChatUser) -> Suggestion:
     return found
 
 
+def accepted(owner: ChatUser, edit: TopicEdit, *topics: Topic) -> Suggestion:
+    """A suggestion about topics that ``edit`` made one, as the queue leaves it."""
+    ids = [topic.pk for topic in topics]
+    made = Suggestion.objects.create(owner=owner, kind=Kind.MERGE, key=f"merge-{ids[0]}-{ids[1]}", topics=ids)
+    return suggestions.decide(made, State.ACCEPTED, actor="ada", edit=edit)
+
+
 def choose(owner: ChatUser, *topics: Topic) -> None:
     run = Run.objects.create(owner=owner, query="?", strategy="flash", state="finished", finished_at=timezone.now())
     selected = tuple(Selected(f"Topic:{topic.pk}", 1, "", 0.5, 1) for topic in topics)
@@ -304,7 +311,6 @@ class TestQueue:
         with pytest.raises(Decided, match="outdated"):
             suggestions.decide(Suggestion.objects.filter(state=State.OUTDATED)[0], State.NEVER, actor="ada")
         curation.undo(anna, edit, actor="ada")
-        suggestions.reopen(first)
         assert [each.topics for each in suggestions.opened(anna)] == [
             [one.pk, other.pk], [other.pk, third.pk], [one.pk, third.pk],
         ]  # fmt: skip
@@ -313,9 +319,57 @@ class TestQueue:
         one, other = placed(anna, 0, 1)
         found = only(anna)
         suggestions.decide(found, State.ACCEPTED, actor="ada", edit=merged(anna, one, other))
-        with pytest.raises(Decided, match="outdated"):
+        with pytest.raises(Decided, match="ada decided about this already: accepted"):
             suggestions.reopen(found)
         assert Suggestion.objects.get().state == State.ACCEPTED
+
+    def test_it_is_open_again_while_its_edit_is_undone_and_accepted_when_it_is_done_again(self, anna: ChatUser) -> None:
+        one, other = placed(anna, 0, 1)
+        edit = merged(anna, one, other)
+        found = accepted(anna, edit, one, other)
+        states = []
+        last = edit
+        for _ in range(4):
+            last = curation.undo(anna, last, actor="bob")
+            found.refresh_from_db()
+            states.append(found.state)
+        assert states == [State.OPEN, State.ACCEPTED] * 2
+        assert (found.decided_by, found.edit) == ("ada", edit)
+        assert suggestions.progress(anna) == suggestions.Progress(open=0, decided=1)
+
+    def test_whichever_way_its_edit_was_undone(self, anna: ChatUser) -> None:
+        one, other, third, fourth = placed(anna, 0, 1, 90, 92)
+        first, second = merged(anna, one, other), merged(anna, third, fourth)
+        found = [accepted(anna, first, one, other), accepted(anna, second, third, fourth)]
+        [merge] = curation.put_in(first)
+        renamed(anna, merge, 0)
+        assert len(curation.undo_with_dependents(anna, first, actor="bob")) == 2
+        assert list(suggestions.opened(anna)) == [found[0]]
+        curation.undo_between(anna, "ada", second.at, timezone.now(), actor="bob")
+        assert set(suggestions.opened(anna)) == set(found)
+
+    def test_topics_that_another_edit_took_since_leave_it_outdated_not_accepted(self, anna: ChatUser) -> None:
+        one, other = placed(anna, 0, 1)
+        edit = merged(anna, one, other)
+        found = accepted(anna, edit, one, other)
+        curation.undo(anna, edit, actor="bob")
+        again = renamed(anna, one, 0)
+        suggestions.suggest(anna)
+        found.refresh_from_db()
+        assert found.state == State.OUTDATED
+        curation.undo(anna, curation.lineage(again).edits[0], actor="bob")
+        found.refresh_from_db()
+        assert found.state == State.OPEN
+
+    def test_never_stays_never_whatever_is_undone(self, anna: ChatUser) -> None:
+        one, other = placed(anna, 0, 1)
+        found = only(anna)
+        edit = merged(anna, one, other)
+        Suggestion.objects.update(state=State.NEVER)
+        curation.undo(anna, edit, actor="bob")
+        found.refresh_from_db()
+        assert found.state == State.NEVER
+        assert suggestions.reopen(found).state == State.OPEN
 
     def test_topics_changed_elsewhere_leave_the_queue_and_come_back_with_an_undo(
         self, anna: ChatUser, ada: Operator
@@ -325,7 +379,8 @@ class TestQueue:
         edit = merged(anna, one, other)
         assert suggestions.next_open(anna, ada.user) is None
         curation.undo(anna, edit, actor="ada")
-        assert suggestions.suggest(anna) == 1
+        assert list(suggestions.opened(anna)) == [found]
+        assert suggestions.suggest(anna) == 0
         assert suggestions.next_open(anna, ada.user) == found
 
     def test_a_page_of_suggestions_takes_two_queries(

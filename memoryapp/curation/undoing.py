@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import chains
 from memoryapp.curation.change import Change, CurationError, Depends
+from memoryapp.curation.settling import settle
 from memoryapp.curation.swapping import alone_with, exchange
 from memoryapp.curation.withdrawing import give_back_active, withdraw_active
 from memoryapp.engine.memory import TopicDraft
@@ -42,7 +43,9 @@ def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> T
     Raises Depends with the edits that have to be undone first, CurationError when it cannot or need not be undone.
     """
     alone_with(owner)
-    return _undo_last(owner, _chain(owner, edit), actor, reason)
+    made = _undo_last(owner, _chain(owner, edit), actor, reason)
+    settle(owner)
+    return made
 
 
 def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
@@ -69,8 +72,10 @@ def undo_with_dependents(owner: ChatUser, edit: TopicEdit, *, actor: str, reason
     """Undoes what stands on the edit, newest first, and then the edit: all of it or nothing."""
     alone_with(owner)
     chain = _chain(owner, edit)
-    made = [undo(owner, later, actor=actor, reason=reason) for later in dependents(edit)]
-    return [*made, _undo_last(owner, chain, actor, reason)]
+    made = [_undo_last(owner, _chain(owner, later), actor, reason) for later in dependents(edit)]
+    made.append(_undo_last(owner, chain, actor, reason))
+    settle(owner)
+    return made
 
 
 @transaction.atomic
@@ -88,7 +93,9 @@ def undo_between(
         raise CurationError(_("There is nothing of theirs to undo in that time."))
     if blocking:
         raise _depends(blocking)
-    return [undo(owner, last, actor=actor, reason=reason) for last in lasts]
+    made = [_undo_last(owner, _chain(owner, last), actor, reason) for last in lasts]
+    settle(owner)
+    return made
 
 
 def standing_between(

@@ -2,18 +2,24 @@
 
 Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing,
 ignored or answered with a 500. Every ability is a ladder: a refusal that names it steps one rung down, for
-good. An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
+good. A forced tool choice that the model ignored may be chance (a router tries several providers, a model is not
+the same twice): the request that saw it steps down at once, all others only when it happened three times in a row.
+An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
+Media are no ladder: whoever asked goes on with the text alone, and all that is remembered of an endpoint which takes
+no images, audio or files is that it need not be asked with them again.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memoryapp.engine.events import SteppedDown
+from memoryapp.engine.events import MediaType, SteppedDown
 from memoryapp.engine.llm import ChatRequest
+from memoryapp.engine.media import kinds_in, kinds_lacking
 
 _FORCED = ("function", "required", "free")
 # vLLM refuses "auto" without a parser for it, though it forces tools well: then no tool is offered.
@@ -37,6 +43,8 @@ _NAMES_FORMAT = re.compile(
 _NAMES_EFFORT = re.compile(r"reasoning(?![ _]details)|effort|thinking", re.IGNORECASE)
 _NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
 _WHY_CHARS = 200
+# What is ignored by chance one time in three happens so often in a row one time in 27.
+_SURE_AFTER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +74,6 @@ class Abilities:
     effort: str = "reasoning"
     stream: str = "with usage"
     declares_unused_tools: bool = True
-
-
-class Learnt:
-    """The abilities of one model at one endpoint, shared by all clients that speak to it."""
-
-    def __init__(self) -> None:
-        self.can = Abilities()
 
 
 def body(model: str, request: ChatRequest, can: Abilities, options: ChatOptions) -> dict[str, Any]:
@@ -133,20 +134,70 @@ def _response_format(schema: Mapping[str, Any], rung: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One ability's next rung. Only that is applied: another request may have learnt something else meanwhile."""
+    """One ability's next ``rung``, below the one ``above`` that was asked for. Only that ability is applied: another
+    request may have learnt something else meanwhile."""
 
     ability: str
+    above: str | bool
     rung: str | bool
     step: SteppedDown
+    may_be_chance: bool = False
 
     def applied(self, can: Abilities) -> Abilities:
+        """``can`` a rung lower; as it is where it stands on another rung, of which this lesson says nothing."""
+        if getattr(can, self.ability) != self.above:
+            return can
         return replace(can, **{self.ability: self.rung})  # type: ignore[arg-type]
+
+
+class Learnt:
+    """The abilities of one model at one endpoint, with which all requests to it begin, whatever run they are of.
+
+    ``ignored`` counts by rung how often in a row its forced tool choice was ignored; one that is honoured ends the row.
+    ``media`` holds by kind what was said when it was refused for good, nothing where it was taken once.
+    """
+
+    def __init__(self) -> None:
+        self.can = Abilities()
+        self.ignored: Counter[str | bool] = Counter()
+        self.media: dict[MediaType, str] = {}
+
+    def learn(self, lesson: Lesson) -> SteppedDown:
+        """Takes a lesson of one request in, and says what that request tells of it."""
+        if not lesson.may_be_chance:
+            self.can = lesson.applied(self.can)
+            return lesson.step
+        self.ignored[lesson.above] += 1
+        times = self.ignored[lesson.above]
+        if times < _SURE_AFTER:
+            return lesson.step
+        self.can = lesson.applied(self.can)
+        why = f"{lesson.step.why} It did so {times} times in a row; no run asks for it again."
+        return replace(lesson.step, why=why)
+
+    def honoured(self, request: ChatRequest, can: Abilities) -> None:
+        """The model called a tool; where one was forced, what was ignored before was chance."""
+        if _forces(request, can):
+            del self.ignored[can.forced_choice]
+
+    def refusal_of_media(self, request: ChatRequest) -> str:
+        """What the endpoint said of media such as the request's when it refused them for good; else nothing."""
+        return next(filter(None, (self.media.get(kind, "") for kind in kinds_in(request.messages))), "")
+
+    def media_taken(self, request: ChatRequest) -> None:
+        self.media.update(dict.fromkeys(kinds_in(request.messages), ""))
+
+    def media_refused(self, request: ChatRequest, why: str) -> bool:
+        """Whether ``why`` says that the model takes no media such as the request's, and it never took any."""
+        lacking = kinds_in(request.messages) & kinds_lacking(why)
+        self.media = {**dict.fromkeys(lacking, why[:_WHY_CHARS]), **self.media}
+        return any(self.media[kind] for kind in lacking)
 
 
 def refused(said: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
     """What the refusal of the body ``said`` teaches; None when ``why`` names nothing that can be given up."""
     if "tools" in said and not request.tools and "tool" in why.lower():
-        return Lesson("declares_unused_tools", False, _step("declaring unused tools", "no tools", why))
+        return Lesson("declares_unused_tools", True, False, _step("declaring unused tools", "no tools", why))
     if "tools" in said and _NAMES_TOOL_CHOICE.search(why):
         return _without_tool_choice(request, can, why)
     if "response_format" in said and _NAMES_FORMAT.search(why):
@@ -160,16 +211,18 @@ def refused(said: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
     return None
 
 
-def unstreamed() -> Lesson:
+def unstreamed(can: Abilities) -> Lesson:
     """What it teaches that a whole answer came where a stream was asked for: the next is asked for whole."""
-    return Lesson("stream", "off", _step("streaming", "off", "The endpoint answered at once instead of streaming."))
+    why = "The endpoint answered at once instead of streaming."
+    return Lesson("stream", can.stream, "off", _step("streaming", "off", why))
 
 
 def ignored(request: ChatRequest, can: Abilities) -> Lesson | None:
     """What it teaches that the model answered though a tool was forced; None when none was."""
     if not _forces(request, can):
         return None
-    return _without_tool_choice(request, can, "The endpoint ignored the forced tool choice.")
+    lesson = _without_tool_choice(request, can, "The endpoint ignored the forced tool choice.")
+    return replace(lesson, may_be_chance=True)
 
 
 def _without_tool_choice(request: ChatRequest, can: Abilities, why: str) -> Lesson:
@@ -180,7 +233,7 @@ def _without_tool_choice(request: ChatRequest, can: Abilities, why: str) -> Less
 
 def _down(ability: str, ladder: tuple[str, ...], rung: str, capability: str, why: str) -> Lesson:
     lower = ladder[ladder.index(rung) + 1]
-    return Lesson(ability, lower, _step(capability, lower, why))
+    return Lesson(ability, rung, lower, _step(capability, lower, why))
 
 
 def _step(capability: str, instead: str, why: str) -> SteppedDown:

@@ -65,9 +65,9 @@ class HttpChat:
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
         """Yields what happens on the way and at last the reply. Raises LLMError."""
-        budget, spent, failures = Budget(request.seconds), Usage(), 0
+        self._check_media(request)
+        budget, spent, failures, can = Budget(request.seconds), Usage(), 0, self._learnt.can
         while True:
-            can = self._learnt.can
             said = body(self.model, request, can, self._options)
             answer = Answer(Problem(0, "no answer"))
             async with aclosing(self._ask(said, budget, spent)) as steps:
@@ -78,31 +78,43 @@ class HttpChat:
                         yield step
             outcome = answer.outcome
             if isinstance(outcome, Reply) and "stream" in said and not answer.streamed:
-                yield self._learn(unstreamed())
+                whole = unstreamed(can)
+                yield self._learnt.learn(whole)
+                can = whole.applied(can)
             lesson = _lesson(said, request, can, outcome)
             if lesson:
                 spent += _billed(outcome)
-                yield self._learn(lesson)
+                yield self._learnt.learn(lesson)
+                can = lesson.applied(can)
             elif isinstance(outcome, Reply):
+                self._learnt.media_taken(request)
+                if outcome.tool_calls:
+                    self._learnt.honoured(request, can)
                 yield _with_spent(outcome, spent)
                 return
             else:
                 spent += outcome.spent
                 failures += 1
+                if self._learnt.media_refused(request, outcome.said):
+                    raise LLMRefused(self._sentence(outcome), spent=spent)
                 wait = self._wait(outcome, failures, budget, spent)
                 yield self._retried(outcome, failures, wait)
                 await asyncio.sleep(wait)
                 budget.charge(wait)
+
+    def _check_media(self, request: ChatRequest) -> None:
+        """Raises LLMRefused for media that would be refused again; whoever asks goes on without them, as if asked."""
+        said = self._learnt.refusal_of_media(request)
+        if said:
+            raise LLMRefused(
+                f"{self._host} was not asked with what is attached, for it refused the like before ({said})."
+            )
 
     def _retried(self, problem: Problem, failures: int, wait: float) -> Retried:
         billed = problem.spent
         return Retried(
             failures, self._sentence(problem), wait, billed.input_tokens, billed.output_tokens, billed.cost_usd
         )
-
-    def _learn(self, lesson: Lesson) -> SteppedDown:
-        self._learnt.can = lesson.applied(self._learnt.can)
-        return lesson.step
 
     async def _ask(
         self, said: Mapping[str, Any], budget: Budget, spent: Usage

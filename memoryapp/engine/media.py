@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,24 @@ _NAMES_MEDIA = re.compile(
     r"image|vision|audio|multi-?modal|\bmodalit|\bmedia|\bfiles?\b|mmproj|content (?:part|type)|must be a string",
     re.IGNORECASE,
 )
+# And when no picture at all would be taken, in words about the model; a strange or large one is that one's trouble.
+_LACKS_MEDIA = re.compile(
+    r"no endpoints found that support|(?:do|does|is|are) not (?:support|accept|enabled)|only supported by"
+    r"|only supports? text|not an? (?:multi-?modal|vision)|content\b.{0,40} must be a string"
+    r"|unknown variant|at most 0\b|mmproj",
+    re.IGNORECASE,
+)
+_THIS_ONE = re.compile(
+    r"\b\w+/\w|format|(?:file|media|mime)[ _]type|too |size|at most [1-9]|maximum|limit|exceed|base64"
+    r"|(?:invalid|corrupt\w*) (?:image|audio|file)",
+    re.IGNORECASE,
+)
+_KIND_NAMED: Mapping[MediaType, re.Pattern[str]] = {
+    "image": re.compile("image|vision|picture", re.IGNORECASE),
+    "audio": re.compile("audio|speech", re.IGNORECASE),
+    "file": re.compile(r"\bfiles?\b|pdf|document", re.IGNORECASE),
+}
+_KIND_OF_PART: Mapping[str, MediaType] = {"image_url": "image", "input_audio": "audio", "file": "file"}
 
 
 class MediaError(ValueError):
@@ -79,6 +97,19 @@ def text_of(content: Any) -> str:
 def names_media(refusal: str) -> bool:
     """Whether an endpoint's refusal is about the media, so that the text alone may be taken."""
     return _NAMES_MEDIA.search(refusal) is not None
+
+
+def kinds_lacking(refusal: str) -> set[MediaType]:
+    """The kinds that a refusal says the model never takes, all of them where it names none; often no kind at all."""
+    if _THIS_ONE.search(refusal) or not _LACKS_MEDIA.search(refusal) or not names_media(refusal):
+        return set()
+    return {kind for kind, words in _KIND_NAMED.items() if words.search(refusal)} or set(_KIND_NAMED)
+
+
+def kinds_in(messages: Iterable[Mapping[str, Any]]) -> set[MediaType]:
+    """The kinds of media that stand in a conversation."""
+    parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
+    return {_KIND_OF_PART[part["type"]] for part in parts if part["type"] in _KIND_OF_PART}
 
 
 def _inner(part: Mapping[str, Any], key: str) -> Mapping[str, Any]:

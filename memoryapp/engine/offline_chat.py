@@ -85,8 +85,8 @@ _SENTENCES: Mapping[str, Mapping[Language, str]] = {
         "ru": "В имени, ключевых словах или описании файла есть {words}; сходство {score:.2f}.",
     },
     "here": {
-        "en": "The query asks about a file, and this one was sent in the conversation.",
-        "ru": "Запрос о файле, а этот прислали в разговоре.",
+        "en": "The query points at a file, and this one was sent in the conversation.",
+        "ru": "Запрос указывает на файл, а этот прислали в разговоре.",
     },
 }
 
@@ -174,7 +174,8 @@ def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
     query = _between(opening, "user_query")
     enriched = _between(opening, "contextualized_query")
     return _Talk(
-        query=query if enriched in ("", query) else f"{query} {enriched}",
+        # A line each: what points at a file must not run from one into the other.
+        query=query if enriched in ("", query) else f"{query}\n{enriched}",
         language=language_of(query),
         candidates=_candidates(_between(opening, "topic_candidates")),
         read={

@@ -2,7 +2,7 @@
 
 A person is chosen when the query names them, in any of the cases a Russian name takes, or when what is known of
 them holds most of the query. A file is chosen when its name, keywords or entities share a word with the query and
-its whole line holds half of it, or when the query asks about a file and one is at hand.
+its whole line holds half of it, or when the query points at it and it was sent in this conversation.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal
 
 from memoryapp.engine.lexical import normal, stems, words
 from memoryapp.engine.lines import NOT_ANALYSED
+from memoryapp.engine.offline_pointing import points_at
 
 _MOST = 3
 _PERSON_SHARE = 0.6
@@ -28,24 +29,28 @@ _LINE = re.compile(
 )
 # "Петров (@petrov) (aka Петя, Pete) [Work_Inner]": all before the circle are names.
 _CIRCLE = re.compile(r"\s*\[[^\]]*\]$")
-_TYPE = re.compile(r'^[^:]*: "(?P<name>.*)"$')
+_TYPE = re.compile(r'^(?P<type>[^:]*): "(?P<name>.*)"$')
 _VOWELS = "аяеёиоуыэюйь"
 _ENDED = "а я у ю ы и е о ой ей ом ем ым им ам ям ах ях ами ями ою ею ов ев ин ина ину ины ине иной s"
 _ENDINGS = frozenset(_ENDED.split())
-_FILE_WORDS = "file document picture image photo screenshot recording pdf файл документ картинка фото скриншот запись"
 
 Why = Literal["named", "known", "told", "here"]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A person or a file as its line tells it: ``names`` call it, ``known`` is all that is told."""
+    """A person or a file as its line tells it: ``names`` call it, ``known`` is all that is told.
+
+    ``file_type`` and ``file_name`` are a file's, as written.
+    """
 
     id: str
     score: float
     names: tuple[str, ...]
     known: str
     in_session: bool = False
+    file_type: str = ""
+    file_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +86,17 @@ def choose_people(query: str, people: Sequence[Item]) -> list[Kept]:
 
 
 def choose_files(query: str, files: Sequence[Item]) -> list[Kept]:
-    """Those that may hold the answer, the ones sharing most words first; ties keep their order."""
+    """Those that may hold the answer, the ones pointed at first, then by shared words; ties keep their order."""
     terms = _terms(query)
-    asks_for_file = bool(_shared(terms, _FILE_WORDS))
-    here = [Kept(each, "here") for each in files if each.in_session and asks_for_file]
+    here = [each for each in files if each.in_session and points_at(query, each.file_type, each.file_name)]
     told = [
         Kept(each, "told", shared)
         for each in files
-        if not (each.in_session and asks_for_file) and _shared(terms, " ".join(each.names))
+        if each not in here and _shared(terms, " ".join(each.names))
         if len(shared := _shared(terms, each.known)) >= _FILE_SHARE * len(terms)
         if len(shared) > 1 or each.score >= _LEAST_SCORE
     ]
-    return [*here, *_by_words(told)][:_MOST]
+    return [*(Kept(each, "here") for each in here), *_by_words(told)][:_MOST]
 
 
 def _person(found: re.Match[str]) -> Item:
@@ -103,7 +107,8 @@ def _person(found: re.Match[str]) -> Item:
 def _file(found: re.Match[str]) -> Item:
     head, *told = found["told"].split(" | ")
     named = _TYPE.match(head)
-    name = " ".join(words(named["name"])) if named else head
+    file_type, file_name = (named["type"], named["name"]) if named else ("", head)
+    name = " ".join(words(file_name)) if named else head
     # Keywords and entities come before the summary; only they and the name are what the file is called.
     called = [part for part in told[:2] if part != NOT_ANALYSED][: max(len(told) - 1, 0)]
     return Item(
@@ -112,6 +117,8 @@ def _file(found: re.Match[str]) -> Item:
         names=(name, *called),
         known=_joined([name, *told]),
         in_session=found["score"] is None,
+        file_type=file_type,
+        file_name=file_name,
     )
 
 

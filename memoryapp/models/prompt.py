@@ -10,7 +10,11 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Prompt(models.Model):
-    """One version of one text. ``system`` and ``user`` hold ``$variables`` as ``string.Template`` reads them."""
+    """One version of one text. ``system`` and ``user`` hold ``$variables`` as ``string.Template`` reads them.
+
+    ``forced_at`` and ``forced_by`` tell when it was put in force last and by whom, ``replaced_at`` and ``replaced_by``
+    what ended that. The built-in text has no row: where none is in force, it is since the last one was replaced.
+    """
 
     class Name(models.TextChoices):
         RERANK = "rerank", _("rerank")
@@ -25,6 +29,10 @@ class Prompt(models.Model):
     made_by = models.CharField(_("by"), max_length=200)
     made_at = models.DateTimeField(_("at"), auto_now_add=True)
     in_force = models.BooleanField(_("in force"), default=False)
+    forced_at = models.DateTimeField(_("in force since"), null=True, blank=True)
+    forced_by = models.CharField(_("put in force by"), max_length=200, blank=True, db_default="")
+    replaced_at = models.DateTimeField(_("in force until"), null=True, blank=True)
+    replaced_by = models.CharField(_("replaced by"), max_length=200, blank=True, db_default="")
 
     class Meta:
         constraints = (

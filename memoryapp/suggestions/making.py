@@ -18,12 +18,12 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from memoryapp import advisory
 from memoryapp.curation.lineage import successors
+from memoryapp.curation.settling import settle
 from memoryapp.effect.rescoring import halves
 from memoryapp.engine.lexical import Floats
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicVector
 from memoryapp.signals import Ids, int64s
 from memoryapp.suggestions.merging import Merge, Pair, merges
-from memoryapp.suggestions.queue import close_outdated
 from memoryapp.suggestions.splitting import Split, splits
 
 MOST_OPEN = 200
@@ -50,7 +50,7 @@ def with_unchecked() -> QuerySet[ChatUser]:
 
 
 def suggest(owner: ChatUser) -> int:
-    """Makes what suggestions there are room for, best first, and closes outdated ones; returns how many are new.
+    """Makes what suggestions there are room for, best first; returns how many are new.
 
     Compared are the owner's latest 4,000 live topics that have a vector, in the profile used last. Changes no topic.
     """
@@ -139,19 +139,15 @@ def _evidence(found: Merge | Split) -> dict[str, Any]:
 
 @transaction.atomic
 def _stored(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]) -> int:
-    """Stores what is new as far as there is room, and opens again what was outdated; how many are open anew."""
+    """Stores what nobody proposed before, as far as there is room; how many that are."""
     advisory.take_until_commit("suggestions", owner.pk)
-    close_outdated(owner)
+    settle(owner)
     rows = Suggestion.objects.filter(owner=owner)
-    known = dict(rows.filter(key__in=[each.key for each in made]).values_list("key", "state"))
+    known = set(rows.filter(key__in=[each.key for each in made]).values_list("key", flat=True))
     room = MOST_OPEN - rows.filter(state=State.OPEN).count()
-    wanted = [each for each in made if known.get(each.key, State.OUTDATED) == State.OUTDATED][: max(room, 0)]
-    Suggestion.objects.bulk_create(
-        wanted,
-        update_conflicts=True,
-        unique_fields=("owner", "key"),
-        update_fields=("state", "score", "evidence", "topics"),
-    )
-    close_outdated(owner)
+    wanted = [each for each in made if each.key not in known][: max(room, 0)]
+    Suggestion.objects.bulk_create(wanted)
+    # A topic may have gone while its suggestion was made.
+    settle(owner)
     Topic.objects.of(owner).filter(pk__in=looked_at, consolidation_checked=False).update(consolidation_checked=True)
     return len(wanted)

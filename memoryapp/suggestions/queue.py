@@ -1,7 +1,7 @@
 """The queue of suggestions as people work through it: one at a time, each held by whoever looks at it.
 
 A hold lapses two minutes after its holder last looked, so nobody has to give one back. Whoever decides first
-decides; what was proposed about a topic that is gone meanwhile is closed.
+decides; what was proposed about a topic that is gone meanwhile is closed, and comes back with it.
 """
 
 from __future__ import annotations
@@ -11,33 +11,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import CurationError
+from memoryapp.curation.settling import settle
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
 
 HELD_FOR = timedelta(minutes=2)
 
 State = Suggestion.State
-
-OUTDATE = """
-UPDATE memoryapp_suggestion SET state = 'outdated', held_by_id = NULL, held_at = NULL
-WHERE owner_id = %s AND state = 'open' AND EXISTS (
-    SELECT FROM jsonb_array_elements_text(topics) named (id)
-    LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
-    WHERE t.id IS NULL
-)
-"""
-REVIVE = """
-UPDATE memoryapp_suggestion SET state = 'open' WHERE owner_id = %s AND state = 'outdated' AND NOT EXISTS (
-    SELECT FROM jsonb_array_elements_text(topics) named (id)
-    LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
-    WHERE t.id IS NULL
-)
-"""
 
 
 class Decided(CurationError):
@@ -70,13 +55,6 @@ def topics_of(suggestions: Iterable[Suggestion]) -> dict[int, Topic]:
     return Topic.objects.filter(owner__in=owners).in_bulk({number for _owner, number in wanted})
 
 
-def close_outdated(owner: ChatUser) -> int:
-    """Closes those of which a topic is no longer live; how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(OUTDATE, [owner.pk])
-        return int(cursor.rowcount)
-
-
 def holder(suggestion: Suggestion) -> User | None:
     """Who works on it now."""
     lapsed = suggestion.held_at is None or suggestion.held_at < timezone.now() - HELD_FOR
@@ -105,7 +83,7 @@ def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> S
 
     After the last one it goes on with the first.
     """
-    close_outdated(owner)
+    settle(owner)
     free = opened(owner).filter(_free_for(user)).select_for_update(skip_locked=True, of=("self",))
     found = None
     if after is not None:
@@ -134,7 +112,7 @@ def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit:
     row.held_by = row.held_at = None
     row.save(update_fields=("state", "decided_by", "decided_at", "edit", "held_by", "held_at"))
     if edit is not None:
-        close_outdated(row.owner)
+        settle(row.owner)
     return row
 
 
@@ -149,14 +127,12 @@ def _decided(row: Suggestion) -> str:
 
 @transaction.atomic
 def reopen(suggestion: Suggestion) -> Suggestion:
-    """Takes the decision back; what it did to topics is undone by ``curation.undo``, before.
+    """Takes back a decision that changed no topics; one that did is taken back by ``curation.undo`` of its edit.
 
-    Those that the decision outdated come back with their topics. Raises Decided when the topics are not there.
+    Raises Decided when that edit stands, or the topics are not there.
     """
-    Suggestion.objects.filter(pk=suggestion.pk).update(state=State.OPEN, decided_by="", decided_at=None, edit=None)
-    with connection.cursor() as cursor:
-        cursor.execute(REVIVE, [suggestion.owner_id])
-    close_outdated(suggestion.owner)
+    Suggestion.objects.filter(pk=suggestion.pk, edit=None).update(state=State.OPEN, decided_by="", decided_at=None)
+    settle(suggestion.owner)
     suggestion.refresh_from_db()
     if suggestion.state != State.OPEN:
         raise Decided(_decided(suggestion))

@@ -15,11 +15,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import clients, curation, suggestions
+from memoryapp import clients, curation
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.effect import effect_of
 from memoryapp.engine.memory import MessageContent, topic_id
-from memoryapp.models import ChatUser, EditedTopic, Role, Suggestion, Topic, TopicEdit
+from memoryapp.models import ChatUser, EditedTopic, Role, Topic, TopicEdit
 from rerankui import access
 from rerankui.access import owner_or_404, requires
 from rerankui.change_sides import sides
@@ -178,14 +178,7 @@ def _tell(request: HttpRequest, made: TopicEdit, after: str) -> None:
     if curation.in_effect(made.owner_id, [first.pk])[first.pk]:
         toast(request, _("Done again: %(what)s") % what, undo_address(made, after), _("Undo"))
     else:
-        _reopen(first)
         toast(request, _("Undone: %(what)s") % what, undo_address(made, after), _("Redo"))
-
-
-def _reopen(edit: TopicEdit) -> None:
-    """The suggestion that the edit accepted is to be decided again."""
-    for suggestion in Suggestion.objects.filter(owner=edit.owner, edit=edit, state=Suggestion.State.ACCEPTED):
-        suggestions.reopen(suggestion)
 
 
 def _undone(edit: TopicEdit, actor: str, *, with_others: bool) -> TopicEdit:

@@ -22,7 +22,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp import prompting
 from memoryapp.engine.prompts import BUILT_IN, PromptText, faults
 from memoryapp.models import Prompt, Role, Run
-from memoryapp.prompting import Key
+from memoryapp.prompting import Key, Since
 from rerankui.access import operator_of, requires, seen_owners
 from rerankui.differences import Difference, difference
 from rerankui.forms import PromptForm
@@ -83,9 +83,18 @@ def prompts(request: HttpRequest) -> HttpResponse:
     forced = _by_key(Prompt.objects.filter(in_force=True))
     newest = _by_key(prompting.newest_versions())
     used = prompting.used_lately(seen_owners(request))
-    book = prompting.in_force_now()
-    listed = [_listed(book[key], forced.get(key), newest.get(key), used) for key in BUILT_IN]
+    book, since = prompting.in_force_now(), prompting.in_force_since()
+    listed = [
+        {**_listed(book[key], forced.get(key), newest.get(key), used), "since": _since(since, book[key])}
+        for key in BUILT_IN
+    ]
     return render(request, "pages/prompts.html", {"listed": listed, "looked_at": prompting.LOOKED_AT})
+
+
+def _since(known: Mapping[Key, Since], serving: PromptText) -> Since | None:
+    """Who put the text in force that serves; nobody did where it stands in for one that cannot be used."""
+    since = known.get((serving.name, serving.language))
+    return since if since and since.version == serving.version else None
 
 
 def _by_key(rows: QuerySet[Prompt]) -> dict[Key, Prompt]:
@@ -144,6 +153,7 @@ def _page(request: HttpRequest, key: Key, serving: PromptText) -> dict[str, Any]
     return {
         **words_of(key),
         "in_force": serving,
+        "since": _since(prompting.in_force_since(), serving),
         "may_draft": operator.may(Role.DEBUGGER),
         "may_force": operator.may(Role.ADMIN),
     }
@@ -193,7 +203,7 @@ def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | Answer:
     except prompting.Stale as stale:
         return _overtaken(form, key, stale.newest)
     if puts_in_force:
-        prompting.put_in_force(key, made.version)
+        prompting.put_in_force(key, made.version, by=made.made_by)
     said = _("%(label)s is saved and in force.") if puts_in_force else _("%(label)s is saved as a draft.")
     messages.success(request, said % {"label": str(made)})
     return made
@@ -239,7 +249,7 @@ def _put_in_force(request: HttpRequest, key: Key, text: PromptText) -> HttpRespo
     if not operator_of(request).may(Role.ADMIN):
         raise PermissionDenied(NOT_PUT_IN_FORCE)
     try:
-        prompting.put_in_force(key, text.version)
+        prompting.put_in_force(key, text.version, by=request.user.get_username())
     except prompting.Faulty as faulty:
         messages.error(request, " ".join(map(told, faulty.faults)))
     else:

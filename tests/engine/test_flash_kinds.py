@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from memoryapp.engine.events import MediaItem, ModelProgress, ModelReplied, SteppedDown, ToolCall, TurnStarted
@@ -13,6 +14,8 @@ from memoryapp.engine.flash import Limits, rerank
 from memoryapp.engine.llm import LLMRefused, LLMUnavailable, Progress
 from memoryapp.engine.media import Media
 from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME, PromptText, RerankRequest, rendered
+from tests.engine.endpoint import Endpoint, calls_tool, error
+from tests.engine.endpoint import says as says_over_http
 from tests.engine.reranks import end, ids, of
 from tests.engine.scripted import (
     ScriptedChat,
@@ -197,6 +200,28 @@ async def test_an_endpoint_that_cannot_see_is_asked_again_with_the_text_alone() 
     assert of(TurnStarted, events)[1].prompt[1].media == ()
     assert of(ModelReplied, events)[0].error == str(refusal)
     assert (end(events).fallback, ids(end(events))) == ("", ["Topic:1"])
+
+
+def blind(sent: dict[str, Any]) -> httpx.Response:
+    """Refuses pictures; asks to read a topic, and having read it chooses it."""
+    if any(isinstance(message["content"], list) for message in sent["messages"]):
+        return error(404, "No endpoints found that support image input")
+    return says_over_http('{"topics": [1]}') if "response_format" in sent else calls_tool()
+
+
+async def test_the_next_run_steps_down_from_its_first_turn_without_showing_the_picture_again() -> None:
+    endpoint = Endpoint(blind)
+    chat = endpoint.chat()
+    told = []
+    for _ in "ab":
+        events = await collect(rerank(asking(1, media=(MRI,)), chat=chat, read_topics=shelf(), limits=Limits()))
+        told.append((of(SteppedDown, events), ids(end(events)), of(ModelReplied, events)[0].error))
+    (first, chosen, refusal), (second, chosen_again, not_asked) = told
+    assert [step.capability for step in (*first, *second)] == ["media", "media"]
+    assert chosen == chosen_again == ["Topic:1"]
+    assert [step.why for step in (*first, *second)] == [refusal, not_asked]
+    assert "was not asked" in not_asked
+    assert sum(any(isinstance(m["content"], list) for m in sent["messages"]) for sent in endpoint.bodies) == 1
 
 
 async def test_another_refusal_is_an_error_with_or_without_media() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.engine.abilities import Learnt
+from memoryapp.engine.abilities import Abilities, Learnt, refused
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.http_chat import HttpChat
 from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Reply
+from memoryapp.engine.media import names_media
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
     FORCED,
@@ -102,6 +103,75 @@ async def test_an_ignored_forced_choice_steps_down_to_auto_and_keeps_the_cost() 
     assert [b["tool_choice"] for b in endpoint.bodies[1:]] == ["required", "auto"]
     assert isinstance(got, Reply)
     assert (got.input_tokens, got.cost_usd) == (300, 1.5)
+
+
+def instead_of(steps: list[Any]) -> list[str]:
+    return [step.instead for step in steps if isinstance(step, SteppedDown)]
+
+
+async def test_one_ignored_forced_choice_is_chance_and_the_next_run_is_forced_again() -> None:
+    endpoint = Endpoint(says("I would rather answer."), calls_tool())
+    chat = endpoint.chat()
+    assert instead_of(await collect(chat.converse(FORCED))) == ["required"]
+    assert instead_of(await collect(chat.converse(FORCED))) == []
+    assert endpoint.bodies[-1]["tool_choice"] == {"type": "function", "function": {"name": TOOL_NAME}}
+
+
+async def test_a_forced_choice_ignored_three_times_in_a_row_is_not_asked_for_again_and_says_so() -> None:
+    endpoint = Endpoint(says("I would rather answer."))
+    chat = endpoint.chat()
+    runs = [await collect(chat.converse(FORCED)) for _ in range(4)]
+    assert list(map(instead_of, runs)) == [["required", "free"]] * 3 + [[]]
+    assert endpoint.bodies[-1]["tool_choice"] == "auto"
+    whys = [[step.why for step in run if isinstance(step, SteppedDown)] for run in runs]
+    assert whys[0] == whys[1] == ["The endpoint ignored the forced tool choice."] * 2
+    assert all("3 times in a row" in why for why in whys[2])
+
+
+async def test_an_honoured_forced_choice_shows_that_the_ignored_ones_before_were_chance() -> None:
+    rather = [says("I would rather answer."), calls_tool()]
+    endpoint = Endpoint(*rather, *rather, calls_tool(), *rather, *rather, calls_tool())
+    chat = endpoint.chat()
+    runs = [await collect(chat.converse(FORCED)) for _ in range(6)]
+    assert list(map(instead_of, runs)) == [["required"], ["required"], [], ["required"], ["required"], []]
+
+
+async def test_where_required_is_honoured_only_the_named_function_is_given_up() -> None:
+    def deaf_to_names(sent: dict[str, Any]) -> httpx.Response:
+        return calls_tool() if sent["tool_choice"] == "required" else says("I would rather answer.")
+
+    endpoint = Endpoint(deaf_to_names)
+    chat = endpoint.chat()
+    runs = [await collect(chat.converse(FORCED)) for _ in range(5)]
+    assert list(map(instead_of, runs)) == [["required"]] * 3 + [[], []]
+
+
+async def test_a_refusal_below_an_ignored_choice_does_not_give_up_what_was_only_ignored() -> None:
+    required = error(400, "Invalid tool_choice: required is not supported")
+    endpoint = Endpoint(says("I would rather answer."), required, says("{}"), calls_tool())
+    chat = endpoint.chat()
+    assert instead_of(await collect(chat.converse(FORCED))) == ["required", "free"]
+    assert instead_of(await collect(chat.converse(FORCED))) == []
+    assert endpoint.bodies[-1]["tool_choice"] == {"type": "function", "function": {"name": TOOL_NAME}}
+
+
+async def test_runs_at_once_count_together_and_none_forces_again_what_another_saw_refused() -> None:
+    endpoint = Endpoint(says("I would rather answer."))
+    client, learnt = httpx.AsyncClient(transport=httpx.MockTransport(endpoint)), Learnt()
+    chats = [HttpChat(client, "https://models.example/v1", "", "m", None, learnt) for _ in range(3)]
+    await asyncio.gather(*(collect(chat.converse(FORCED)) for chat in chats))
+    assert learnt.can.forced_choice == "free"
+    late = refused({"tools": []}, FORCED, Abilities(), "tool_choice is unsupported")
+    assert late
+    learnt.learn(late)
+    assert learnt.can.forced_choice == "free"
+
+
+async def test_a_step_down_of_a_reply_that_came_whole_is_told_once() -> None:
+    endpoint = Endpoint(says("I would rather answer."), calls_tool())
+    steps = await collect(endpoint.chat(stream=True).converse(FORCED))
+    assert [step.capability for step in steps if isinstance(step, SteppedDown)] == ["streaming", "forced tool choice"]
+    assert "stream" not in endpoint.bodies[1]
 
 
 async def test_an_endpoint_without_auto_choice_is_offered_no_tools_in_the_end() -> None:
@@ -355,6 +425,58 @@ async def test_what_one_client_learnt_another_of_the_same_model_knows() -> None:
     assert len(await collect(first.converse(PLAIN))) == 2
     assert len(await collect(second.converse(PLAIN))) == 1
     assert endpoint.bodies[2]["reasoning_effort"] == "low"
+
+
+def showing(kind: str) -> ChatRequest:
+    """A question with a picture, a recording or a file."""
+    part = {"type": kind, kind: {}}
+    return ChatRequest([{"role": "user", "content": [{"type": "text", "text": "what is it?"}, part]}])
+
+
+async def refusal_of(chat: HttpChat, request: ChatRequest) -> str:
+    with pytest.raises(LLMRefused) as caught:
+        await collect(chat.converse(request))
+    return str(caught.value)
+
+
+def blind(sent: dict[str, Any]) -> httpx.Response:
+    is_text = isinstance(sent["messages"][0]["content"], str)
+    return says("hi") if is_text else error(404, "No endpoints found that support image input")
+
+
+async def test_pictures_refused_for_good_are_not_sent_again_and_the_refusal_still_says_why() -> None:
+    endpoint = Endpoint(blind)
+    chat = endpoint.chat()
+    first, second = [await refusal_of(chat, showing("image_url")) for _ in "ab"]
+    assert len(endpoint.bodies) == 1
+    assert "was not asked" in second
+    assert "No endpoints found that support image input" in second
+    assert names_media(first)
+    assert names_media(second)
+    await collect(chat.converse(PLAIN))
+    await refusal_of(chat, showing("input_audio"))
+    assert len(endpoint.bodies) == 3
+
+
+async def test_an_endpoint_that_lacks_eyes_is_not_tried_again_though_it_says_so_with_a_500(waits: list[float]) -> None:
+    endpoint = Endpoint(error(500, "image input is not supported - hint: you may need to provide the mmproj"))
+    assert isinstance(await failure(endpoint, showing("image_url")), LLMRefused)
+    assert (len(endpoint.bodies), waits) == (1, [])
+
+
+async def test_trouble_with_one_picture_says_nothing_of_the_next() -> None:
+    endpoint = Endpoint(error(400, "The image is too large: 12 MB"), says("a cat"))
+    chat = endpoint.chat()
+    await refusal_of(chat, showing("image_url"))
+    assert len(await collect(chat.converse(showing("image_url")))) == 1
+
+
+async def test_what_was_taken_once_is_sent_again_whatever_one_provider_of_a_router_says() -> None:
+    endpoint = Endpoint(says("a cat"), error(400, "this model does not support image input"), says("a dog"))
+    chat = endpoint.chat()
+    await collect(chat.converse(showing("image_url")))
+    await refusal_of(chat, showing("image_url"))
+    assert len(await collect(chat.converse(showing("image_url")))) == 1
 
 
 async def test_a_wait_told_inside_an_error_is_kept(waits: list[float]) -> None:
