@@ -60,10 +60,10 @@ async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
 
 async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
     """Everything the run is told, fetched anew. Raises what the stores of media and prompts raise."""
-    async with pool.connection() as connection:
-        messages = await _conversation(connection, claimed)
-        replayed = await _replayed(connection, claimed)
-        prompts = await _tried(connection, claimed)
+    told = _Told()
+    if claimed.messages is not None or claimed.parent_id or claimed.prompt_id:
+        async with pool.connection() as connection:
+            told = await _told(connection, claimed)
     items = [MediaItem(**item) for item in claimed.media]
     return RecallRequest(
         owner_id=claimed.owner_id,
@@ -73,11 +73,28 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
         today=datetime.now(UTC).date(),
         profile=claimed.profile,
         run_id=claimed.run_id,
-        messages=messages,
+        messages=told.messages,
         media=tuple([await media.load(claimed.owner_id, item) for item in items]),
-        prompts=prompts,
+        prompts=told.prompts,
         parent=str(claimed.parent_id or ""),
-        replayed=replayed,
+        replayed=told.replayed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a run is told by rows of others; most runs by none."""
+
+    messages: tuple[MessageContent, ...] | None = None
+    replayed: tuple[Event, ...] = ()
+    prompts: PromptBook | None = None
+
+
+async def _told(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> _Told:
+    return _Told(
+        messages=await _conversation(connection, claimed),
+        replayed=await _replayed(connection, claimed),
+        prompts=await _tried(connection, claimed),
     )
 
 

@@ -44,15 +44,19 @@ def pool() -> AsyncConnectionPool:
         open=False,
         kwargs={"autocommit": True},
         check=_check,
-        configure=_teach,
+        configure=_prepare,
     )
 
 
-async def _teach(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Vectors travel as bytes: to write and to read one as text takes longer than a thousand comparisons."""
+async def _prepare(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Vectors travel as bytes: to write and to read one as text takes longer than a thousand comparisons.
+
+    Nobody waits for the disk: a run whose last event was lost is swept as abandoned, like any other that stopped.
+    """
     halfvec = await TypeInfo.fetch(connection, "halfvec")
     assert halfvec
     register_halfvec_info(connection, halfvec)
+    await connection.execute("SET synchronous_commit = off")
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:

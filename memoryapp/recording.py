@@ -1,9 +1,8 @@
 """Writing a run's events down while it goes on.
 
-An event is written at once, and those that come before the database has answered are written together: of nine
-events four or five transactions are left, and no model waits for a commit. One statement says that the run lives,
-stores the events and, with the last one, ends the run. Whoever dies in between has written all of an event or nothing
-of it, and no event without those before it.
+Events are written together that come one after another without a model being waited for: of nine events three
+transactions are left, and no model waits for a commit. One statement stores the events and, with the last one, ends the
+run. Whoever dies in between has written all of an event or nothing of it, and no event without those before it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,12 @@ from memoryapp.engine.events import (
     CandidatesFound,
     Event,
     ModelProgress,
+    Retried,
     RunFinished,
     RunStarted,
+    SteppedDown,
     Totals,
+    TurnStarted,
     from_payload,
     summarise,
     to_json,
@@ -35,13 +37,16 @@ from memoryapp.models import Run
 from memoryapp.notices import Announce
 from memoryapp.showing import Showing
 
-# A lost last event would be swept as abandoned, so waiting for the disk buys nothing here.
+# After these somebody else is waited for, or nothing comes any more.
+_BEFORE_WAITING = (TurnStarted, Retried, SteppedDown, RunFinished)
+# Whatever else is late, people see what there is ten times a second.
+_LATEST = 0.1
+
+# The lock waits for whoever is closing the run, and finds it closed then.
+ALIVE = "SELECT id, owner_id FROM memoryapp_run WHERE id = %(run)s AND state = 'running' FOR KEY SHARE"
+END = "UPDATE memoryapp_run SET {columns} WHERE id = %(run)s AND state = 'running' RETURNING id, owner_id"
 RECORD = """
-WITH quickly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-alive AS (
-    UPDATE memoryapp_run SET {assignments} FROM quickly
-    WHERE id = %(run)s AND state = 'running' RETURNING id, owner_id
-){also}
+WITH alive AS ({alive}){also}
 INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
 SELECT alive.owner_id, alive.id, said.seq, said.kind, said.at, said.payload::jsonb
 FROM alive, unnest(%(seqs)b::int[], %(kinds)b::text[], %(moments)b::timestamptz[], %(payloads)b::text[])
@@ -66,6 +71,7 @@ class Recorder:
         self.events: list[Event] = []
         self._waiting: list[tuple[datetime, Event]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._urgent = asyncio.Event()
         self._showing = Showing(run_id, pool, announce)
 
     async def record(self, event: Event) -> None:
@@ -78,6 +84,8 @@ class Recorder:
         if self._writing and self._writing.done():
             await self._written()
         self._waiting.append((datetime.now(UTC), event))
+        if isinstance(event, _BEFORE_WAITING):
+            self._urgent.set()
         self._writing = self._writing or asyncio.create_task(self._write())
         if isinstance(event, RunFinished):
             await self._written()
@@ -90,6 +98,10 @@ class Recorder:
 
     async def _write(self) -> None:
         while self._waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LATEST):
+                    await self._urgent.wait()
+            self._urgent.clear()
             waiting, self._waiting = self._waiting, []
             await self._store(waiting)
             await self.announce(self.run_id)
@@ -104,8 +116,9 @@ class Recorder:
             "payloads": [to_json(event) for _, event in said],
         }
         ending = _ending(events)
-        assignments = ", ".join(["heartbeat_at = now()", *(f"{name} = %({name})s" for name in ending)])
-        statement = RECORD.format(assignments=assignments, also=SPOKEN if ending else "")
+        columns = ", ".join(f"{name} = %({name})s" for name in ending)
+        alive, also = (END.format(columns=columns), SPOKEN) if ending else (ALIVE, "")
+        statement = RECORD.format(alive=alive, also=also)
         async with self.pool.connection() as connection:
             stored = await (await connection.execute(statement, {**values, **ending})).fetchone()
         if stored is None:

@@ -23,10 +23,8 @@ BETWEEN = 0.1
 MOST_CHARS = 20_000
 # The lock keeps a run that is being closed from getting a row nobody would remove.
 WRITE = """
-WITH quickly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-run AS (
-    SELECT x.id, x.owner_id FROM memoryapp_run AS x, quickly
-    WHERE x.id = %(run)s AND x.state = 'running' FOR SHARE OF x
+WITH run AS (
+    SELECT id, owner_id FROM memoryapp_run WHERE id = %(run)s AND state = 'running' FOR SHARE
 )
 INSERT INTO memoryapp_runprogress (run_id, owner_id, turn, text, reasoning, at)
 SELECT id, owner_id, %(turn)s, %(text)s, %(reasoning)s, clock_timestamp() FROM run

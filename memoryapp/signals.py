@@ -12,7 +12,7 @@ the same as those of topics. Passages are weighed by themselves, so a topic's sc
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from pgvector import HalfVector
 from memoryapp.database import Asked, together
 from memoryapp.engine.lexical import Floats, Matches, Weighed, bm25, fold_query, is_wide
 from memoryapp.engine.scoring import fuse, shown_scores
+from memoryapp.models.embedding import COVERED_DIMENSIONS
 
 Connection = psycopg.AsyncConnection[Any]
 Ids = NDArray[np.int64]
@@ -32,28 +33,22 @@ Rows = list[Any]
 
 # A pasted page is no query: beyond this its words only make every passage alike.
 QUERY_CHARS = 2_000
-_COVERED_DIMENSIONS = 1024
 _DIGITS = 6
 _NO_TERMS: Mapping[str, float] = {}
 
-TEXTS = """
-SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-       string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send({item}), ''::bytea)
-FROM memoryapp_{noun} WHERE owner_id = %(owner)s
-"""
 # The condition on dimensions is the covering index's own and has to stand here as a literal to match it.
 # The vector is read through a sub-select so that a generic plan does not parse it for every row.
-DISTANCES = """
-SELECT string_agg(int8send({noun}_id), ''::bytea),
-       string_agg(float8send(vector <#> (SELECT %(vector)s::halfvec)), ''::bytea)
-FROM memoryapp_{noun}vector
-WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND (SELECT %(vector)s::halfvec) IS NOT NULL {covered}
-"""
+_TEXTS = """
+    (SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
+            string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send({item}), ''::bytea)
+     FROM memoryapp_{noun} WHERE owner_id = %(owner)s) AS {noun}s,
+    (SELECT string_agg(int8send({noun}_id), ''::bytea),
+            string_agg(float8send(vector <#> (SELECT %(vector)s::halfvec)), ''::bytea)
+     FROM memoryapp_{noun}vector
+     WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND (SELECT %(vector)s::halfvec) IS NOT NULL {covered}
+    ) AS near_{noun}s"""
 # The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
-COUNTS = """
-WITH asked AS MATERIALIZED (SELECT tsvector_to_array(to_tsvector('russian', %(query)s)) AS terms)
-SELECT wanted.lexeme, coalesce(held.ids, ''), coalesce(held.counts, '')
-FROM (SELECT unnest(terms) AS lexeme FROM asked) wanted
+_HELD = """
 LEFT JOIN (
     SELECT t.lexeme, string_agg(int8send(x.id), ''::bytea) AS ids,
            string_agg(int4send(cardinality(t.positions)), ''::bytea) AS counts
@@ -61,10 +56,26 @@ LEFT JOIN (
     WHERE x.owner_id = %(owner)s
     AND x.terms @@ (SELECT string_agg(quote_literal(term), ' | ')::tsquery FROM asked, unnest(terms) term)
     GROUP BY t.lexeme
-) held USING (lexeme)
-"""
+) in_{noun}s USING (lexeme)"""
 # Cards of artifacts have their row's number negative, so that one column tells both kinds apart.
 _ITEM = {"passage": "0", "card": "coalesce(person_id, -artifact_id)"}
+
+
+def _texts_sql(covered: str) -> str:
+    """One row: numbers, words, scripts and items of all passages, the vectors' distances, and the same of the cards."""
+    both = (_TEXTS.format(noun=noun, item=item, covered=covered) for noun, item in _ITEM.items())
+    return "SELECT * FROM" + ",".join(both)
+
+
+TEXTS = _texts_sql("")
+COVERED_TEXTS = _texts_sql(f"AND dimensions <= {COVERED_DIMENSIONS}")
+# A row for each word of the query: which passages hold it and how often, and which cards.
+COUNTS = """
+WITH asked AS MATERIALIZED (SELECT tsvector_to_array(to_tsvector('russian', %(query)s)) AS terms)
+SELECT lexeme, coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
+       coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
+FROM (SELECT unnest(terms) AS lexeme FROM asked) wanted
+""" + "".join(_HELD.format(noun=noun) for noun in _ITEM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +162,11 @@ async def compare(connection: Connection, asked: Question, *beside: Asked) -> tu
 
     The rows of statements that are sent along come last.
     """
-    statements = [_statements(noun, asked) for noun in ("passage", "card")]
-    rows = await together(connection, *statements[0], *statements[1], *beside)
-    passages, cards = _texts(*rows[:3]), _texts(*rows[3:6])
+    (row,), counted, *others = await together(connection, *_statements(asked), *beside)
+    passages = _texts(row[:6], [(term, *held[:2]) for term, *held in counted])
+    cards = _texts(row[6:], [(term, *held[2:]) for term, *held in counted])
     wide = is_wide(asked.text)
-    return weighed(passages, wide), _weighed_among(passages, cards, wide), rows[6:]
+    return weighed(passages, wide), _weighed_among(passages, cards, wide), others
 
 
 def weighed(texts: Texts, wide: bool) -> Compared:
@@ -185,20 +196,17 @@ def _together(one: Texts, other: Texts) -> Texts:
     )
 
 
-def _statements(noun: str, asked: Question) -> tuple[Asked, Asked, Asked]:
-    """What ``_texts`` is made of."""
-    covered = f"AND dimensions <= {_COVERED_DIMENSIONS}" if asked.dimensions <= _COVERED_DIMENSIONS else ""
+def _statements(asked: Question) -> tuple[Asked, Asked]:
     owner = {"owner": asked.owner_id}
-    near = {**owner, "profile": asked.profile_id, "vector": asked.vector}
+    texts = COVERED_TEXTS if asked.dimensions <= COVERED_DIMENSIONS else TEXTS
     return (
-        (TEXTS.format(noun=noun, item=_ITEM[noun]), owner),
-        (DISTANCES.format(noun=noun, covered=covered), near),
-        (COUNTS.format(noun=noun), {**owner, "query": fold_query(asked.text[:QUERY_CHARS])}),
+        (texts, {**owner, "profile": asked.profile_id, "vector": asked.vector}),
+        (COUNTS, {**owner, "query": fold_query(asked.text[:QUERY_CHARS])}),
     )
 
 
-def _texts(texts: Rows, distances: Rows, counted: Rows) -> Texts:
-    ids, lengths, wide, items = (column or b"" for column in texts[0])
+def _texts(columns: Sequence[bytes | None], counted: Rows) -> Texts:
+    ids, lengths, wide, items, near, distances = (column or b"" for column in columns)
     numbers = int64s(ids)
     order = np.argsort(numbers, kind="stable")
     known = numbers[order]
@@ -207,17 +215,17 @@ def _texts(texts: Rows, distances: Rows, counted: Rows) -> Texts:
         items=int64s(items)[order],
         lengths=np.frombuffer(lengths, ">i4").astype(np.float64)[order],
         wide=np.frombuffer(wide, np.bool_)[order],
-        cosine=_cosines(known, *distances[0]),
+        cosine=_cosines(known, int64s(near), distances),
         matches={term: held_at(known, held, counts) for term, held, counts in counted},
     )
 
 
-def _cosines(known: Ids, ids: bytes | None, distances: bytes | None) -> Floats:
+def _cosines(known: Ids, near: Ids, distances: bytes) -> Floats:
     """The cosine of each of the ``known`` texts, NaN where the database has no vector to tell it by."""
     cosine = np.full(len(known), np.nan)
-    places, here = positions(known, int64s(ids))
+    places, here = positions(known, near)
     # "<#>" is the negative inner product; of unit vectors the inner product is the cosine.
-    cosine[places] = -np.frombuffer(distances or b"", ">f8")[here]
+    cosine[places] = -np.frombuffer(distances, ">f8")[here]
     return cosine
 
 
