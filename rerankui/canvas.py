@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
 from memoryapp.browse import Neighbour
 from memoryapp.models import Message
 from rerankui.time_axis import Axis
@@ -103,11 +106,17 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: Axis) -> list
                 part=part % COLOURS,
                 is_cut=is_cut,
                 after_pause=bool(place.pause),
-                label=f"{message.sent_at:%d.%m.%Y %H:%M} {message.author}: {message.text[:OPENING_CHARS]}",
+                label=_label(message),
                 cuts=joined([cut for cut in cuts if cut != message.pk] if is_cut else [*cuts, message.pk]),
             )
         )
     return made
+
+
+def _label(message: Message) -> str:
+    """When, who and how it begins, for whoever points at a bar."""
+    who = message.author or message.get_role_display()
+    return f"{date_format(message.sent_at, _('j M Y, H:i'))} {who}: {message.text[:OPENING_CHARS]}"
 
 
 def parts(

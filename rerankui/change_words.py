@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from memoryapp.curation import Change
 from memoryapp.engine.memory import topic_id
+from memoryapp.ingestion import ARCHIVIST
 from memoryapp.models import TopicEdit
 
 Kind = TopicEdit.Kind
 MOST_SIZES = 8
+
+
+def actor_words(actor: str) -> str:
+    """Who did it: an operator or a token by name, and the program where nobody asked."""
+    return pgettext("who", "the program") if actor == ARCHIVIST else actor
 
 
 def would_words(kind: str, change: Change) -> str:

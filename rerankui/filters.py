@@ -15,8 +15,9 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.history import Narrowing
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
 from memoryapp.parameters import STRATEGIES
+from rerankui.change_words import actor_words
 from rerankui.changes import NumbersField
-from rerankui.outcomes import SENTENCES
+from rerankui.outcomes import NAMES
 
 LONGEST_SEARCH = 200
 MOST_OWNERS = 200
@@ -140,11 +141,11 @@ class RunFilter(Filter):
     placeholder = _("Words of the query")
     SORTS = {"newest": ("-created_at", "-id")}
     user = forms.CharField(required=False, max_length=LONGEST_SEARCH)
-    strategy = _choice(_("Strategy"), _("All strategies"), [(name, name) for name in STRATEGIES])
+    strategy = _choice(_("Strategy"), _("all strategies"), [(name, name) for name in STRATEGIES])
     outcome = _choice(
         _("Outcome"),
-        _("All outcomes"),
-        [("chosen", _("the model chose")), *((name, name) for name in SENTENCES)],
+        _("all outcomes"),
+        [("chosen", _("topics chosen")), ("none", _("no topic chosen")), *NAMES.items()],
     )
 
     def __init__(self, *args: Any, owners: QuerySet[ChatUser], **kwargs: Any) -> None:
@@ -154,7 +155,7 @@ class RunFilter(Filter):
             names.setdefault(self.chosen["user"], self.chosen["user"])
         self.fields["user"].widget = forms.Select(
             attrs={"class": "field", "aria-label": _("Chat user")},
-            choices=[("", _("All chat users")), *names.items()],
+            choices=[("", _("all chat users")), *names.items()],
         )
 
 
@@ -166,14 +167,16 @@ class HistoryFilter(Filter):
     placeholder = _("Words of a reason, or Topic:42, Person:5")
     noun = _choice(_("What"), _("everything"), [("topic", _("topics")), *_NOUNS])
     kind = _choice(
-        _("Change"), _("any change"), list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items())
+        pgettext_lazy("noun", "Change"),
+        _("any change"),
+        list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items()),
     )
     since = _moment(_("From"))
     until = _moment(_("Until"))
 
     def __init__(self, *args: Any, actors: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["actor"] = _choice(_("Who"), _("anybody"), [(name, name) for name in actors])
+        self.fields["actor"] = _choice(_("Who"), _("anybody"), [(name, actor_words(name)) for name in actors])
 
     @property
     def narrowing(self) -> Narrowing:

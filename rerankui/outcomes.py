@@ -11,11 +11,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted, TopicsRead
 
+# In a list, where there is room for two words.
+NAMES: dict[str, Promise] = {
+    "all_hallucinated": pgettext_lazy("outcome", "only unknown ids"),
+    "protocol_violation": pgettext_lazy("outcome", "answer without reading"),
+    "parse_error": pgettext_lazy("outcome", "unreadable answer"),
+    "timeout": pgettext_lazy("outcome", "run too slow"),
+    "turn_timeout": pgettext_lazy("outcome", "turn too slow"),
+    "max_tool_calls": pgettext_lazy("outcome", "kept asking"),
+    "llm_error": pgettext_lazy("outcome", "model error"),
+    "empty_response": pgettext_lazy("outcome", "empty answer"),
+    "disabled": pgettext_lazy("outcome", "reranker off"),
+    "no_candidates": pgettext_lazy("outcome", "no candidates"),
+    "no_vectors": pgettext_lazy("outcome", "no vectors"),
+    "abandoned": pgettext_lazy("outcome", "process stopped"),
+    "crashed": pgettext_lazy("outcome", "program fault"),
+}
 SENTENCES: dict[str, Promise] = {
     "all_hallucinated": _("The model named only ids that were not among the candidates."),
     "protocol_violation": _("The model answered without reading any topic, so its answer does not count."),

@@ -84,6 +84,31 @@ def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: Ch
     expect(page.locator("h1")).to_have_text("vLLM crash")
 
 
+def test_a_row_on_a_phone_opens_wherever_it_is_touched(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/topics/")
+    row = page.locator("[data-row]").filter(has_text="vLLM crash")
+    box = row.bounding_box()
+    assert box
+    row.click(position={"x": box["width"] / 2, "y": box["height"] - 6})
+    expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_the_section_one_is_in_is_in_sight_on_a_phone(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/facts/")
+    expect(page.locator(".rail [aria-current]")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("address", ["/", "/memory/{}/", "/memory/{}/topics/", "/memory/{}/history/", "/runs/"])
+def test_what_is_pressed_on_a_phone_is_as_high_as_a_finger(page: Page, address: str, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(address.format(anna.pk))
+    heights = "all => all.filter(each => each.offsetHeight > 0).map(each => each.offsetHeight)"
+    pressed = page.locator("main .button, main .field, main select, .topbar summary, .search-button, .rail li a")
+    assert min(pressed.evaluate_all(heights)) >= 40
+
+
 def test_the_theme_follows_the_system_until_one_is_chosen(page: Page) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto("/")

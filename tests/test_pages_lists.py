@@ -87,6 +87,28 @@ def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Cl
     assert 'type="search" name="q" maxlength="4000"' not in get(as_viewer, f"/memory/{anna.pk}/")
 
 
+def test_only_who_is_told_what_waits_is_told_that_nothing_does(
+    anna: ChatUser, as_viewer: Client, as_admin: Client
+) -> None:
+    grow(anna, 1)
+    assert "Nothing waits" in get(as_admin, "/")
+    assert "Nothing waits" not in get(as_admin, "/?q=unheard")
+    assert "What to do next" not in get(as_viewer, "/")
+
+
+def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archived(
+    anna: ChatUser, as_debugger: Client
+) -> None:
+    addresses = (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/topics/")
+    for address in (*addresses, f"/memory/{anna.pk}/recall/"):
+        assert "manage.py import_chat result.json --user anna" in get(as_debugger, address), address
+    said(anna, "And the parcel")
+    for address in addresses:
+        page = get(as_debugger, address)
+        assert "manage.py archive --user anna --now" in page
+        assert "import_chat" not in page
+
+
 @pytest.mark.parametrize("words", ["petrov", "Петя", "cluster", "H100 CLUSTER"])
 def test_a_person_is_found_by_name_alias_username_or_note(words: str, anna: ChatUser, as_viewer: Client) -> None:
     wanted = Person.objects.create(
@@ -110,7 +132,9 @@ def test_the_palette_finds_sections_chat_users_and_topics(anna: ChatUser, as_vie
     assert f'href="/topics/{topic.pk}/"' in get(as_viewer, f"/find/?q=topic:{topic.pk}")
     assert f'href="/memory/{anna.pk}/people/"' in get(as_viewer, "/find/?q=peop")
     assert f'href="/memory/{anna.pk}/"' in get(as_viewer, "/find/?q=анн")
-    assert "Nothing is called" in get(as_viewer, "/find/?q=unheard")
+    vain = get(as_viewer, "/find/?q=unheard")
+    assert "Nothing is called" in vain
+    assert f'href="/memory/{anna.pk}/messages/?q=unheard"' in vain
 
 
 def test_the_frame_keeps_showing_the_memory_looked_at_last(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:

@@ -108,6 +108,32 @@ def test_pages_that_are_not_there_keep_the_frame(as_viewer: Client) -> None:
     assert '<nav class="rail"' in answer.content.decode()
 
 
+def test_a_fault_of_ours_is_told_in_the_readers_language_with_a_way_on(
+    anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_given: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    monkeypatch.setattr("rerankui.views.runs.page_of", fails)
+    as_viewer.raise_request_exception = False
+    answer = as_viewer.get("/runs/", headers={"Accept-Language": "ru"})
+    page = answer.content.decode()
+    assert answer.status_code == 500
+    assert '<html lang="ru"' in page
+    assert '<a class="button" href="/">' in page
+    assert "broken on purpose" not in page
+
+
+def test_who_is_no_operator_is_told_so_without_a_way_to_nowhere(db: None) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("nobody"))
+    answer = client.get("/")
+    page = answer.content.decode()
+    assert answer.status_code == 403
+    assert "not an operator yet" in page
+    assert 'data-opens="palette"' not in page
+
+
 @pytest.fixture
 def staff(db: None) -> Client:
     client = Client()

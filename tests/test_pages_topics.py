@@ -74,8 +74,7 @@ def test_htmx_gets_the_list_alone_and_caches_know(anna: ChatUser, as_viewer: Cli
     assert "<html" in restored.content.decode()
 
 
-def test_an_empty_memory_tells_the_command_that_fills_it(anna: ChatUser, as_viewer: Client) -> None:
-    assert "manage.py archive --user anna --now" in get(as_viewer, f"/memory/{anna.pk}/topics/")
+def test_words_in_no_summary_can_be_searched_in_the_messages(anna: ChatUser, as_viewer: Client) -> None:
     assert "Search the messages" in get(as_viewer, f"/memory/{anna.pk}/topics/?q=nothing")
 
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.formats import date_format
 
-from rerankui.templatetags.memory import ago, grouped, marked, opening, prose, remainder, snippet, thousands
+from rerankui.change_words import actor_words
+from rerankui.templatetags.memory import (
+    ago,
+    file_type,
+    format_name,
+    grouped,
+    marked,
+    opening,
+    prose,
+    remainder,
+    snippet,
+    thousands,
+)
+from rerankui.templatetags.runs import day_of, enrich_note
 
 
 @pytest.mark.parametrize(
@@ -72,3 +86,30 @@ def test_opening_and_remainder_make_the_whole(text: str) -> None:
 def test_what_was_searched_is_marked_and_escaped() -> None:
     assert marked("a <OOM> b", "<oom>") == "a <mark>&lt;OOM&gt;</mark> b"
     assert "<mark>needle</mark>" in snippet("hay " * 500 + "needle" + " hay" * 500, "needle")
+
+
+def test_what_is_stored_as_a_code_is_told_in_words_and_what_is_unknown_as_it_is() -> None:
+    assert [str(file_type(code)) for code in ("image", "voice", "pdf")] == ["picture", "voice message", "pdf"]
+    assert [format_name(code) for code in ("jsonl", "chatgpt", "carrier pigeon")] == [
+        "JSON Lines",
+        "ChatGPT",
+        "carrier pigeon",
+    ]
+    assert [actor_words(actor) for actor in ("archive", "ada")] == ["the program", "ada"]
+
+
+@pytest.mark.parametrize(("told", "words"), [("2026-03-01", "1 Mar 2026"), ("2026-13-01", "2026-13-01"), ("", "")])
+def test_a_day_the_model_was_told_is_read_by_people(told: str, words: str) -> None:
+    assert day_of(told) == words
+
+
+def test_an_enricher_that_failed_is_told_in_words_with_what_the_endpoint_said() -> None:
+    words = "The enricher gave no answer, so the query is searched as typed."
+    assert enrich_note("failed") == words
+    assert enrich_note("failed: host: refused") == f"{words} host: refused"
+    assert enrich_note("something: else") == "something: else"
+
+
+def test_may_is_a_month_in_russian_too() -> None:
+    with translation.override("ru"):
+        assert date_format(date(2026, 5, 1), "N") == "Май"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from memoryapp.models import ChatUser, Operator, Run
 from rerankui import filters, pages
+from rerankui.outcomes import ADVICE, NAMES, SENTENCES
 from rerankui.templatetags.runs import MOST_SHOWN, pretty_json
 from tests.browsing import HTMX, get, link, opened_to
 from tests.conftest import signed_in
 
 
-def run(owner: ChatUser, query: str, *, strategy: str = "flash", fallback: str = "", state: str = "finished") -> Run:
-    return Run.objects.create(owner=owner, query=query, strategy=strategy, fallback=fallback, state=state)
+def run(owner: ChatUser, query: str, **more: Any) -> Run:
+    given = {"strategy": "flash", "state": "finished", "selected_count": 0 if more.get("fallback") else 1, **more}
+    return Run.objects.create(owner=owner, query=query, **given)
 
 
 def queries(page: str) -> list[str]:
@@ -28,20 +31,22 @@ def listed(anna: ChatUser, boris: ChatUser) -> None:
     run(boris, "tomatoes", strategy="vector")
     run(anna, "late", fallback="timeout")
     run(anna, "still going", state="running")
+    run(anna, "in vain", selected_count=0)
     run(anna, "well chosen")
 
 
 @pytest.mark.parametrize(
     ("address", "found"),
     [
-        ("", ["well chosen", "still going", "late", "tomatoes"]),
+        ("", ["well chosen", "in vain", "still going", "late", "tomatoes"]),
         ("?q=CHOSEN", ["well chosen"]),
         ("?user=boris", ["tomatoes"]),
         ("?strategy=vector", ["tomatoes"]),
         ("?outcome=timeout", ["late"]),
         ("?outcome=chosen", ["well chosen", "tomatoes"]),
+        ("?outcome=none", ["in vain"]),
         ("?user=anna&outcome=chosen&strategy=flash&q=well", ["well chosen"]),
-        ("?strategy=psychic&outcome=unheard", ["well chosen", "still going", "late", "tomatoes"]),
+        ("?strategy=psychic&outcome=unheard", ["well chosen", "in vain", "still going", "late", "tomatoes"]),
         ("?user=unheard", []),
     ],
 )
@@ -94,6 +99,43 @@ def test_a_memory_beyond_those_that_can_be_picked_is_found_by_its_address(
     page = get(signed_in(viewer), f"/runs/?user={last.name}")
     assert f'<option value="{last.name}" selected>' in page
     assert len(queries(page)) == 1
+
+
+def test_every_outcome_has_a_name_a_sentence_and_advice() -> None:
+    assert list(NAMES) == list(SENTENCES) == list(ADVICE)
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_an_outcome_is_told_in_words_and_its_code_on_pointing_at_it(
+    code: str, anna: ChatUser, as_debugger: Client
+) -> None:
+    run(anna, "the question", fallback=code)
+    words = str(NAMES[code])
+    assert words != code
+    for address in ("/runs/", "/", f"/memory/{anna.pk}/", f"/memory/{anna.pk}/recall/"):
+        page = get(as_debugger, address)
+        assert re.search(rf' title="{code}">(<span class="state-dot is-fallback"></span>)?{words}<', page), address
+    assert f'<option value="{code}">{words}</option>' in get(as_debugger, "/runs/")
+
+
+def test_an_outcome_of_another_version_is_told_by_its_code(anna: ChatUser, as_viewer: Client) -> None:
+    run(anna, "the question", fallback="eclipse")
+    assert "</span>eclipse</span>" in get(as_viewer, "/runs/")
+
+
+def test_a_run_that_chose_nothing_is_not_drawn_as_one_that_did(anna: ChatUser, as_viewer: Client) -> None:
+    run(anna, "in vain", selected_count=0)
+    assert "tag-chosen" not in get(as_viewer, f"/memory/{anna.pk}/")
+    assert "no topic chosen</td>" in get(as_viewer, "/runs/")
+
+
+def test_the_runs_of_one_memory_are_told_under_the_same_heads_but_without_its_name(
+    anna: ChatUser, as_debugger: Client
+) -> None:
+    run(anna, "the question")
+    heads = {address: get(as_debugger, address) for address in ("/runs/", f"/memory/{anna.pk}/recall/")}
+    assert ["<th>Chat user</th>" in page for page in heads.values()] == [True, False]
+    assert all('<th class="num">Tokens</th>' in page for page in heads.values())
 
 
 @pytest.mark.parametrize("answer", ["9" * 5_000, "[" * 100_000, '{"a":' * 50_000, "no JSON", "\ud800"])

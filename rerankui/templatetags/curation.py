@@ -7,6 +7,7 @@ from django.contrib.messages.storage.base import Message
 from django.utils.translation import gettext as _
 
 from memoryapp.models import TopicEdit
+from rerankui.change_words import actor_words
 
 register = template.Library()
 
@@ -23,5 +24,5 @@ def undo_of(message: Message) -> tuple[str, str] | None:
 def deed(edit: TopicEdit) -> str:
     """``ada merged``: who did what, for a sentence that goes on."""
     if edit.kind == TopicEdit.Kind.UNDO:
-        return _("%(who)s took a change back") % {"who": edit.actor}
-    return _("%(who)s %(did)s") % {"who": edit.actor, "did": edit.get_kind_display()}
+        return _("%(who)s took a change back") % {"who": actor_words(edit.actor)}
+    return _("%(who)s %(did)s") % {"who": actor_words(edit.actor), "did": edit.get_kind_display()}

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from memoryapp.history import Entry
 from memoryapp.models import KnowledgeEdit, TopicEdit
+from rerankui.change_words import actor_words
 from rerankui.rows import page_address, row_id
 
 register = template.Library()
@@ -39,6 +40,11 @@ def querystring_without(context: Context, name: str) -> str:
     for gone in (name, "before", "after"):
         query.pop(gone, None)
     return f"?{query.urlencode()}"
+
+
+@register.filter
+def who(actor: str) -> str:
+    return actor_words(actor)
 
 
 @register.filter

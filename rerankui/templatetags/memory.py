@@ -14,10 +14,11 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
+from django.utils.functional import Promise
 from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, ngettext_lazy
+from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
 
 from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
@@ -92,7 +93,7 @@ def months_chart(months: Sequence[tuple[date, int]], owner: int) -> SafeString:
     bars = format_html_join("", _MONTH, (_month_bar(place, *month, most, owner) for place, month in enumerate(months)))
     ends = (date_format(months[place][0], "F Y") for place in (0, -1))
     return format_html(
-        '<svg class="months" viewBox="0 0 {} 56" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+        '<svg class="months" viewBox="0 0 {} 56" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>'
         '<p class="months-ends"><span>{}</span><span>{}</span></p>',
         len(months) * 10,
         _("Messages by month"),
@@ -113,6 +114,31 @@ def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tu
     height = max(1.5 if count else 0.5, round(54 * count / most, 1))
     href = f"{reverse('messages', args=[owner])}?on={month.isoformat()}"
     return href, title, title, place * 10, place * 10 + 1, 56 - height, height
+
+
+# words for what is stored as a code
+
+_FILE_TYPES = {
+    "image": pgettext_lazy("file", "picture"),
+    "voice": pgettext_lazy("file", "voice message"),
+    "audio": pgettext_lazy("file", "sound"),
+    "video": pgettext_lazy("file", "video"),
+    "document": pgettext_lazy("file", "document"),
+    "text": pgettext_lazy("file", "text"),
+}
+_FORMATS = {"jsonl": "JSON Lines", "telegram": "Telegram", "chatgpt": "ChatGPT"}
+
+
+@register.filter
+def file_type(code: str) -> str | Promise:
+    """What kind of file it is; a kind nobody foresaw (``pdf``) as it is stored."""
+    return _FILE_TYPES.get(code, code)
+
+
+@register.filter
+def format_name(code: str) -> str:
+    """The format of an import, by the name its makers gave it."""
+    return _FORMATS.get(code, code)
 
 
 # times

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date
 
 from django import template
 from django.template.defaultfilters import floatformat
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -24,6 +26,7 @@ from memoryapp.engine.events import (
     Totals,
 )
 from rerankui.marks import ids_in
+from rerankui.outcomes import NAMES
 from rerankui.pictures import is_shown
 
 register = template.Library()
@@ -169,8 +172,26 @@ def word_changes(enriched: QueryEnriched) -> SafeString:
 
 
 @register.filter
-def enrich_note(note: str) -> str | Promise:
-    return ENRICH_NOTES.get(note, note)
+def enrich_note(note: str) -> str:
+    """A note is a code, after a failure with what the endpoint said, which is quoted as it came."""
+    code, colon, said = note.partition(": ")
+    words = ENRICH_NOTES.get(code)
+    return note if words is None else f"{words} {said}" if colon else str(words)
+
+
+@register.filter
+def outcome_name(fallback: str) -> str | Promise:
+    """A fallback in two words; one from another version as its code."""
+    return NAMES.get(fallback, fallback)
+
+
+@register.filter
+def day_of(told: str) -> str:
+    """A day as the model was told it, ``2026-03-01``, in the reader's way; anything else as it came."""
+    try:
+        return date_format(date.fromisoformat(told), gettext("j M Y"))
+    except ValueError:
+        return told
 
 
 @register.filter

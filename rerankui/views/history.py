@@ -16,6 +16,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_safe
@@ -257,7 +258,7 @@ def _chips(filters: HistoryFilter) -> list[tuple[str, str]]:
 def _in_words(filters: HistoryFilter, name: str) -> str:
     value, field = filters.chosen[name], filters.fields[name]
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M")
+        return date_format(value, _("j M Y, H:i"))
     return str(dict(getattr(field, "choices", ())).get(value, value))
 
 

@@ -40,7 +40,10 @@ def overview(request: Request) -> HttpResponse:
     held = browse.holdings(page.rows)
     context: dict[str, Any] = {"page": page, "filters": filters, "rows": [(owner, held[owner.pk]) for owner in page]}
     if not request.htmx:
-        context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"])}
+        # Only who is told what waits, of all memories at once, can be told that nothing does.
+        sees_all = not (filters.is_narrowed or page.before or page.after)
+        tells_all = sees_all and operator_of(request).may(Role.CURATOR)
+        context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
     return show(request, "pages/overview.html", "partials/owners.html", context)
 
 

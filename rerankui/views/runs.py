@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -43,9 +43,15 @@ def _filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]
     if chosen["strategy"]:
         listed = listed.filter(strategy=chosen["strategy"])
     if chosen["outcome"]:
-        fallback = "" if chosen["outcome"] == "chosen" else chosen["outcome"]
-        listed = listed.filter(fallback=fallback, state=Run.State.FINISHED)
+        listed = listed.filter(_ended(chosen["outcome"]), state=Run.State.FINISHED)
     return listed
+
+
+def _ended(outcome: str) -> Q:
+    """``chosen`` and ``none`` are the model's own answers, with topics and without."""
+    if outcome in ("chosen", "none"):
+        return Q(fallback="", **{"selected_count" if outcome == "none" else "selected_count__gt": 0})
+    return Q(fallback=outcome)
 
 
 @require_safe

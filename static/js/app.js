@@ -146,4 +146,7 @@
   document.addEventListener("htmx:afterOnLoad", () => { if (trouble) trouble.hidden = true; });
 
   $(".is-here")?.scrollIntoView({ block: "center" });
+  // on a phone the sections lie in a row that is wider than the screen
+  const section = $(".rail [aria-current]");
+  if (section && !isWide()) section.closest("ul").scrollLeft = section.closest("li").offsetLeft - innerWidth / 2;
 })();

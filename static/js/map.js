@@ -7,7 +7,8 @@
   const dots = JSON.parse(document.getElementById("dots").textContent)
     .map(([id, x, y, began, ended, messages, characters, summary]) => ({ id, x, y, began, ended, messages, characters, summary }));
   const at = new Map(dots.map((dot, place) => [dot.id, place]));
-  const language = document.documentElement.lang;
+  // days as everywhere on the site: the day first
+  const language = { en: "en-GB" }[document.documentElement.lang] ?? document.documentElement.lang;
   const numbers = new Intl.NumberFormat(language);
   const days = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
   const day = (seconds) => days.format(new Date(seconds * 1000));
