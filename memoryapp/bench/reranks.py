@@ -1,6 +1,7 @@
 """Many reranks at once against a peer that takes its time: what our own work adds to the waiting.
 
-So many are under way all the time: as one ends the next begins. The floor is two turns of the peer, which no
+So many are under way all the time: as one ends the next begins; the first ones begin one after another within one
+floor, for people do not all ask in the same millisecond. The floor is two turns of the peer, which no
 rerank can undercut, and a bare client that does nothing but two such turns stands beside it. The runs are asked for
 before the clock starts, for whoever asks is another process or another thread.
 """
@@ -39,7 +40,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class Measured:
     """What the waves of a load took; ``resident`` is the memory after each, in MB."""
 
     latencies: tuple[float, ...]
@@ -61,52 +62,54 @@ async def rows(stage: Stage, loads: Sequence[Load]) -> AsyncIterator[Row]:
 async def _load_rows(stage: Stage, clients: Clients, load: Load) -> AsyncIterator[Row]:
     name = f"reranks, {load.at_once} at once"
     bare = await _bare(stage.peer, load)
-    before = await _ended(stage)
+    before = await counted(stage)
     asked = [await staged.asked(stage, number) for number in range(load.runs * load.waves)]
-    measured = await _measured(lambda number: staged.executed(asked[number], clients), load)
-    ended = await _ended(stage)
-    n = len(measured.latencies)
+    took = await measured(lambda number: staged.executed(asked[number].pk, clients), load)
+    ended = await counted(stage)
+    n = len(took.latencies)
     for label, share in (("p50", 0.5), ("p95", 0.95)):
-        yield Row(f"{name}: {label}", quantile(measured.latencies, share), "two turns of the peer", FLOOR, "s")
+        yield Row(f"{name}: {label}", quantile(took.latencies, share), "two turns of the peer", FLOOR, "s")
     yield Row(f"bare client, {load.at_once} at once: p50", quantile(bare, 0.5), "two turns of the peer", FLOOR, "s")
     yield Row(f"{name}: failed", n - (ended.chosen - before.chosen), "runs", n, "runs")
-    yield Row(
-        f"{name}: processor", measured.processor / n * 1e3, "time a run, all cores", measured.wall / n * 1e3, "ms"
-    )
+    yield Row(f"{name}: processor", took.processor / n * 1e3, "time a run, all cores", took.wall / n * 1e3, "ms")
     events = ended.events - before.events
     yield Row(
-        f"{name}: events", events / measured.wall, "what the floor would allow", events / n * load.at_once / FLOOR, "/s"
+        f"{name}: events", events / took.wall, "what the floor would allow", events / n * load.at_once / FLOOR, "/s"
     )
     if load.waves > 1:
-        first, last = measured.resident[0], measured.resident[-1]
+        first, last = took.resident[0], took.resident[-1]
         yield Row(f"{name}: memory, wave {load.waves}", last, "after the first wave", first, "MB")
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class Counts:
     chosen: int
     events: int
 
 
-async def _ended(stage: Stage) -> _Counts:
+async def counted(stage: Stage) -> Counts:
     """Runs the model ended by choosing, and all events, so far."""
     chosen = Run.objects.of(stage.owner).filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
     events = RunEvent.objects.filter(owner=stage.owner)
-    return _Counts(await sync_to_async(chosen.count)(), await sync_to_async(events.count)())
+    return Counts(await sync_to_async(chosen.count)(), await sync_to_async(events.count)())
 
 
-async def _measured(act: Callable[[int], Awaitable[float]], load: Load) -> _Measured:
+async def measured(act: Callable[[int], Awaitable[float]], load: Load) -> Measured:
     latencies: list[float] = []
     resident: list[float] = []
     wall, processor = time.perf_counter(), time.process_time()
     for wave in range(load.waves):
         numbers = iter(range(wave * load.runs, (wave + 1) * load.runs))
-        await asyncio.gather(*(_work(act, numbers, latencies) for _ in range(load.at_once)))
+        late = (FLOOR * place / load.at_once for place in range(load.at_once))
+        await asyncio.gather(*(_work(act, numbers, latencies, after) for after in late))
         resident.append(_resident())
-    return _Measured(tuple(latencies), time.perf_counter() - wall, time.process_time() - processor, tuple(resident))
+    return Measured(tuple(latencies), time.perf_counter() - wall, time.process_time() - processor, tuple(resident))
 
 
-async def _work(act: Callable[[int], Awaitable[float]], numbers: Iterator[int], latencies: list[float]) -> None:
+async def _work(
+    act: Callable[[int], Awaitable[float]], numbers: Iterator[int], latencies: list[float], after: float
+) -> None:
+    await asyncio.sleep(after)
     for number in numbers:
         latencies.append(await act(number))
 
@@ -120,7 +123,7 @@ async def _bare(address: str, load: Load) -> Sequence[float]:
                 await http.post(f"{address}/chat/completions", json=BARE)
             return time.perf_counter() - began
 
-        return (await _measured(two_turns, Load(load.at_once, load.runs))).latencies
+        return (await measured(two_turns, Load(load.at_once, load.runs))).latencies
 
 
 def _resident() -> float:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from uuid import UUID
 
 import httpx
 from asgiref.sync import sync_to_async
@@ -76,13 +77,13 @@ async def asked(stage: Stage, number: int, strategy: str = "flash") -> Run:
     return await sync_to_async(start)()
 
 
-async def executed(run: Run, clients: Clients) -> float:
+async def executed(run: UUID, clients: Clients) -> float:
     """The seconds from the claim of a run to its end."""
     began = time.perf_counter()
-    await runs.execute(run.pk, clients)
+    await runs.execute(run, clients)
     return time.perf_counter() - began
 
 
 async def one_run(stage: Stage, clients: Clients, number: int, strategy: str = "flash") -> float:
     """A run through its whole life, and the seconds from its claim to its end."""
-    return await executed(await asked(stage, number, strategy), clients)
+    return await executed((await asked(stage, number, strategy)).pk, clients)

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp import advisory, clients
-from memoryapp.bench import effects, memory, pages, reranks, search, stages
+from memoryapp.bench import crews, effects, memory, pages, reranks, search, stages
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import Load
 from memoryapp.bench.stage import Stage
@@ -24,6 +24,7 @@ TOPICS, QUICK_TOPICS = 250, 60
 LARGE = 2_000
 LOADS = (Load(1, 5), Load(50, 250), Load(200, 400, waves=3))
 QUICK_LOADS = (Load(1, 3), Load(20, 60, waves=2))
+SHARED, QUICK_SHARED = Load(50, 250), Load(20, 40)
 RUNS, QUICK_RUNS = 10, 3
 PAST_RUNS, QUICK_PAST_RUNS = 200, 30
 
@@ -67,6 +68,7 @@ def _rows(*, quick: bool) -> Iterator[Row]:
 def _on_stage(stage: Stage, quick: bool) -> Iterator[Row]:
     runs = QUICK_RUNS if quick else RUNS
     yield from _all(lambda: reranks.rows(stage, QUICK_LOADS if quick else LOADS))
+    yield from crews.rows(stage, QUICK_SHARED if quick else SHARED)
     yield from _all(lambda: search.rows(stage))
     yield from _all(lambda: stages.enricher_rows(stage, runs))
     yield from _all(lambda: stages.scorer_rows(stage, runs))
