@@ -68,6 +68,8 @@ def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most:
 def _ranked(
     compared: Compared, places: NDArray[np.intp], threshold: float, shown: int, most: int
 ) -> tuple[_Found, ...]:
+    if not len(places):
+        return ()
     numbers = np.abs(compared.items[places])
     order = np.lexsort((numbers, -compared.fused[places]))[:most]
     cosine = compared.cosine[places]

@@ -178,6 +178,8 @@ def weighed(texts: Texts, wide: bool) -> Compared:
 
 def _weighed_among(others: Texts, texts: Texts, wide: bool) -> Compared:
     """``texts`` as they stand among ``others``, without those."""
+    if not len(texts.ids):
+        return weighed(texts, wide)
     n = len(others.ids)
     every = weighed(_together(others, texts), wide)
     words = Weighed(every.words.total[n:], {t: adds[n:] for t, adds in every.words.terms.items()}, every.words.weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from uuid import UUID
 
@@ -31,9 +32,12 @@ def execute_waiting_runs() -> None:
 
 
 async def _execute(late: list[UUID]) -> None:
+    """All at once, for they wait for models and not for each other. What goes wrong with one is logged."""
     async with clients.open_clients() as opened:
-        for run_id in late:
-            await runs.execute(run_id, opened)
+        ended = await asyncio.gather(*(runs.execute(run_id, opened) for run_id in late), return_exceptions=True)
+    for fault in ended:
+        if isinstance(fault, BaseException):
+            logger.error("a run ended with a fault", exc_info=fault)
 
 
 @app.task

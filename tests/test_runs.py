@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import answer, runs
+from memoryapp import answer, clients, runs, tasks
 from memoryapp.claiming import claim, request_of
 from memoryapp.clients import Clients, open_clients
 from memoryapp.database import conninfo, pool
@@ -50,6 +51,23 @@ class Broken:
     async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
         raise LLMUnavailable("The endpoint is out of reach.")
         yield Reply("")
+
+
+class Companionable:
+    """A chat model that says nothing before it was asked twice."""
+
+    model = "companionable"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.both = asyncio.Event()
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        self.asked += 1
+        if self.asked == 2:
+            self.both.set()
+        await self.both.wait()
+        yield Reply('{"topics": []}')
 
 
 @pytest.fixture
@@ -107,6 +125,23 @@ async def test_a_bug_ends_the_run_as_crashed_and_is_not_swallowed(memory: ChatUs
         with pytest.raises(ZeroDivisionError):
             await runs.execute(run.pk, replace(clients, chat=Faulty()))
     assert (await events_of(run))[-1].fallback == "crashed"
+
+
+async def test_runs_that_nobody_began_are_executed_side_by_side(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [await start(memory, parameters={"seconds": 30, "turn_seconds": 30}) for _ in range(2)]
+    await Run.objects.aupdate(created_at=timezone.now() - timedelta(minutes=1))
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Clients]:
+        async with open_clients() as made:
+            yield replace(made, chat=Companionable())
+
+    monkeypatch.setattr(clients, "open_clients", opened)
+    await sync_to_async(tasks.execute_waiting_runs)()
+    for run in late:
+        assert (await events_of(run))[-1].fallback == "protocol_violation"
 
 
 async def test_a_run_stopped_in_the_middle_is_closed_at_once(memory: ChatUser) -> None:

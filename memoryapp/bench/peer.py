@@ -55,7 +55,7 @@ def message(request: bytes) -> dict[str, Any]:
     if TOLD.search(request):
         return {"role": "assistant", "content": _choice(request)}
     if b'"tools"' in request:
-        ids = [int(number) for number in dict.fromkeys(CANDIDATE.findall(request))][:ASKS]
+        ids = [int(found[1]) for found in islice(CANDIDATE.finditer(request), ASKS)]
         function = {"name": "get_topics_content", "arguments": json.dumps({"ids": ids})}
         call = {"id": "call_1", "type": "function", "index": 0, "function": function}
         return {"role": "assistant", "content": None, "tool_calls": [call]}
