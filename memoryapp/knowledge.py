@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import advisory
 from memoryapp.chains import chains, flipped_by
+from memoryapp.curation.bounds import too_long_a_list, too_many_people
 from memoryapp.curation.change import MOST_REASON_CHARS, CurationError, Depends, Stale
 from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person
 
@@ -103,7 +104,7 @@ def merge_people(
     if not ids or survivor.pk in ids:
         raise CurationError(_("A merge needs at least two different people."))
     if len(ids) > MOST_MERGED:
-        raise CurationError(_("At most %(most)d people can be merged at once.") % {"most": MOST_MERGED})
+        raise too_many_people(MOST_MERGED)
     _alone_with(owner)
     first, *rest = _locked(owner, Noun.PERSON, [survivor.pk, *ids])
     whole = merged([first, *rest])
@@ -330,8 +331,7 @@ def _entries(value: Any) -> list[str]:
         raise CurationError(_("This has to be a list of texts."))
     entries = list(dict.fromkeys(entry.strip() for entry in value if entry.strip()))
     if len(entries) > MOST_ENTRIES or any(len(entry) > MOST_ENTRY_CHARS for entry in entries):
-        limits = {"most": MOST_ENTRIES, "chars": MOST_ENTRY_CHARS}
-        raise CurationError(_("A list has at most %(most)d entries of %(chars)d characters.") % limits)
+        raise too_long_a_list(MOST_ENTRIES, MOST_ENTRY_CHARS)
     return entries
 
 

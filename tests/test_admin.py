@@ -9,8 +9,8 @@ from django.contrib import admin as administration
 from django.contrib.auth.models import User
 from django.test import Client
 
-from memoryapp import curation
-from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Person, Topic, TopicEdit
+from memoryapp import curation, tokens
+from memoryapp.models import ApiToken, Artifact, ChatUser, Fact, KnowledgeEdit, Person, Prompt, Topic, TopicEdit
 from tests.conftest import BEGAN, talk
 
 BASE = "/admin/memoryapp"
@@ -175,3 +175,22 @@ class TestKnowledge:
         client.post(f"{BASE}/fact/add/", {"owner": anna.pk, **sent})
         assert Fact.objects.get().content == "Tea"
         assert KnowledgeEdit.objects.count() == 2
+
+
+class TestWhatIsOnlyShown:
+    def test_the_list_of_tokens_says_how_one_is_made_while_there_is_none(self, client: Client) -> None:
+        assert "manage.py create_token" in said(client.get(f"{BASE}/apitoken/"))
+        russian = said(client.get(f"{BASE}/apitoken/", headers={"accept-language": "ru"}))
+        assert "Токен создаёт команда" in russian
+        assert "0 токены" not in russian
+        tokens.make("bot", [ApiToken.Scope.READ])
+        assert "manage.py create_token" not in said(client.get(f"{BASE}/apitoken/"))
+        assert "manage.py create_token" not in said(client.get(f"{BASE}/apitoken/?q=nobody"))
+
+    def test_the_list_of_prompts_says_who_put_them_in_force_and_when(self, client: Client) -> None:
+        Prompt.objects.create(
+            name="rerank", language="en", version=1, made_by="ada", in_force=True, forced_by="grace", forced_at=BEGAN
+        )
+        page = said(client.get(f"{BASE}/prompt/"))
+        assert "grace" in page
+        assert "column-forced_at" in page

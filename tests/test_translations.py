@@ -6,6 +6,7 @@ The compiled catalogue is kept beside its source, for the machines the program r
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.test import Client
 from django.utils import translation
+from django.utils.dateformat import format as dated
 from django.utils.translation import ngettext
 
+from memoryapp.curation.bounds import too_many_people, too_many_topics
 from memoryapp.engine.events import RunFinished, to_payload
-from memoryapp.models import ChatUser, Operator, Run, RunEvent
+from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
 from rerankui.consumers import RunConsumer
 
 CATALOGUE = Path(settings.LOCALE_PATHS[0]) / "ru" / "LC_MESSAGES" / "django.po"
@@ -93,6 +96,32 @@ def test_the_compiled_catalogue_holds_what_its_source_says(catalogue: polib.POFi
 def test_russian_counts_as_russians_do(count: int, words: str) -> None:
     with translation.override("ru"):
         assert ngettext("%(n)d minute ago", "%(n)d minutes ago", count) % {"n": count} == words
+
+
+@pytest.mark.parametrize(
+    ("most", "topics", "people"),
+    [(1, "1 топика", "1 человека"), (3, "3 топиков", "3 человек"), (21, "21 топика", "21 человека")],
+)
+def test_a_bound_is_told_in_the_form_its_number_asks_for(most: int, topics: str, people: str) -> None:
+    with translation.override("ru"):
+        assert str(too_many_topics(most)) == f"За один раз можно изменить не больше {topics}."
+        assert str(too_many_people(most)) == f"За один раз можно объединить не больше {people}."
+    with translation.override("en"):
+        assert str(too_many_topics(most)) == f"At most {most} topic{'s' * (most > 1)} can be changed at once."
+
+
+def test_what_a_token_may_is_not_the_month() -> None:
+    """Texts without a context are one catalogue with Django's own, where “may” is short for the month."""
+    with translation.override("ru"):
+        assert dated(date(2026, 5, 9), "M") == "Май"
+        assert ApiToken._meta.get_field("scopes").verbose_name == "права"
+
+
+def test_words_with_two_meanings_are_told_apart() -> None:
+    with translation.override("ru"):
+        assert ImportBatch._meta.get_field("added").verbose_name == "добавлено"
+        assert KnowledgeEdit.Kind.CREATE.label == "добавление"
+        assert Suggestion.Kind.MERGE.label == "объединение"
 
 
 def test_a_browser_that_prefers_russian_is_met_in_russian(client: Client, db: None) -> None:

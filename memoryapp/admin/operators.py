@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext_lazy
 
 from memoryapp import models, tokens
 from memoryapp.admin.base import BaseUserAdmin, ModelAdmin, OwnedAdmin, StackedInline, TabularInline
@@ -66,7 +66,7 @@ class ApiTokenAdmin(ModelAdmin):
     readonly_fields = fields
     actions = ("revoke",)
 
-    @admin.display(description=_("may"))
+    @admin.display(description=pgettext_lazy("rights", "may"))
     def told_scopes(self, token: models.ApiToken) -> str:
         return ", ".join(str(label) for scope, label in models.ApiToken.Scope.choices if scope in token.scopes)
 

@@ -109,7 +109,7 @@ class RunEventAdmin(ReadOnlyAdmin):
 class PromptAdmin(ReadOnlyAdmin):
     """The list leaves the texts out; they are edited on their own pages, where a version never changes."""
 
-    list_display = ("__str__", "in_force", "note", "made_by", "made_at")
+    list_display = ("__str__", "in_force", "forced_by", "forced_at", "note", "made_by", "made_at")
     list_filter: ClassVar[Any] = ("name", "language", "in_force")
     search_fields = ("note", "made_by")
 

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from memoryapp import clients, curation, models
 from memoryapp.admin.base import OwnedAdmin, ReadOnlyAdmin, actor_of, sentence_of
 from memoryapp.curation import CurationError
+from memoryapp.curation.bounds import too_many_splits
 from memoryapp.curation.change import MOST_REASON_CHARS
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import topic_id
@@ -115,7 +116,7 @@ class TopicAdmin(OwnedAdmin):
     @admin.action(description=gettext_lazy("Split the selected topics anew"))
     def split_anew(self, request: HttpRequest, queryset: QuerySet[models.Topic]) -> None:
         if queryset.count() > MOST_SPLIT_AT_ONCE:
-            raise CurationError(_("At most %(most)d topics can be split at once.") % {"most": MOST_SPLIT_AT_ONCE})
+            raise too_many_splits(MOST_SPLIT_AT_ONCE)
         for topic in queryset.select_related("owner").order_by("pk"):
             try:
                 self._split(request, topic)

@@ -14,6 +14,7 @@ from asgiref.sync import async_to_sync
 from django.utils.translation import gettext as _
 
 from memoryapp.contents import content
+from memoryapp.curation.bounds import too_many_messages, too_many_topics
 from memoryapp.curation.change import (
     MOST_MESSAGES,
     MOST_SUMMARY_CHARS,
@@ -162,13 +163,13 @@ def _topics(owner: ChatUser, ids: Sequence[int]) -> list[Topic]:
     found = Topic.objects.of(owner).in_bulk(list(ids))
     check_live(owner, ids, {pk: topic.is_live for pk, topic in found.items()})
     if sum(topic.message_count for topic in found.values()) > MOST_MESSAGES:
-        raise CurationError(_("At most %(most)d messages can be changed at once.") % {"most": MOST_MESSAGES})
+        raise too_many_messages(MOST_MESSAGES)
     return [found[number] for number in ids]
 
 
 def _check_count(count: int) -> None:
     if count > MOST_TOPICS:
-        raise CurationError(_("At most %(most)d topics can be changed at once.") % {"most": MOST_TOPICS})
+        raise too_many_topics(MOST_TOPICS)
 
 
 def _listed(topics: Iterable[Topic]) -> dict[int, list[int]]:
@@ -217,7 +218,7 @@ def _movable(message_ids: Iterable[int]) -> set[int]:
     if not ids:
         raise CurationError(_("Say which messages to move."))
     if len(ids) > MOST_MESSAGES:
-        raise CurationError(_("At most %(most)d messages can be changed at once.") % {"most": MOST_MESSAGES})
+        raise too_many_messages(MOST_MESSAGES)
     return ids
 
 

@@ -16,6 +16,7 @@ from django.db.models.functions import Length
 from django.utils.translation import gettext as _
 
 from memoryapp import advisory, metrics
+from memoryapp.curation.bounds import too_long_a_summary
 from memoryapp.curation.change import (
     MOST_REASON_CHARS,
     MOST_SUMMARY_CHARS,
@@ -189,8 +190,7 @@ def check_summary(summary: str) -> None:
     if not summary.strip():
         raise CurationError(_("A topic needs a summary."))
     if len(summary) > MOST_SUMMARY_CHARS:
-        most = {"most": MOST_SUMMARY_CHARS, "chars": len(summary)}
-        raise CurationError(_("A summary has at most %(most)d characters; this one has %(chars)d.") % most)
+        raise too_long_a_summary(len(summary), MOST_SUMMARY_CHARS)
 
 
 def _spare_what_is_settled(owner: ChatUser, ids: Sequence[int]) -> None:

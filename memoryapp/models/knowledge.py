@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.message import Message
 from memoryapp.models.topic import Topic
@@ -100,7 +101,7 @@ class KnowledgeEdit(Owned):
     """A change by hand: the rows' values ``before`` and ``after``, by id; null where there is no such row."""
 
     class Kind(models.TextChoices):
-        CREATE = "create", _("added")
+        CREATE = "create", pgettext_lazy("change", "added")
         EDIT = "edit", _("edited")
         MERGE = "merge", _("merged")
         DELETE = "delete", _("deleted")

@@ -17,7 +17,7 @@ class ImportBatch(Owned):
     source = models.CharField(_("source"), max_length=300)
     format = models.CharField(_("format"), max_length=20)
     started_at = models.DateTimeField(_("at"), auto_now_add=True)
-    added = models.PositiveIntegerField(_("added"), default=0)
+    added = models.PositiveIntegerField(pgettext_lazy("messages", "added"), default=0)
     skipped = models.PositiveIntegerField(_("skipped"), default=0)
     rejected = models.JSONField(_("rejected"), default=list, blank=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.topic import TopicEdit
 from memoryapp.models.user import Owned
@@ -18,7 +19,7 @@ class Suggestion(Owned):
     """
 
     class Kind(models.TextChoices):
-        MERGE = "merge", _("merge")
+        MERGE = "merge", pgettext_lazy("suggestion", "merge")
         SPLIT = "split", _("split")
 
     class State(models.TextChoices):
@@ -39,7 +40,7 @@ class Suggestion(Owned):
     )
     held_at = models.DateTimeField(_("held since"), null=True, blank=True)
     decided_by = models.CharField(_("decided by"), max_length=200, blank=True)
-    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    decided_at = models.DateTimeField(pgettext_lazy("suggestion", "decided"), null=True, blank=True)
     edit = models.ForeignKey(TopicEdit, models.SET_NULL, null=True, blank=True, verbose_name=_("edit"))
 
     class Meta:

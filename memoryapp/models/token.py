@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.user import ChatUser
 
@@ -25,7 +26,7 @@ class ApiToken(models.Model):
     name = models.CharField(_("name"), max_length=200)
     prefix = models.CharField(_("begins with"), max_length=16)
     digest = models.CharField("SHA-256", max_length=64, unique=True)
-    scopes = models.JSONField(_("may"), default=list)
+    scopes = models.JSONField(pgettext_lazy("rights", "may"), default=list)
     owners = models.ManyToManyField(ChatUser, blank=True, verbose_name=_("chat users"))
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
