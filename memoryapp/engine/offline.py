@@ -7,6 +7,7 @@ other), and gives the same vector for the same text, alone or in a batch.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,6 +52,10 @@ class OfflineEmbedder:
 
     def __init__(self) -> None:
         self._model: Any = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._waiting: deque[_Asked] = deque()
         self._thread = ThreadPoolExecutor(1, "embedder")
 
@@ -58,6 +63,9 @@ class OfflineEmbedder:
         """Vectors of shape (len(texts), 512), unit length, in order. Raises EmbeddingError."""
         if not texts:
             return np.zeros((0, self.profile.dimensions), np.float32)
+        if self._process != os.getpid():
+            # A fork takes the model along, but neither the thread nor those who wait.
+            self._begin()
         asked = _Asked([_readable(text) for text in texts])
         self._waiting.append(asked)
         self._thread.submit(self._serve)
