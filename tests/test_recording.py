@@ -1,0 +1,71 @@
+"""Events on their way into the rows: together where nobody waits for a model, soon in any case, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from memoryapp import runs
+from memoryapp.clients import open_clients
+from memoryapp.database import pool
+from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, TurnStarted
+from memoryapp.models import ChatUser, Run, RunEvent
+from memoryapp.recording import Recorder
+from tests.executing import Silent, events_of, memory_of_three, start
+from tests.test_showing import Notices
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+STARTED = RunStarted("flash", "q", {}, "", "", "")
+ENRICHED = QueryEnriched("q", "q", "", 0.0)
+TURN = TurnStarted(1, "forced", "none", ())
+REPLIED = ModelReplied(1, "said", "", (), 1, 1, 0.0, 0.1, "m")
+
+
+@pytest.fixture
+async def run(db: None) -> Run:
+    owner = await ChatUser.objects.acreate(name="anna")
+    return await Run.objects.acreate(owner=owner, query="q", strategy="flash", state=Run.State.RUNNING)
+
+
+async def kinds(run: UUID) -> list[str]:
+    return [kind async for kind in RunEvent.objects.filter(run=run).order_by("seq").values_list("kind", flat=True)]
+
+
+async def test_what_comes_before_a_model_is_waited_for_is_one_transaction(run: Run) -> None:
+    notices = Notices()
+    async with pool() as connections:
+        recorder = Recorder(run.pk, connections, notices)
+        for event in (STARTED, ENRICHED, TURN):
+            await recorder.record(event)
+        await asyncio.wait_for(notices.heard.wait(), 10)
+        assert (notices.count, await kinds(run.pk)) == (1, ["run_started", "query_enriched", "turn_started"])
+        await recorder.record(REPLIED)
+        await recorder.record(RunFinished((), (), "", ""))
+        assert (notices.count, (await kinds(run.pk))[3:]) == (2, ["model_replied", "run_finished"])
+    seen = [at async for at in RunEvent.objects.filter(run=run).order_by("seq").values_list("at", flat=True)]
+    assert seen == sorted(seen)
+
+
+async def test_what_nothing_follows_is_there_all_the_same(run: Run) -> None:
+    notices = Notices()
+    async with pool() as connections:
+        recorder = Recorder(run.pk, connections, notices)
+        await recorder.record(STARTED)
+        await asyncio.wait_for(notices.heard.wait(), 10)
+        assert await kinds(run.pk) == ["run_started"]
+
+
+async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_last() -> None:
+    run, silent = await start(await memory_of_three(), parameters={"seconds": 60, "turn_seconds": 60}), Silent()
+    async with open_clients() as clients:
+        task = asyncio.create_task(runs.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    said = [event.kind for event in await events_of(run)]
+    assert said == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
