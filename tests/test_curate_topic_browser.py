@@ -104,6 +104,7 @@ def test_a_summary_is_edited_with_the_keyboard_alone(page: Page) -> None:
     write_over(page, "Nonsense")
     press(page, "Escape", "e")
     expect(page.get_by_label("Summary")).to_have_value("vLLM and a cake")
+    expect(page.get_by_label("Summary")).to_be_focused()
     page.keyboard.press("Control+a")
     page.keyboard.type("Two matters")
     press(page, "Control+Enter")
