@@ -96,7 +96,7 @@ class OfflineEmbedder:
         for asked, texts in batch:
             asked.vectors.append(vectors[: len(texts)])
             vectors = vectors[len(texts) :]
-            if asked.rest:
+            if asked.rest and not asked.all.cancelled():
                 self._waiting.append(asked)
             else:
                 _settle(asked.all, np.concatenate(asked.vectors))
