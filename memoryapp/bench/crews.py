@@ -1,14 +1,13 @@
-"""The same load shared by as many processes as the machine has cores, as behind a proxy in production.
+"""The same load shared by as many processes as ``up`` starts for the web.
 
-One process thinks on one core, whatever it waits for; so this is what a machine can do, and the row of one process
-what a core of it can do.
+One process thinks on one core, whatever it waits for; so this is what one gets who starts ``up``, and the row of one
+process what a core of it can do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -17,20 +16,19 @@ from uuid import UUID
 
 import django
 from asgiref.sync import async_to_sync
+from django.conf import settings
 
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import FLOOR, Load, counted, measured
 from memoryapp.bench.stage import Stage
 from memoryapp.bench.table import Row, quantile
 
-# Each holds a model of its own in memory.
-MOST = 4
 _WARM = 10
 
 
 def rows(stage: Stage, load: Load) -> Iterator[Row]:
-    """Latencies and failures of the load; none on a machine with one core."""
-    crews = min(os.cpu_count() or 1, MOST)
+    """Latencies and failures of the load; none where there is one process."""
+    crews = settings.WEB_CONCURRENCY
     if crews < 2:
         return
     asked = async_to_sync(_asked)(stage, load.runs + crews * _WARM)

@@ -23,10 +23,21 @@ _GRACE = 8.0
 class Child:
     """One process by its command. ``tend()`` it often; ``failures`` counts ends since it last ran for a while."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str], yielding: int = 0) -> None:
-        """``yielding`` is the niceness: how readily it leaves the processor to others."""
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: dict[str, str],
+        yielding: int = 0,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """``yielding`` is the niceness: how readily it leaves the processor to others.
+
+        Of our open files it gets those it ``inherits``, under the same numbers.
+        """
         self.name = name
         self._yielding = yielding
+        self._inherits = inherits
         self.failures = 0
         self._command = command
         self._environment = {**os.environ, **environment}
@@ -44,6 +55,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             cwd=CHECKOUT,
             env=self._environment,
+            pass_fds=self._inherits,
             process_group=0,
             preexec_fn=processes.tied_to_parent(signal.SIGTERM),
         )

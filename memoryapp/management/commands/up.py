@@ -17,7 +17,7 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,10 @@ class Command(BaseCommand):
         try:
             with ExitStack() as stack:
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
-                _check_port(host, port, patience=5.0 if cut_off else 0.0)
+                door = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
                 hold = None if environment.text("DATABASE_URL") else stack.enter_context(self._database())
                 self._prepare(with_demo=not options["no_demo"])
-                self._run(host, port, hold)
+                self._run(door, host, port, hold)
         except KeyboardInterrupt:
             self._say("Stopped.")
 
@@ -89,8 +89,8 @@ class Command(BaseCommand):
         if demo.load():
             self._say("The demo memory is loaded.")
 
-    def _run(self, host: str, port: int, hold: Hold | None) -> None:
-        family = _family(host, port)
+    def _run(self, door: socket.socket, host: str, port: int, hold: Hold | None) -> None:
+        family = _family(door, host, port)
         local = _local(host)
         # To the network nothing is served before this; where only this machine looks, the web need not wait for it.
         login = "" if local else login_sentence(host)
@@ -188,30 +188,43 @@ def _alone(folder: Path, url: str) -> Iterator[bool]:
             locks.write(lock, "")
 
 
-def _check_port(host: str, port: int, patience: float) -> None:
-    """Processes of an ``up`` that was killed need a moment to leave the port: that is what ``patience`` is for."""
+def _bound(host: str, port: int, patience: float) -> socket.socket:
+    """The address, ours from now on; nothing is answered there yet.
+
+    Processes of an ``up`` that was killed need a moment to leave the port: that is what ``patience`` is for.
+    """
     deadline = time.monotonic() + patience
-    while reason := _refusal(host, port):
-        if reason.errno == errno.EADDRINUSE and time.monotonic() < deadline:
-            time.sleep(0.1)
-            continue
-        if reason.errno == errno.EADDRINUSE:
-            free = next((other for other in range(port + 1, min(port + 50, 65536)) if not _refusal(host, other)), 0)
-            advice = f" Try: python3 manage.py up --port {free}" if free else ""
-            raise CommandError(f"Cannot serve on {host}:{port}: port {port} is already in use.{advice}")
-        raise CommandError(f"Cannot serve on {host}:{port}: {reason.strerror or reason}.")
+    while True:
+        try:
+            return _bind(host, port)
+        except OSError as reason:
+            if reason.errno != errno.EADDRINUSE:
+                raise CommandError(f"Cannot serve on {host}:{port}: {reason.strerror or reason}.") from None
+            if time.monotonic() > deadline:
+                advice = f" Try: python3 manage.py up --port {free}" if (free := _free_port(host, port)) else ""
+                raise CommandError(f"Cannot serve on {host}:{port}: port {port} is already in use.{advice}") from None
+        time.sleep(0.1)
 
 
-def _refusal(host: str, port: int) -> OSError | None:
-    """Why the address can't be listened on, or None."""
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    door = socket.socket(family, kind, protocol)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        return error
-    return None
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+    except OSError:
+        door.close()
+        raise
+    return door
+
+
+def _free_port(host: str, taken: int) -> int:
+    """The next one that nobody serves on, or 0."""
+    for port in range(taken + 1, min(taken + 50, 65536)):
+        with suppress(OSError):
+            _bind(host, port).close()
+            return port
+    return 0
 
 
 def _unmigrated() -> bool:
@@ -219,7 +232,7 @@ def _unmigrated() -> bool:
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
-def _family(host: str, port: int) -> list[Child]:
+def _family(door: socket.socket, host: str, port: int) -> list[Child]:
     """Web, worker and beat. Beat is a process of its own: as the worker's it would outlive a killed worker.
 
     Work in the background yields to the pages, at the start as well as later.
@@ -238,12 +251,30 @@ def _family(host: str, port: int) -> list[Child]:
     celery = (*python, "celery", "-q", "-A", "memoryapp.celery")
     worker = ("worker", "-P", "threads", "-c", "4", "-l", "WARNING", "--without-gossip", "--without-mingle")
     beat = ("beat", "-l", "WARNING", "--pidfile", "", "-s", str(settings.DATA_DIR / "beat-schedule"))
-    web = ("daphne", "-v", "0", "-b", host, "-p", str(port), "rerankui.asgi:application")
     return [
-        Child("web", (*python, *web), shared),
+        *_webs((*python, "daphne", "-v", "0"), shared, door, (host, port)),
         Child("worker", (*celery, *worker), shared | quiet, yielding=5),
         Child("beat", (*celery, *beat), shared | quiet, yielding=5),
     ]
+
+
+def _webs(
+    daphne: Sequence[str], environment: dict[str, str], door: socket.socket, address: tuple[str, int]
+) -> list[Child]:
+    """As many as ``WEB_CONCURRENCY`` says: a process executes runs and pages on one core.
+
+    Whichever is free takes the next connection, and while one starts anew the others go on. Daphne adopts a socket of
+    IPv4 only, so elsewhere one process listens by itself.
+    """
+    served = "rerankui.asgi:application"
+    if door.family != socket.AF_INET:
+        door.close()
+        return [Child("web", (*daphne, "-b", address[0], "-p", str(address[1]), served), environment)]
+    door.setblocking(False)
+    door.listen(socket.SOMAXCONN)
+    command = (*daphne, "--fd", str(door.fileno()), served)
+    names = ["web", *(f"web {number}" for number in range(2, settings.WEB_CONCURRENCY + 1))]
+    return [Child(name, command, environment, inherits=(door.fileno(),)) for name in names]
 
 
 def _counts_from_zero(folder: Path) -> Path:
