@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+
 import numpy as np
 import pytest
+import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +30,14 @@ def test_two_spellings_of_one_thing_share_a_form(one: str, other: str) -> None:
 
 def test_the_number_in_a_hyphenated_name_is_not_negative() -> None:
     assert "-5" not in fold("GPT-5")
+
+
+def test_threads_that_stem_at_once_do_not_meet() -> None:
+    written = ["".join(letters) + end for letters in permutations("абвгдкос", 5) for end in ("ого", "ешься")]
+    alone = snowballstemmer.stemmer("russian")
+    with ThreadPoolExecutor(4) as threads:
+        told = threads.map(lambda part: [stems(word) for word in written[part::4]], range(4))
+    assert list(told) == [[[alone.stemWord(word)] for word in written[part::4]] for part in range(4)]
 
 
 def test_both_languages_are_stemmed_and_stop_words_left_out() -> None:
