@@ -165,6 +165,8 @@ def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, An
         "fallback": finished.fallback,
         "candidate_count": sum(candidate.shown for candidate in found),
         "selected_count": len(finished.selected),
+        "selected_people_count": len(finished.people),
+        "selected_artifact_count": len(finished.artifacts),
         "turns": totals.turns,
         "tool_calls": totals.tool_calls,
         "input_tokens": totals.input_tokens,

@@ -145,7 +145,7 @@ class RunFilter(Filter):
     outcome = _choice(
         _("Outcome"),
         _("all outcomes"),
-        [("chosen", _("topics chosen")), ("none", _("no topic chosen")), *NAMES.items()],
+        [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
     )
 
     def __init__(self, *args: Any, owners: QuerySet[ChatUser], **kwargs: Any) -> None:

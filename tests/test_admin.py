@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -194,3 +195,15 @@ class TestWhatIsOnlyShown:
         page = said(client.get(f"{BASE}/prompt/"))
         assert "grace" in page
         assert "column-forced_at" in page
+
+    @pytest.mark.parametrize(("language", "words"), [("en", "Topics: 2"), ("ru", "Топики: 2")])
+    @pytest.mark.usefixtures("topics")
+    def test_the_number_of_rows_agrees_with_their_name(self, client: Client, language: str, words: str) -> None:
+        page = said(client.get(f"{BASE}/topic/", headers={"accept-language": language}))
+        assert words in page.split('class="paginator"')[1].split("</p>")[0]
+        assert f"{words[:-1]}0" in said(client.get(f"{BASE}/topic/?q=zebra", headers={"accept-language": language}))
+
+    @pytest.mark.parametrize("model", ["prompt", "run", "person", "suggestion"])
+    def test_an_empty_list_counts_in_good_russian(self, client: Client, model: str) -> None:
+        page = said(client.get(f"{BASE}/{model}/", headers={"accept-language": "ru"}))
+        assert re.search(r"[А-Я][а-я ]+: 0", page.split('class="paginator"')[1].split("</p>")[0])

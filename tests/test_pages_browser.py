@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from memoryapp.models import ChatUser, Operator, Topic
-from tests.browsing import said, topic_of
+from tests.browsing import run_of, said, topic_of
 from tests.test_live import CHROMIUM
 from tests.watched import watched
 
@@ -98,6 +98,19 @@ def test_the_section_one_is_in_is_in_sight_on_a_phone(page: Page, anna: ChatUser
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"/memory/{anna.pk}/facts/")
     expect(page.locator(".rail [aria-current]")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked(
+    page: Page, topics: list[Topic], anna: ChatUser, width: int
+) -> None:
+    run_of(anna, topics[0])
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("/")
+    edges = "all => all.map(each => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+    (_top, head), (row, _bottom) = page.locator(".list th:first-child, .list td:first-child").evaluate_all(edges)[:2]
+    assert head <= row
+    assert page.locator(".run-lines .title").evaluate("title => title.offsetWidth") > 200
 
 
 @pytest.mark.parametrize("address", ["/", "/memory/{}/", "/memory/{}/topics/", "/memory/{}/history/", "/runs/"])

@@ -11,7 +11,7 @@ import pytest
 from memoryapp import runs
 from memoryapp.clients import open_clients
 from memoryapp.database import pool
-from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, TurnStarted
+from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.recording import Recorder
 from tests.executing import Silent, events_of, memory_of_three, start
@@ -57,6 +57,17 @@ async def test_what_nothing_follows_is_there_all_the_same(run: Run) -> None:
         await recorder.record(STARTED)
         await asyncio.wait_for(notices.heard.wait(), 10)
         assert await kinds(run.pk) == ["run_started"]
+
+
+async def test_the_row_counts_every_kind_that_was_chosen(run: Run) -> None:
+    chosen = Selected("Person:1", 1, "he did it", 0.5, 1)
+    async with pool() as connections:
+        recorder = Recorder(run.pk, connections, Notices())
+        await recorder.record(STARTED)
+        await recorder.record(RunFinished((), (), "", "", people=(chosen,), artifacts=(chosen, chosen)))
+    await run.arefresh_from_db()
+    assert (run.selected_count, run.selected_people_count, run.selected_artifact_count) == (0, 1, 2)
+    assert run.has_chosen
 
 
 async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_last() -> None:

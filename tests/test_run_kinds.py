@@ -115,6 +115,44 @@ def test_a_chosen_person_is_marked_as_topics_are(events: list[Event], topic: Top
     assert marks(replace(finished, fallback="timeout", people=())) == {f"Topic:{topic.pk}": "instead"}
 
 
+def numbers(page: str) -> str:
+    """The numbers at the head of the page, as they are read."""
+    shown = page.split('class="run-numbers"')[1].split('<span class="run-actions"')[0]
+    return " ".join(re.sub(r"<[^>]+>", "", shown.partition(">")[2]).split())
+
+
+def test_a_run_that_chose_only_a_person_chose(run: Run, events: list[Event], as_viewer: Client) -> None:
+    finished = events[-1]
+    assert isinstance(finished, RunFinished)
+    store(run, [*events[:-1], replace(finished, selected=())])
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert numbers(page).endswith("chosen: 1 person")
+    for words in ("run-outcome", "nothing chosen", "found nothing relevant", "Nothing of the memory was chosen"):
+        assert words not in page
+    assert "1 person</td>" in as_viewer.get("/runs/?outcome=chosen").content.decode()
+    assert f"/runs/{run.pk}/" not in as_viewer.get("/runs/?outcome=none").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ((), "chosen 1 of 1, 1 person, 1 artifact"),
+        (("people",), "chosen 1 of 1, 1 artifact"),
+        (("selected", "people"), "chosen: 1 artifact"),
+        (("selected",), "chosen: 1 person, 1 artifact"),
+        (("selected", "people", "artifacts"), "nothing chosen"),
+    ],
+)
+def test_the_head_of_the_page_tells_each_kind_that_was_chosen(
+    left_out: tuple[str, ...], words: str, run: Run, events: list[Event], as_viewer: Client
+) -> None:
+    finished = events[-1]
+    assert isinstance(finished, RunFinished)
+    everything = replace(finished, artifacts=(Selected("Artifact:3", 1, "it tells", 0.5, 1),))
+    store(run, [*events[:-1], replace(everything, **dict.fromkeys(left_out, ()))])
+    assert numbers(as_viewer.get(f"/runs/{run.pk}/").content.decode()).endswith(words)
+
+
 def test_an_item_is_shown_as_the_model_saw_it_and_leads_to_its_list(
     page: str, run: Run, as_viewer: Client, anna: ChatUser
 ) -> None:

@@ -125,8 +125,42 @@ def test_an_outcome_of_another_version_is_told_by_its_code(anna: ChatUser, as_vi
 
 def test_a_run_that_chose_nothing_is_not_drawn_as_one_that_did(anna: ChatUser, as_viewer: Client) -> None:
     run(anna, "in vain", selected_count=0)
-    assert "tag-chosen" not in get(as_viewer, f"/memory/{anna.pk}/")
-    assert "no topic chosen</td>" in get(as_viewer, "/runs/")
+    page = get(as_viewer, f"/memory/{anna.pk}/")
+    assert '<span class="tag" title="nothing chosen">nothing chosen</span>' in page
+    assert '<span class="state-dot"></span>nothing chosen</td>' in get(as_viewer, "/runs/")
+
+
+EVERYTHING = {"selected_count": 1, "selected_people_count": 1, "selected_artifact_count": 2}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words", "in_short"),
+    [
+        ({"selected_count": 2}, "2 topics", "2 topics"),
+        (EVERYTHING, "1 topic, 1 person, 2 artifacts", "1 topic +3"),
+        ({**EVERYTHING, "selected_count": 0}, "1 person, 2 artifacts", "1 person +2"),
+        ({"selected_count": 0, "selected_people_count": 3}, "3 people", "3 people"),
+        ({"selected_count": 0, "selected_artifact_count": 1}, "1 artifact", "1 artifact"),
+    ],
+)
+def test_a_run_is_listed_with_everything_it_chose(
+    chosen: dict[str, int], words: str, in_short: str, anna: ChatUser, as_debugger: Client
+) -> None:
+    run(anna, "the question", **chosen)
+    for address in ("/runs/", f"/memory/{anna.pk}/recall/"):
+        outcome = get(as_debugger, address).split('<span class="state-dot is-chosen"></span>')[1].split("</td>")[0]
+        assert re.sub(r"<[^>]+>", "", outcome.replace("<br>", ", ")) == words
+    for address in ("/", f"/memory/{anna.pk}/"):
+        assert f'<span class="tag tag-chosen" title="{words}">{in_short}</span>' in get(as_debugger, address)
+
+
+def test_who_looks_for_a_choice_finds_people_and_files_too(anna: ChatUser, as_viewer: Client) -> None:
+    run(anna, "in vain", selected_count=0)
+    run(anna, "which file", selected_count=0, selected_artifact_count=1)
+    run(anna, "who", selected_count=0, selected_people_count=1)
+    run(anna, "late", selected_count=5, fallback="timeout")
+    assert queries(get(as_viewer, "/runs/?outcome=chosen")) == ["who", "which file"]
+    assert queries(get(as_viewer, "/runs/?outcome=none")) == ["in vain"]
 
 
 def test_the_runs_of_one_memory_are_told_under_the_same_heads_but_without_its_name(

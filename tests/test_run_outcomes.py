@@ -94,6 +94,8 @@ async def check_whole(run: Run, events: list[Any], fallback: str) -> RunFinished
     assert (run.state, run.fallback, finished.fallback) == (Run.State.FINISHED, fallback, fallback)
     assert run.finished_at
     assert run.selected_count == len(finished.selected)
+    assert run.selected_people_count == len(finished.people)
+    assert run.selected_artifact_count == len(finished.artifacts)
     assert not await RunProgress.objects.aexists()
     assert await sync_to_async(lambda: list(violations()))() == []
     return finished

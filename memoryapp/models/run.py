@@ -29,6 +29,8 @@ class RunQuerySet(models.QuerySet["Run"]):
 class Run(Owned):
     """Totals are ``events.summarise`` of its events, written with the last one.
 
+    ``selected_count`` counts topics, also those a fallback used instead; people and artifacts only the model chooses.
+
     ``messages`` is the running conversation as whoever asked told it, null to use the active session; ``media``
     names what came with the query, ``evidence`` the ids of the messages that answer it where that is known.
     ``parent`` is the run that this one tries again with ``prompt``.
@@ -60,7 +62,9 @@ class Run(Owned):
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
     fallback = models.CharField(_("fallback"), max_length=32, blank=True)
     candidate_count = models.PositiveIntegerField(_("candidates"), default=0)
-    selected_count = models.PositiveIntegerField(_("chosen"), default=0)
+    selected_count = models.PositiveIntegerField(_("topics chosen"), default=0)
+    selected_people_count = models.PositiveIntegerField(_("people chosen"), default=0, db_default=0)
+    selected_artifact_count = models.PositiveIntegerField(_("artifacts chosen"), default=0, db_default=0)
     turns = models.PositiveIntegerField(_("turns"), default=0)
     tool_calls = models.PositiveIntegerField(_("tool calls"), default=0)
     input_tokens = models.PositiveIntegerField(_("input tokens"), default=0)
@@ -89,6 +93,11 @@ class Run(Owned):
     @property
     def is_finished(self) -> bool:
         return self.state == self.State.FINISHED
+
+    @property
+    def has_chosen(self) -> bool:
+        """Whether anything of the memory was chosen, of whatever kind."""
+        return bool(self.selected_count or self.selected_people_count or self.selected_artifact_count)
 
 
 class RunEvent(Owned):

@@ -25,6 +25,7 @@ from memoryapp.engine.events import (
     ToolCall,
     Totals,
 )
+from memoryapp.models import Run
 from rerankui.marks import ids_in
 from rerankui.outcomes import NAMES
 from rerankui.pictures import is_shown
@@ -183,6 +184,29 @@ def enrich_note(note: str) -> str:
 def outcome_name(fallback: str) -> str | Promise:
     """A fallback in two words; one from another version as its code."""
     return NAMES.get(fallback, fallback)
+
+
+@register.filter
+def choice(run: Run) -> list[str]:
+    """What a run chose of the memory, kind by kind: ``2 topics`` and ``1 person``, or ``nothing chosen`` alone."""
+    return [words for _n, words in _kinds_chosen(run)] or [gettext("nothing chosen")]
+
+
+@register.filter
+def choice_in_short(run: Run) -> str:
+    """The same where there is room for two words: the first kind, and how many there are of others, ``2 topics +1``."""
+    more = sum(n for n, _words in _kinds_chosen(run)[1:])
+    return f"{choice(run)[0]} +{more}" if more else choice(run)[0]
+
+
+def _kinds_chosen(run: Run) -> list[tuple[int, str]]:
+    topics, people, artifacts = run.selected_count, run.selected_people_count, run.selected_artifact_count
+    kinds = (
+        (topics, ngettext("%(n)s topic", "%(n)s topics", topics)),
+        (people, ngettext("%(n)s person", "%(n)s people", people)),
+        (artifacts, ngettext("%(n)s artifact", "%(n)s artifacts", artifacts)),
+    )
+    return [(n, words % {"n": n}) for n, words in kinds if n]
 
 
 @register.filter

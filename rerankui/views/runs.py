@@ -48,10 +48,11 @@ def _filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]
 
 
 def _ended(outcome: str) -> Q:
-    """``chosen`` and ``none`` are the model's own answers, with topics and without."""
-    if outcome in ("chosen", "none"):
-        return Q(fallback="", **{"selected_count" if outcome == "none" else "selected_count__gt": 0})
-    return Q(fallback=outcome)
+    """``chosen`` and ``none`` are the model's own answers, with anything of the memory and with nothing of it."""
+    if outcome not in ("chosen", "none"):
+        return Q(fallback=outcome)
+    nothing = Q(selected_count=0, selected_people_count=0, selected_artifact_count=0)
+    return Q(nothing if outcome == "none" else ~nothing, fallback="")
 
 
 @require_safe

@@ -1,0 +1,94 @@
+"""Migrations over rows that are there already: what they fill in, and that they can be taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from memoryapp.models import ChatUser, Run, RunEvent
+
+BEFORE, COUNTED = "0005", "0006"
+PERSON, FILE = {"id": "Person:5", "rank": 1}, {"id": "Artifact:3", "rank": 1}
+ENDS: dict[str, Any] = {
+    "who and which": {"selected": [{"id": "Topic:1"}], "people": [PERSON], "artifacts": [FILE, FILE]},
+    "who": {"selected": [], "people": [PERSON, PERSON]},
+    "what": {"selected": [{"id": "Topic:1"}], "people": [], "artifacts": []},
+    "from before people": {"selected": [{"id": "Topic:1"}]},
+    "of another make": {"selected": [], "people": None, "artifacts": "none"},
+}
+CHOSEN = {
+    "who and which": (1, 2),
+    "who": (2, 0),
+    "what": (0, 0),
+    "from before people": (0, 0),
+    "of another make": (0, 0),
+    "going on": (0, 0),
+}
+
+
+def migrate(to: str) -> None:
+    with connection.cursor() as cursor:
+        # A table is not altered while a check of its rows is still to come.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+    call_command("migrate", "memoryapp", to, verbosity=0)
+
+
+def columns() -> set[str]:
+    with connection.cursor() as cursor:
+        return {column.name for column in connection.introspection.get_table_description(cursor, "memoryapp_run")}
+
+
+def checks() -> list[str]:
+    """The columns of runs that a check bounds, each as often as it is checked."""
+    with connection.cursor() as cursor:
+        found = connection.introspection.get_constraints(cursor, "memoryapp_run").values()
+    return sorted(column for constraint in found if constraint["check"] for column in constraint["columns"])
+
+
+def counted() -> dict[str, tuple[int, int]]:
+    told = Run.objects.values_list("query", "selected_people_count", "selected_artifact_count")
+    return {query: (people, artifacts) for query, people, artifacts in told}
+
+
+@pytest.fixture
+def runs(anna: ChatUser) -> None:
+    """One for each end, its counts as no migration has left them, and one that has not ended."""
+    for query, payload in ENDS.items():
+        run = Run.objects.create(owner=anna, query=query, strategy="flash", state="finished")
+        for seq, kind in enumerate(("run_started", "run_finished"), start=1):
+            held = payload if kind == "run_finished" else {"people": [PERSON]}
+            RunEvent.objects.create(owner=anna, run=run, seq=seq, kind=kind, at=timezone.now(), payload=held)
+    Run.objects.create(owner=anna, query="going on", strategy="flash", state="running")
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize("at_once", [1, 3, 10_000])
+def test_past_runs_are_told_what_people_and_files_they_chose(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded = checks()
+    migrate(BEFORE)
+    assert not {"selected_people_count", "selected_artifact_count"} & columns()
+    module = "memoryapp.migrations.0006_people_and_artifacts_chosen"
+    monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", at_once)
+    migrate(COUNTED)
+    assert counted() == CHOSEN
+    assert checks() == bounded
+
+
+def test_a_memory_without_runs_is_migrated_too(db: None) -> None:
+    migrate(BEFORE)
+    migrate(COUNTED)
+    assert counted() == {}
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_migration_that_was_cut_short_is_done_again() -> None:
+    bounded = checks()
+    call_command("migrate", "memoryapp", BEFORE, fake=True, verbosity=0)
+    Run.objects.filter(query="who").update(selected_people_count=2)
+    migrate(COUNTED)
+    assert counted() == CHOSEN
+    assert checks() == bounded
