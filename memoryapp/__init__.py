@@ -20,6 +20,7 @@ fallback     what was used instead when the model did not choose, and why
 run          one rerank from query to selection; its *events* are all there is to know about it
 suggestion   a merge or split that the machine proposes and a person decides, in the *queue*
 prompt       the text a model is told, versioned; its variables are recorded with each run
+trial        a run of the past tried again with another prompt; what came before that prompt is *replayed*
 door         an address for programs under ``/v1/``; a *token* with the right scope opens it
 strategy     how a run chooses: flash (agentic), filter, react, or vector (the baseline)
 """

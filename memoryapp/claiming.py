@@ -1,7 +1,7 @@
 """From a run's row to the request that ``recall`` understands.
 
 Of two processes that want a run, one gets it: the claim is compare and set. What the row only names is fetched
-after that: the bytes of its media, the prompt to try, the events of the run that is tried again. So a name that
+after that: the bytes of its media, the prompt to try, what is replayed of the run that is tried again. So a name that
 leads nowhere ends the run with a last event, as every other fault does.
 """
 
@@ -17,14 +17,15 @@ import psycopg
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp import media, prompting
+from memoryapp import media, prompting, trials
 from memoryapp.database import in_thread
-from memoryapp.engine.events import CandidatesFound, Event, MediaItem, QueryEnriched, from_payload
+from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import PromptBook
 from memoryapp.models import Prompt
 from memoryapp.parameters import with_defaults
 from memoryapp.recall import RecallRequest
+from memoryapp.trials import Replayed
 
 CLAIM = """
 UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
@@ -86,24 +87,17 @@ class _Told:
     """What a run is told by rows of others; most runs by none."""
 
     messages: tuple[MessageContent, ...] | None = None
-    replayed: tuple[Event, ...] = ()
+    replayed: Replayed = Replayed()
     prompts: PromptBook | None = None
 
 
 async def _told(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> _Told:
+    tried = await in_thread(Prompt.objects.get, pk=claimed.prompt_id) if claimed.prompt_id else None
     return _Told(
         messages=await _conversation(connection, claimed),
-        replayed=await _replayed(connection, claimed),
-        prompts=await _tried(connection, claimed),
+        replayed=await _replayed(connection, claimed, tried),
+        prompts=prompting.book_with(await prompting.in_force(connection), tried) if tried else None,
     )
-
-
-async def _tried(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> PromptBook | None:
-    """The texts in force with the one that this run tries in its place; None when it tries none."""
-    if claimed.prompt_id is None:
-        return None
-    in_force = await prompting.in_force(connection)
-    return prompting.book_with(in_force, await in_thread(Prompt.objects.get, pk=claimed.prompt_id))
 
 
 async def _conversation(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[MessageContent, ...] | None:
@@ -133,11 +127,10 @@ def _content(said: Mapping[str, Any], number: int) -> MessageContent:
     )
 
 
-async def _replayed(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[Event, ...]:
-    """The events of the run that is tried again, where its search had come to an end; else none of them."""
+async def _replayed(connection: psycopg.AsyncConnection[Any], claimed: Claim, tried: Prompt | None) -> Replayed:
+    """Of the run that is tried again, what came before the prompt that is ``tried``, else before the reranker's."""
     if claimed.parent_id is None:
-        return ()
+        return Replayed()
     rows = await (await connection.execute(EVENTS, [claimed.owner_id, claimed.parent_id])).fetchall()
-    events = tuple(from_payload(kind, payload) for kind, payload in rows)
-    kinds = {type(event) for event in events}
-    return events if {QueryEnriched, CandidatesFound} <= kinds else ()
+    events = [from_payload(kind, payload) for kind, payload in rows]
+    return trials.replayed(events, tried.name if tried else Prompt.Name.RERANK.value)

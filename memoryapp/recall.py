@@ -2,15 +2,14 @@
 
 ``recall`` is one async generator over all stages; the strategies are generators of their own that end with
 ``RunFinished``. No connection is held while a model thinks: each look at the database borrows one. A run that tries
-another one again takes that run's query, its candidates and what its model was told of who asks as they were, so that
-only the prompt differs.
+another one again takes what came before the prompt it tries as it was, so that only the prompt differs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
@@ -38,7 +37,6 @@ from memoryapp.engine.events import (
     RunStarted,
     Selected,
     SteppedDown,
-    TurnStarted,
     summarise,
 )
 from memoryapp.engine.limits import Limits
@@ -48,6 +46,7 @@ from memoryapp.engine.prompts import PromptBook, language_of
 from memoryapp.parameters import RANKED, Parameters
 from memoryapp.reading import Background
 from memoryapp.signals import Question
+from memoryapp.trials import Replayed
 
 VECTOR_TOPICS = 5
 
@@ -68,8 +67,8 @@ class RecallRequest:
     """One question to one chat user's memory.
 
     ``messages`` are the running conversation, None is the active session; those the memory holds have their number
-    there. ``prompts`` None takes those in force. ``replayed`` are the events of the run ``parent`` that this one
-    tries again. With ``run_id`` the query's vector is kept.
+    there. ``prompts`` None takes those in force. ``replayed`` is taken from the run ``parent``, which this one tries
+    again. With ``run_id`` the query's vector is kept.
     """
 
     owner_id: int
@@ -83,7 +82,7 @@ class RecallRequest:
     media: tuple[Media, ...] = ()
     prompts: PromptBook | None = None
     parent: str = ""
-    replayed: tuple[Event, ...] = ()
+    replayed: Replayed = Replayed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Ev
         async for step in steps:
             enriched = step.enriched if isinstance(step, QueryEnriched) else enriched
             yield step
-    found, baseline = await _replayed_search(run) or await _search(run, enriched)
+    found, baseline = await _found(run, enriched)
     yield found
     if request.strategy == "vector" or not settings.RERANKER_ENABLED:
         choice = vector_choice(found, baseline, strategy=request.strategy)
@@ -177,18 +176,11 @@ def _started(run: _Recall) -> RunStarted:
     )
 
 
-def _replayed_query(request: RecallRequest) -> QueryEnriched | None:
-    """The query as the parent enriched it. What that cost is on the parent's account."""
-    found = next((event for event in request.replayed if isinstance(event, QueryEnriched)), None)
-    return found and replace(found, seconds=0.0, input_tokens=0, output_tokens=0, cost_usd=0.0)
-
-
 async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
     """What the endpoint does on the way, and at last the query."""
-    request, background = run.request, run.background
-    replayed = _replayed_query(request)
-    if replayed or request.strategy == "vector":
-        yield replayed or QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
+    request, background, replayed = run.request, run.background, run.request.replayed
+    if replayed.query or request.strategy == "vector":
+        yield replayed.query or QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
         return
     steps = enrich(
         request.query,
@@ -200,28 +192,22 @@ async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | Quer
         today=request.today,
         seconds=request.parameters.turn_seconds,
         prompts=run.prompts,
+        variables=replayed.enrich_variables,
     )
     async with aclosing(steps):
         async for step in steps:
             yield step
 
 
-async def _replayed_search(run: _Recall) -> tuple[CandidatesFound, tuple[str, ...]] | None:
-    """The parent's candidates and their plain vector order, if it got that far."""
-    request = run.request
-    found = next((event for event in request.replayed if isinstance(event, CandidatesFound)), None)
-    if found is None:
-        return None
-    ended = next((event for event in request.replayed if isinstance(event, RunFinished)), None)
+async def _found(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, ...]]:
+    """The candidates and their plain vector order."""
+    request, replayed = run.request, run.request.replayed
+    if replayed.found is None:
+        return await _search(run, query)
     if request.run_id and request.parent:
         async with run.clients.pool.connection() as connection:
             await connection.execute(KEEP_PARENTS_VECTOR, [request.run_id, request.owner_id, request.parent])
-    return replace(found, seconds=0.0), (ended.baseline if ended else ()) or _by_vector(found)
-
-
-def _by_vector(found: CandidatesFound) -> tuple[str, ...]:
-    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.candidates)
-    return tuple(id for _, id in order)[: retrieval.BASELINE]
+    return replayed.found, replayed.baseline
 
 
 async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, ...]]:
@@ -243,6 +229,7 @@ async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str,
             threshold=profile.threshold,
             sizes=_sizes(request.parameters),
             keep=_kept(request, asked),
+            layouts=clients.layouts,
         )
     event = CandidatesFound(
         candidates=found.candidates,
@@ -302,14 +289,8 @@ def _rerank_request(
         media=request.media,
         inner_circle=background.inner_circle,
         prompts=run.prompts,
-        variables=_replayed_variables(request),
+        variables=request.replayed.rerank_variables,
     )
-
-
-def _replayed_variables(request: RecallRequest) -> Mapping[str, str]:
-    """What the parent's prompt was filled with; nothing where no model was asked."""
-    turn = next((event for event in request.replayed if isinstance(event, TurnStarted)), None)
-    return turn.variables if turn else {}
 
 
 def _limits(parameters: Parameters) -> Limits:

@@ -71,7 +71,7 @@ def start(
     """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not.
 
     ``messages`` are the running conversation (``id, role, author, ts, text``), None for the active session;
-    ``media`` is stored already. With ``parent`` the run takes that run's candidates, and chooses by ``prompt``.
+    ``media`` is stored already. With ``parent`` the run tries that one again, with ``prompt``.
     """
     return Run.objects.create(
         owner=owner,

@@ -24,15 +24,16 @@ from memoryapp.engine.events import (
     ItemCandidate,
     ModelReplied,
     RunFinished,
-    TurnStarted,
 )
 from memoryapp.models import Run, RunEvent, RunProgress
 from memoryapp.recording import totals_of
 from memoryapp.runs import StoredEvent
+from memoryapp.trials import told_by
 from rerankui.handed_over import handed_over
 from rerankui.marks import marks
 from rerankui.outcomes import outcome
 from rerankui.result import result_of
+from rerankui.trial import trial_of
 from rerankui.waterfall import bars
 
 LANES = {"candidates_found": "candidates", "run_finished": "result"}
@@ -133,7 +134,8 @@ def run_context(
         "outcome": outcome(events),
         "context_parts": handed_over(finished),
         "progress": progress if progress and _is_going_on(progress, events) else None,
-        "can_try_again": bool(finished and any(isinstance(event, TurnStarted) and event.variables for event in events)),
+        "can_try_again": bool(told_by(events)),
+        "trial": trial_of(run, events),
         "totals": totals_of(events),
         "bars": bars(stored),
         "is_live": finished is None,

@@ -17,6 +17,18 @@ PURPOSES: dict[str, Promise] = {
     "rerank": _("Chooses among the candidates that search found."),
     "enrich": _("Rewrites the query into the line that search looks for."),
 }
+# What trying another text on a run of the past comes to.
+TRIALS: dict[str, Promise] = {
+    "rerank": _("The run of the past is asked again with another text and the same candidates."),
+    "enrich": _("The run of the past is asked again: another text writes the line that search looks for."),
+}
+DIFFERS: dict[str, Promise] = {
+    "rerank": _("The new run takes the same candidates, so what differs is the prompt's doing."),
+    "enrich": _(
+        "The new run is told the same, searches the memory of today for its own line and chooses with the rerank prompt"
+        " in force."
+    ),
+}
 TITLES: dict[str, Promise] = {"rerank": _("Rerank"), "enrich": _("Enrich the query")}
 LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
 
@@ -73,7 +85,8 @@ def words_of(key: tuple[str, str]) -> dict[str, Any]:
     """How pages call this prompt."""
     name, language = key
     words = {"title": TITLES.get(name, name), "purpose": PURPOSES.get(name, ""), "tongue": LANGUAGES[language]}
-    return {"name": name, "language_code": language, **words}
+    trial = {"trial_words": TRIALS.get(name, ""), "differs_words": DIFFERS.get(name, "")}
+    return {"name": name, "language_code": language, **words, **trial}
 
 
 @dataclass(frozen=True, slots=True)

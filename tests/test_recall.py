@@ -13,7 +13,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 
-from memoryapp import answer, evaluation, runs
+from memoryapp import answer, evaluation, runs, trials
 from memoryapp.clients import Clients, offline_embedder, open_clients
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.events import (
@@ -225,7 +225,7 @@ async def test_a_run_that_tries_another_again_takes_its_query_and_candidates_as_
     await Person.objects.all().adelete()
     child, embedder = await started(anna, parent=parent), Speechless()
     chat = await picking(topics=[named["topic"]])
-    request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=tuple(paid))
+    request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=trials.replayed(paid, "rerank"))
     again = await told(request, chat=chat, embedder=embedder)
     assert embedder.asked == 0
     assert one(again, CandidatesFound).people == one(first, CandidatesFound).people
@@ -242,7 +242,7 @@ async def test_a_run_that_tries_another_again_tells_its_model_the_same_whatever_
     first = await told(asked(anna), chat=await picking(topics=[]))
     await Fact.objects.all().adelete()
     await Message.objects.acreate(owner=anna, external_id="x", role="user", text="By the way!", sent_at=timezone.now())
-    later = asked(anna, replayed=tuple(first), today=date(2026, 4, 1))
+    later = asked(anna, replayed=trials.replayed(first, "rerank"), today=date(2026, 4, 1))
     again = await told(later, chat=await picking(topics=[]))
     before, after = ([e for e in events if isinstance(e, TurnStarted)][0] for events in (first, again))
     assert after.variables == before.variables
@@ -251,8 +251,8 @@ async def test_a_run_that_tries_another_again_tells_its_model_the_same_whatever_
 
 async def test_a_parent_that_never_ended_lends_its_candidates_in_their_vector_order(anna: ChatUser) -> None:
     first = await told(asked(anna), chat=await picking(topics=[]))
-    until = tuple(event for event in first if isinstance(event, QueryEnriched | CandidatesFound))
-    again = await told(asked(anna, strategy="vector", replayed=until))
+    until = [event for event in first if isinstance(event, QueryEnriched | CandidatesFound)]
+    again = await told(asked(anna, strategy="vector", replayed=trials.replayed(until, "rerank")))
     assert one(again, RunFinished).baseline == one(first, RunFinished).baseline
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import date
+from types import MappingProxyType
 from typing import Any, cast
 
 from memoryapp.engine.budget import Budget
@@ -36,31 +37,32 @@ async def enrich(
     recent_topics: Sequence[str] = (),
     media: Sequence[Media] = (),
     prompts: PromptBook = BUILT_IN,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
     """What happens on the way, and at last the enriched query: the raw one with a ``note`` when there is no model
     or it fails in ``seconds``.
 
+    ``variables`` are those of a run that is tried again: they are told as they were, whatever has changed since.
     Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have named.
     """
     if chat is None:
         yield QueryEnriched(query, query, note="no_model", seconds=0.0)
         return
     text, budget = prompts["enrich", language_of(query)], Budget(seconds)
-    variables = enrich_variables(
+    filled = enrich_variables(
         query, messages=messages, profile=profile, recent_topics=recent_topics, media=media, today=today
     )
-    raw = QueryEnriched(
-        query, query, note="", seconds=0.0, model=chat.model, prompt_version=text.label, variables=variables
-    )
+    told = {**filled, **variables}
+    raw = QueryEnriched(query, query, note="", seconds=0.0, model=chat.model, prompt_version=text.label, variables=told)
     heard: Reply | LLMError = LLMError("The enricher gave no answer.")
-    async with aclosing(_asked(chat, rendered(text, variables), media, budget)) as steps:
+    async with aclosing(_asked(chat, rendered(text, told), media, budget)) as steps:
         async for step in steps:
             if isinstance(step, Retried | SteppedDown):
                 yield step
             else:
                 heard = step
-    told = _failed(raw, heard) if isinstance(heard, LLMError) else _written(raw, heard)
-    yield replace(told, seconds=round(budget.spent, 6))
+    written = _failed(raw, heard) if isinstance(heard, LLMError) else _written(raw, heard)
+    yield replace(written, seconds=round(budget.spent, 6))
 
 
 def _written(raw: QueryEnriched, reply: Reply) -> QueryEnriched:

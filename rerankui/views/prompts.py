@@ -6,13 +6,15 @@ force. Nothing is checked while one types: the page answers a pressed button, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTextTransform
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -21,7 +23,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import prompting
 from memoryapp.engine.prompts import BUILT_IN, PromptText, faults
-from memoryapp.models import Prompt, Role, Run
+from memoryapp.models import Prompt, Role, Run, RunEvent
 from memoryapp.prompting import Key, Since
 from rerankui.access import operator_of, requires, seen_owners
 from rerankui.differences import Difference, difference
@@ -30,6 +32,7 @@ from rerankui.prompt_words import PARTS, label_of, told, variables_of, words_of
 
 SHOWN_VERSIONS = 50
 TRIABLE = 6
+LOOKED_THROUGH = 100
 WITHOUT_TEXTS = ("system", "user")
 NOT_WRITTEN = gettext_lazy("Your role may read prompts but not write them. An admin can make you a debugger.")
 BUILT_IN_AGAIN = gettext_lazy("From the next run on the built-in text is used.")
@@ -217,13 +220,18 @@ def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> Answer:
 
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:
-    """Recent runs that were told a version of this prompt, to try another one on; only a rerank can be tried again."""
+    """Recent runs that were told a version of this prompt, to try another one on."""
+    seen = Run.objects.by_hand().filter(owner__in=seen_owners(request), state=Run.State.FINISHED)
+    recent = list(seen.select_related("owner")[:LOOKED_THROUGH])
     name, language = key
-    if name != Prompt.Name.RERANK.value:
-        return []
-    recent = Run.objects.by_hand().filter(owner__in=seen_owners(request), state=Run.State.FINISHED)
-    told = [run for run in recent.select_related("owner")[:100] if run.prompt_version.startswith(f"{name}-{language}-")]
-    return told[:TRIABLE]
+    labels = _enriched_by(recent) if name == Prompt.Name.ENRICH else {run.pk: run.prompt_version for run in recent}
+    return [run for run in recent if (labels.get(run.pk) or "").startswith(f"{name}-{language}-")][:TRIABLE]
+
+
+def _enriched_by(recent: Sequence[Run]) -> Mapping[UUID, str | None]:
+    """Which text the enricher of each run was told; the row of a run knows only the reranker's."""
+    enriched = RunEvent.objects.filter(run__in=recent, kind="query_enriched")
+    return dict(enriched.values_list("run_id", KeyTextTransform("prompt_version", "payload")))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,12 +1,13 @@
-"""Another prompt on a run of the past: what its model would be told, and what it chooses then.
+"""Another prompt on a run of the past: what its model would be told, and what comes of it then.
 
-The new run takes the candidates of the old one, so whatever differs is the prompt's doing. What is tried is kept
-as a draft, for a run must be able to tell what its model was told.
+The new run is told what the old one was, up to the prompt in question, so whatever differs is that prompt's doing.
+What is tried is kept as a draft, for a run must be able to tell what its model was told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -17,75 +18,77 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from memoryapp import prompting, runs
-from memoryapp.engine.events import CandidatesFound, MediaItem, TurnStarted
+from memoryapp import prompting, proposals, runs, trials
+from memoryapp.engine.events import Event, MediaItem, QueryEnriched
 from memoryapp.engine.prompts import BUILT_IN, PromptText, faults, rendered
 from memoryapp.models import Prompt, Role, Run
 from memoryapp.parameters import ParameterError
-from memoryapp.prompting import Key
 from memoryapp.runner import runner
+from memoryapp.trials import Told
 from rerankui.access import operator_of, requires, run_or_404
 from rerankui.differences import difference
 from rerankui.forms import PromptForm
-from rerankui.prompt_words import PARTS, told, variables_of, words_of
+from rerankui.prompt_words import PARTS, TITLES, told, variables_of, words_of
 from rerankui.views.prompts import Answer, Part, sent_form, version_in
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A run with the prompt that is edited over it; ``names`` are those of all its prompts."""
+
+    parent: Run
+    prompt: Told
+    names: Sequence[str]
+    enriched: QueryEnriched | None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
 def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The editor over one run. ``version`` in the address begins with that version instead of the run's own."""
-    parent = run_or_404(request, pk)
-    turn = _first_turn(parent)
-    if turn is None:
-        return render(request, "pages/prompt_try.html", {"run": parent}, status=409 if request.POST else 200)
-    key, version = _told_version(turn)
-    if request.method == "POST":
-        return _answered(request, parent, turn, key)
-    version = version_in(request.GET.get("version", ""), version)
-    base = prompting.text_at(key, version) or BUILT_IN[key]
-    form = PromptForm(initial={"system": base.system, "user": base.user, "base": base.version})
-    return _page(request, parent, turn, base, form, _preview(base, turn))
+    """The editor over one run.
 
-
-def _first_turn(parent: Run) -> TurnStarted | None:
-    """How the model was first spoken to; None where nothing can be tried again.
-
-    A run that asked no model, found nothing, or was made before prompts had versions kept no variables.
+    ``name`` in the address says which of its prompts, ``version`` begins with that version instead of the run's own.
     """
-    if not parent.is_finished:
-        return None
-    events = [item.event for item in runs.stored(parent.pk)]
-    has_candidates = any(isinstance(event, CandidatesFound) for event in events)
-    turn = next((event for event in events if isinstance(event, TurnStarted)), None)
-    known = turn is not None and _told_version(turn)[0] in BUILT_IN
-    return turn if turn and turn.variables and known and has_candidates else None
+    parent = run_or_404(request, pk)
+    trial = _trial(request, parent, [item.event for item in runs.stored(parent.pk)])
+    if trial is None:
+        status = 409 if request.method == "POST" else 200
+        return render(request, "pages/prompt_try.html", {"run": parent}, status=status)
+    if request.method == "POST":
+        return _answered(request, trial)
+    version = version_in(request.GET.get("version", ""), trial.prompt.version)
+    base = prompting.text_at(trial.prompt.key, version) or BUILT_IN[trial.prompt.key]
+    form = PromptForm(initial={"system": base.system, "user": base.user, "base": base.version})
+    return _page(request, trial, base, form, _preview(base, trial.prompt))
 
 
-def _told_version(turn: TurnStarted) -> tuple[Key, int]:
-    """``rerank-en-3`` as its key and version."""
-    name, _dash, rest = turn.prompt_version.partition("-")
-    language, _dash, version = rest.partition("-")
-    return (name, language), version_in(version, 0)
+def _trial(request: HttpRequest, parent: Run, events: Sequence[Event]) -> _Trial | None:
+    """The prompt that the address names, else the reranker's; who only looks is shown the one there is."""
+    by_name = trials.told_by(events)
+    prompt = by_name.get(request.GET.get("name", Prompt.Name.RERANK.value))
+    if prompt is None and request.method != "POST":
+        prompt = next(iter(by_name.values()), None)
+    enriched = next((event for event in events if isinstance(event, QueryEnriched)), None)
+    return _Trial(parent, prompt, list(by_name), enriched) if prompt else None
 
 
-def _answered(request: HttpRequest, parent: Run, turn: TurnStarted, key: Key) -> HttpResponse:
+def _answered(request: HttpRequest, trial: _Trial) -> HttpResponse:
     if not operator_of(request).may(Role.DEBUGGER):
         raise PermissionDenied(_("Your role may look at runs but not start them. An admin can make you a debugger."))
-    base, form = sent_form(request, key)
+    base, form = sent_form(request, trial.prompt.key)
     if not form.is_valid():
-        return _page(request, parent, turn, base, form, Answer(status=422))
-    text = form.text(*key)
-    answer = _preview(text, turn)
+        return _page(request, trial, base, form, Answer(status=422))
+    text = form.text(*trial.prompt.key)
+    answer = _preview(text, trial.prompt)
     if answer.faults or request.POST.get("action") != "try":
-        return _page(request, parent, turn, base, form, answer)
-    note = form.cleaned_data["note"] or _("tried on run %(run)s") % {"run": parent.short_id}
+        return _page(request, trial, base, form, answer)
+    note = form.cleaned_data["note"] or _("tried on run %(run)s") % {"run": trial.parent.short_id}
     prompt = prompting.draft(text, by=request.user.get_username(), note=note)
     try:
-        again = _again(parent, request, prompt)
+        again = _again(trial.parent, request, prompt)
     except ParameterError as error:
         messages.error(request, str(error))
-        return _page(request, parent, turn, base, form, answer)
+        return _page(request, trial, base, form, answer)
     runner.launch(again.pk)
     return redirect("run", pk=again.pk)
 
@@ -106,15 +109,26 @@ def _again(parent: Run, request: HttpRequest, prompt: Prompt) -> Run:
     )
 
 
-def _preview(text: PromptText, turn: TurnStarted) -> Answer:
+def _preview(text: PromptText, prompt: Told) -> Answer:
     """What the model would be told now, beside what it was told."""
-    found = [told(fault) for fault in faults(text)] or _without_value(text, turn.variables)
+    found = [told(fault) for fault in faults(text)] or _without_value(text, prompt.variables)
     if found:
         return Answer(tuple(found), status=422)
-    before = {message.role: message.content for message in turn.prompt}
-    now = {message["role"]: message["content"] for message in rendered(text, turn.variables)}
+    before, now = _then(prompt), _filled(text, prompt.variables)
     parts = [Part(str(title), difference(before.get(role, ""), now[role])) for role, title in PARTS.items()]
     return Answer(changes=tuple(part for part in parts if part.difference))
+
+
+def _then(prompt: Told) -> Mapping[str, str]:
+    """What the model was told. A run keeps no message to the enricher, so its version is filled once more."""
+    text = None if prompt.messages else prompting.text_at(prompt.key, prompt.version)
+    if text is None or _without_value(text, prompt.variables):
+        return prompt.messages
+    return _filled(text, prompt.variables)
+
+
+def _filled(text: PromptText, variables: Mapping[str, str]) -> Mapping[str, str]:
+    return {message["role"]: message["content"] for message in rendered(text, variables)}
 
 
 def _without_value(text: PromptText, variables: Mapping[str, str]) -> list[str]:
@@ -122,18 +136,19 @@ def _without_value(text: PromptText, variables: Mapping[str, str]) -> list[str]:
     return [_("This run has no value for $%(name)s.") % {"name": name} for name in used if name not in variables]
 
 
-def _page(
-    request: HttpRequest, parent: Run, turn: TurnStarted, base: PromptText, form: PromptForm, answer: Answer
-) -> HttpResponse:
-    key = (base.name, base.language)
+def _page(request: HttpRequest, trial: _Trial, base: PromptText, form: PromptForm, answer: Answer) -> HttpResponse:
+    prompt = trial.prompt
     context: dict[str, Any] = {
-        **words_of(key),
-        "run": parent,
-        "turn": turn,
+        **words_of(prompt.key),
+        "run": trial.parent,
+        "prompt": prompt,
+        "prompts": [(name, TITLES[name]) for name in trial.names],
+        "query_enriched": trial.enriched,
         "base": base,
         "form": form,
         "answer": answer,
         "may_draft": operator_of(request).may(Role.DEBUGGER),
-        "variables": [(variable, turn.variables.get(variable.name, "")) for variable in variables_of(base)],
+        "lacks_model": base.name == "enrich" and not proposals.is_model_connected(),
+        "variables": [(variable, prompt.variables.get(variable.name, "")) for variable in variables_of(base)],
     }
     return render(request, "pages/prompt_try.html", context, status=answer.status)

@@ -59,6 +59,14 @@ async def test_a_prompt_in_force_is_used() -> None:
     assert [m["content"] for m in chat.requests[0].messages] == ["Repeat.", "<user_query>\nwhy?\n</user_query>"]
 
 
+async def test_what_a_run_of_the_past_was_told_stands_in_place_of_what_is_known_now() -> None:
+    then = {"today": "2025-12-31", "profile": "Rows"}
+    event, chat = await enriched("and him?", says("him"), profile="Runs", recent_topics=("a knee",), variables=then)
+    assert (event.variables["today"], event.variables["profile"]) == ("2025-12-31", "Rows")
+    assert event.variables["recent_topics"] == "- a knee"
+    assert rendered(BUILT_IN["enrich", "en"], event.variables) == list(chat.requests[0].messages)
+
+
 async def test_media_stand_beside_the_text_unless_the_endpoint_cannot_take_them() -> None:
     event, chat = await enriched("what is it?", says("a scan"), media=(MRI,))
     assert [part["type"] for part in chat.requests[0].messages[1]["content"]] == ["text", "image_url"]
