@@ -1,7 +1,8 @@
 """API tokens: made once, shown once, kept as a digest.
 
 A token is 32 random bytes, so its SHA-256 is as good a key as itself: it is looked up by that, and what is in
-the database opens nothing. Checking costs the same for every text, whether there is such a token or not.
+the database opens nothing. Checking costs the same for every text, whether there is such a token or not. What
+somebody does to tokens on a page stands in Django's own log of the administration.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Count, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from memoryapp.models import ApiToken, ChatUser
@@ -22,6 +26,14 @@ from memoryapp.models import ApiToken, ChatUser
 BEGINNING = "mnemo_"
 SHOWN = 12
 USED_EVERY = timedelta(minutes=1)
+FIRST_OWNERS = 4
+# as the administration's log words them
+_MADE = '[{"added": {}}]'
+_REVOKED = '[{"changed": {"fields": ["revoked"]}}]'
+
+
+class MadeAlready(Exception):
+    """The number is another token's: what asked for this one was sent twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +56,47 @@ class Grant:
         return everyone if self.opens_all else everyone.filter(pk__in=self.owners)
 
 
+def reserve() -> int:
+    """The number of a token that is to be. Under one number one token is made, however often that is asked for."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ApiToken._meta.db_table])
+        return int(cursor.fetchone()[0])
+
+
 @transaction.atomic
-def make(name: str, scopes: Iterable[ApiToken.Scope], owners: Sequence[ChatUser] = ()) -> tuple[ApiToken, str]:
-    """A new token and its text, which is told nowhere else. Without ``owners`` it opens every memory."""
+def make(
+    name: str,
+    scopes: Iterable[ApiToken.Scope],
+    owners: Sequence[ChatUser] = (),
+    *,
+    number: int | None = None,
+    by: User | None = None,
+) -> tuple[ApiToken, str]:
+    """A new token and its text, which is told nowhere else. Without ``owners`` it opens every memory.
+
+    ``number`` comes from ``reserve``. Raises MadeAlready when it is some token's.
+    """
     text = BEGINNING + secrets.token_urlsafe(32)
     wanted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     kept = [scope.value for scope in ApiToken.Scope if scope in wanted]
-    token = ApiToken.objects.create(name=name, prefix=text[:SHOWN], digest=digest(text), scopes=kept)
+    token = _kept(ApiToken(pk=number, name=name, prefix=text[:SHOWN], digest=digest(text), scopes=kept))
     token.owners.set(owners)
+    if by:
+        _log(by, [token], ADDITION, _MADE)
     return token, text
+
+
+def _kept(token: ApiToken) -> ApiToken:
+    try:
+        with transaction.atomic():
+            token.save(force_insert=True)
+    except IntegrityError as error:
+        raise MadeAlready from error
+    return token
+
+
+def _log(by: User, tokens: Sequence[ApiToken], flag: int, words: str) -> None:
+    LogEntry.objects.log_actions(by.pk, tokens, flag, words)
 
 
 def digest(text: str) -> str:
@@ -77,6 +121,35 @@ def _note_use(token: ApiToken) -> None:
         ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
 
 
-def revoke(tokens: QuerySet[ApiToken]) -> int:
+@transaction.atomic
+def revoke(tokens: QuerySet[ApiToken], *, by: User | None = None) -> int:
     """From now on these open nothing; how many did until now."""
-    return tokens.filter(revoked_at__isnull=True).update(revoked_at=timezone.now())
+    ended = list(tokens.filter(revoked_at__isnull=True).order_by("pk").select_for_update())
+    ApiToken.objects.filter(pk__in=[token.pk for token in ended]).update(revoked_at=timezone.now())
+    if by and ended:
+        _log(by, ended, CHANGE, _REVOKED)
+    return len(ended)
+
+
+def listed() -> QuerySet[ApiToken]:
+    """Each with the first of its chat users by name, ``first_owners``, and how many there are, ``owner_count``."""
+    owners = ChatUser.objects.order_by("name").defer("profile")[:FIRST_OWNERS]
+    first = Prefetch("owners", owners, to_attr="first_owners")
+    return ApiToken.objects.annotate(owner_count=Count("owners")).prefetch_related(first)
+
+
+def makers(tokens: Iterable[ApiToken]) -> dict[int, str]:
+    """Who made each, by the token's id; nobody for those that a command made."""
+    return _deeds(tokens, ADDITION, _MADE)
+
+
+def revokers(tokens: Iterable[ApiToken]) -> dict[int, str]:
+    """Who revoked each, by the token's id."""
+    return _deeds(tokens, CHANGE, _REVOKED)
+
+
+def _deeds(tokens: Iterable[ApiToken], flag: int, words: str) -> dict[int, str]:
+    kind = ContentType.objects.get_for_model(ApiToken)
+    ids = [str(token.pk) for token in tokens]
+    found = LogEntry.objects.filter(content_type=kind, object_id__in=ids, action_flag=flag, change_message=words)
+    return {int(pk or 0): name for pk, name in found.values_list("object_id", "user__username")}

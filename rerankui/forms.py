@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.prompts import BUILT_IN, PromptText
+from memoryapp.models import ApiToken, ChatUser
 from memoryapp.parameters import BOUNDS, STRATEGIES
 from memoryapp.runs import LONGEST_QUERY
 
@@ -17,6 +21,13 @@ SHOWN = {
     "max_topics": _("Topics at most"),
     "max_tool_calls": _("Tool turns at most"),
     "seconds": _("Seconds at most"),
+}
+# what a scope opens, in the order one reads them
+ALLOWS: Mapping[str, Promise] = {
+    ApiToken.Scope.RECALL: _("Ask a memory, and look at the runs that come of it."),
+    ApiToken.Scope.INGEST: _("Add messages to a memory."),
+    ApiToken.Scope.READ: _("Read topics with their messages, and all runs."),
+    ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, and undo any change."),
 }
 
 
@@ -72,3 +83,76 @@ class PromptForm(forms.Form):
         sent = self.cleaned_data
         built_in = BUILT_IN[name, language]
         return replace(built_in, version=sent.get("base") or 0, system=sent["system"], user=sent["user"])
+
+
+class TokenForm(forms.Form):
+    """A token as somebody asks for it: ``users`` are whose memories it opens, none of them for every memory.
+
+    Chat users are told by name: the first ones are boxes to tick, any of them can be typed, one a line.
+    """
+
+    LISTED = 30
+    TOLD_UNKNOWN = 3
+    ONE_LINE = _("A token’s name is one line of at most 200 characters.")
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=200,
+        error_messages={"required": _("Name what or whom the token is for."), "max_length": ONE_LINE},
+        widget=forms.TextInput(attrs={"class": "field", "autocomplete": "off", "autofocus": True}),
+    )
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, ApiToken.Scope(scope).label) for scope in ALLOWS],
+        error_messages={"required": _("Choose what it may do."), "invalid_choice": _("There is no such scope.")},
+        widget=forms.CheckboxSelectMultiple,
+    )
+    whose = forms.ChoiceField(
+        choices=[("chosen", _("only these chat users’ memories")), ("every", _("every memory, also those to come"))],
+        error_messages={"required": _("Say whose memories it opens.")},
+        widget=forms.RadioSelect,
+    )
+    owners = forms.Field(required=False, widget=forms.CheckboxSelectMultiple)
+    names = forms.CharField(
+        label=_("Other chat users, one a line"),
+        required=False,
+        max_length=20_000,
+        widget=forms.Textarea(attrs={"class": "field", "rows": 2, "cols": False, "autocomplete": "off"}),
+    )
+
+    def __init__(self, *args: Any, seen: QuerySet[ChatUser], **kwargs: Any) -> None:
+        listed = list(seen.order_by("name").defer("profile")[: self.LISTED + 1])
+        kwargs["initial"] = {"whose": "chosen" if listed else "every"}
+        super().__init__(*args, **kwargs)
+        self.seen, self.has_more = seen, len(listed) > self.LISTED
+        boxes = self.fields["owners"].widget
+        assert isinstance(boxes, forms.CheckboxSelectMultiple)
+        boxes.choices = [(owner.name, str(owner)) for owner in listed[: self.LISTED]]
+
+    @property
+    def scope_boxes(self) -> list[tuple[Any, Promise]]:
+        """The boxes, each with what its scope allows."""
+        return [(box, ALLOWS[box.data["value"]]) for box in self["scopes"]]
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if not name.isprintable():
+            raise forms.ValidationError(self.ONE_LINE)
+        if ApiToken.objects.filter(name=name, revoked_at__isnull=True).exists():
+            said = _("A token in force is called “%(name)s” already. Choose another name, or revoke that one first.")
+            raise forms.ValidationError(said, params={"name": name})
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        sent = self.cleaned_data
+        sent["users"] = self._users(sent) if sent.get("whose") == "chosen" else []
+        return sent
+
+    def _users(self, sent: Mapping[str, Any]) -> list[ChatUser]:
+        typed = [line.strip() for line in sent.get("names", "").splitlines()]
+        wanted = dict.fromkeys(name.replace("\0", "") for name in [*(sent.get("owners") or ()), *typed] if name)
+        found = {owner.name: owner for owner in self.seen.filter(name__in=wanted).defer("profile")}
+        for name in [name for name in wanted if name not in found][: self.TOLD_UNKNOWN]:
+            self.add_error("owners", _("There is no chat user “%(name)s”.") % {"name": name})
+        if not wanted:
+            self.add_error("owners", _("Choose at least one chat user, or let it open every memory."))
+        return list(found.values())

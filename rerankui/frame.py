@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models import ChatUser, Operator, Suggestion
+from memoryapp.models import ChatUser, Operator, Role, Suggestion
 from rerankui.access import operator_for
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ _SECTIONS = (
     ("queue", _("Curate"), "checklist", True),
     ("history", _("History"), "clock", True),
     ("prompts", _("Prompts"), "terminal-2", False),
+    ("tokens", pgettext_lazy("section", "API tokens"), "lock", False),
 )
+_FOR_ADMINS = {"tokens"}
 _SECTION_OF = {
     "memory": "overview",
     "topic": "topics",
@@ -71,6 +73,8 @@ _SECTION_OF = {
     "prompt_version": "prompts",
     "prompt_diff": "prompts",
     "prompt_try": "runs",
+    "token_make": "tokens",
+    "token_revoke": "tokens",
 }
 
 
@@ -149,12 +153,16 @@ class Frame:
         return [section for section in shown if section]
 
     def _section(self, name: str, label: StrOrPromise, icon: str, is_owned: bool) -> Section | None:
-        if is_owned and self.owner is None:
+        if is_owned and self.owner is None or name in _FOR_ADMINS and not self._is_admin:
             return None
         href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
         place = "#latest" if name == "messages" else ""
         waiting = self._suggestions if name == "queue" else 0
         return Section(name, str(label), icon, href + place, name == self.current, waiting)
+
+    @property
+    def _is_admin(self) -> bool:
+        return self.operator is not None and self.operator.may(Role.ADMIN)
 
     @cached_property
     def _suggestions(self) -> int:

@@ -23,6 +23,7 @@ from rerankui.views import (
     resplit,
     runs,
     session,
+    tokens,
     topic_map,
     topics,
     trying,
@@ -94,6 +95,10 @@ urlpatterns = [
     path("prompts/<str:name>/<str:language>/diff/", prompts.prompt_diff, name="prompt_diff"),
     path("prompts/<str:name>/<str:language>/<int:version>/", prompts.prompt_version, name="prompt_version"),
     path("runs/<uuid:pk>/prompt/", trying.prompt_try, name="prompt_try"),
+    # what programs may do
+    path("tokens/", tokens.token_list, name="tokens"),
+    path("tokens/make/", tokens.token_make, name="token_make"),
+    path("tokens/<int:pk>/revoke/", tokens.token_revoke, name="token_revoke"),
     # who looks, and how
     path("login/", session.login, name="login"),
     path("logout/", session.logout, name="logout"),

@@ -28,6 +28,7 @@ from django.urls.resolvers import RegexPattern, RoutePattern
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from memoryapp import tokens
 from memoryapp.engine.events import (
     CandidatesFound,
     ContextPart,
@@ -43,6 +44,7 @@ from memoryapp.engine.events import (
 from memoryapp.engine.media import Media
 from memoryapp.media import store
 from memoryapp.models import (
+    ApiToken,
     Artifact,
     ChatUser,
     EmbeddingProfile,
@@ -94,7 +96,9 @@ EVIDENCE = {
 ADMIN_ONLY = "admin:"
 # A session opens none of these; tests/test_api.py walks them with tokens.
 DOORS = "v1:"
-OTHER_RIGHTS = (ADMIN_ONLY, DOORS)
+# what programs may do is for admins too; tests/test_token_pages.py looks at whom they let in
+OF_TOKENS = "token_"
+OTHER_RIGHTS = (ADMIN_ONLY, DOORS, OF_TOKENS)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
@@ -151,6 +155,7 @@ def memory(anna: ChatUser) -> dict[str, Model]:
         KnowledgeEdit.objects.create(**said, kind="edit", noun="person", actor=WORD, before={}, after={}),
         Suggestion.objects.create(**said, kind="merge", key=WORD, topics=[topic.pk], evidence=EVIDENCE),
         Evaluation.objects.create(source=WORD, strategy="flash"),
+        tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
     ]
     named = {row._meta.model_name or "": row for row in rows}
     rest = {model.__name__.lower(): model._default_manager.first() for model in apps.get_models()}
@@ -209,6 +214,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("prompts", "name"): lambda: "rerank",
         ("prompts", "language"): lambda: "en",
         ("prompts", "version"): lambda: 0,
+        ("tokens", "pk"): lambda: memory["apitoken"].pk,
         ("ws", "pk"): lambda: memory["run"].pk,
         ("<path:object_id>", "object_id"): lambda: _administered(pattern, memory).pk,
         ("<id>", "id"): lambda: 1,

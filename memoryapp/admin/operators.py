@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
@@ -72,7 +74,7 @@ class ApiTokenAdmin(ModelAdmin):
 
     @admin.action(description=_("Revoke the selected tokens"))
     def revoke(self, request: HttpRequest, queryset: QuerySet[models.ApiToken]) -> None:
-        count = tokens.revoke(queryset)
+        count = tokens.revoke(queryset, by=cast(User, request.user))
         told = ngettext("%(count)s token was revoked.", "%(count)s tokens were revoked.", count)
         self.message_user(request, told % {"count": count})
 
