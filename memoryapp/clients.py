@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -26,6 +26,7 @@ from memoryapp.engine.lanes import Lanes
 from memoryapp.engine.llm import Chat
 from memoryapp.engine.offline import OfflineEmbedder
 from memoryapp.engine.offline_chat import OfflineChat
+from memoryapp.layout import Layouts
 from memoryapp.vectors import profile_row
 
 REMOTE_THRESHOLD = 0.3
@@ -33,13 +34,17 @@ REMOTE_THRESHOLD = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model."""
+    """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
+
+    ``layouts`` is what earlier runs have read.
+    """
 
     chat: Chat
     enricher: Chat | None
     embedder: Embedder
     profile_id: int
     pool: AsyncConnectionPool
+    layouts: Layouts = field(default_factory=Layouts)
 
 
 @cache

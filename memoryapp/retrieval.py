@@ -1,7 +1,8 @@
 """From a query to ranked candidates of three kinds: every passage and card of one owner is compared, exactly.
 
 Passages belong to messages, so topics enter last: a topic is as good as the best passage that holds one of its
-messages. Two round trips to the database: compare, and read what the candidates are called.
+messages. Two round trips to the database: compare, and read what the candidates are called, as far as no earlier
+search has.
 """
 
 from __future__ import annotations
@@ -12,23 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from memoryapp import items
+from memoryapp.columns import Ids
 from memoryapp.database import Asked, numbers, together
 from memoryapp.engine.events import Candidate, ItemCandidate
 from memoryapp.engine.lines import candidate_line
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.scoring import Best, TopicPassages
-from memoryapp.signals import Compared, Connection, Ids, Question, compare, int64s, positions
+from memoryapp.layout import Called, Layouts
+from memoryapp.signals import Compared, Connection, Question, compare
 
 BASELINE = 50
 _PASSAGE_CHARS = 600
 
-# A message points at no topic but a live one, so the topics themselves need not be looked at.
-TOPICS_OF = """
-SELECT string_agg(int8send(m.topic_id), ''::bytea), string_agg(int8send(pm.passage_id), ''::bytea)
-FROM memoryapp_passagemessage pm
-JOIN memoryapp_message m ON m.id = pm.message_id AND m.owner_id = %(owner)s AND m.topic_id IS NOT NULL
-WHERE pm.owner_id = %(owner)s
-"""
 TOPICS = """
 SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM memoryapp_topic
 WHERE owner_id = %(owner)s AND id = ANY(%(topics)s::bigint[])
@@ -75,32 +71,35 @@ class _Ranked:
     baseline: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    id: int
-    summary: str
-    date: str
-    message_count: int
-    size_chars: int
-
-
 async def search(
-    connection: Connection, asked: Question, *, threshold: float, sizes: Sizes = Sizes(), keep: Sequence[Asked] = ()
+    connection: Connection,
+    asked: Question,
+    *,
+    threshold: float,
+    sizes: Sizes = Sizes(),
+    keep: Sequence[Asked] = (),
+    layouts: Layouts | None = None,
 ) -> Search:
     """The owner's live topics, people and artifacts for a query.
 
     What shares no word with it and lies below the cosine ``threshold`` is ranked, so that its absence can be
-    explained, but never shown. Statements to ``keep`` something are sent along with the last ones.
+    explained, but never shown. Statements to ``keep`` something are sent along with the last ones. What earlier
+    searches read of the owner's memory is taken from ``layouts``, where an edit has not changed it.
     """
-    owner = {"owner": asked.owner_id}
-    passages, cards, ((pairs,),) = await compare(connection, asked, (TOPICS_OF, owner))
-    ranked = _ranked(passages, _grouped(passages, pairs), threshold, sizes)
+    layouts = layouts or Layouts()
+    passages, cards, layout = await compare(connection, asked, layouts)
+    ranked = _ranked(passages, layout.topics, threshold, sizes)
     found = items.found(cards, threshold, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
-    topics, texts, people, artifacts, *_ = await together(
-        connection, *_topics_sql(asked.owner_id, passages, ranked), *items.rows_sql(asked.owner_id, found), *keep
+    texts, people, artifacts, topics, *_ = await together(
+        connection,
+        _texts_sql(asked.owner_id, passages, ranked),
+        *items.rows_sql(asked.owner_id, found),
+        _topics_sql(asked.owner_id, [number for number in ranked.best.topics.tolist() if number not in layout.called]),
+        *keep,
     )
+    layouts.learn(asked.owner_id, layout, [Called(*row) for row in topics])
     return Search(
-        candidates=tuple(_candidates(passages, ranked, {row[0]: _Topic(*row) for row in topics}, dict(texts))),
+        candidates=tuple(_candidates(passages, ranked, layout.called, dict(texts))),
         baseline=tuple(map(topic_id, ranked.baseline)),
         passages=len(passages.ids),
         without_vector=int(np.isnan(passages.cosine).sum()) if asked.vector is not None else 0,
@@ -108,12 +107,6 @@ async def search(
         artifacts=items.artifacts(found.artifacts, artifacts),
         cards=len(cards.ids),
     )
-
-
-def _grouped(compared: Compared, pairs: tuple[bytes | None, bytes | None]) -> TopicPassages:
-    topics, passages = map(int64s, pairs)
-    places, here = positions(compared.ids, passages)
-    return TopicPassages.of(topics[here], places)
 
 
 def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes: Sizes) -> _Ranked:
@@ -124,18 +117,20 @@ def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes:
     return _Ranked(best, nearest, frozenset(kept[: sizes.topics].tolist()), tuple(baseline.tolist()))
 
 
-def _topics_sql(owner_id: int, compared: Compared, ranked: _Ranked) -> tuple[Asked, Asked]:
-    """What the ranked topics are called, and the passages that speak for the shown ones."""
+def _texts_sql(owner_id: int, compared: Compared, ranked: _Ranked) -> Asked:
+    """The passages that speak for the shown topics."""
     is_shown = np.isin(ranked.best.topics, list(ranked.shown))
     passages = compared.ids[ranked.best.passages[is_shown]]
-    return (
-        (TOPICS, {"owner": owner_id, "topics": numbers(ranked.best.topics.tolist())}),
-        (TEXTS, {"owner": owner_id, "passages": numbers(passages.tolist()), "chars": _PASSAGE_CHARS}),
-    )
+    return TEXTS, {"owner": owner_id, "passages": numbers(passages.tolist()), "chars": _PASSAGE_CHARS}
+
+
+def _topics_sql(owner_id: int, topics: Iterable[int]) -> Asked:
+    """What the topics are called."""
+    return TOPICS, {"owner": owner_id, "topics": numbers(topics)}
 
 
 def _candidates(
-    compared: Compared, ranked: _Ranked, topics: Mapping[int, _Topic], texts: Mapping[int, str]
+    compared: Compared, ranked: _Ranked, topics: Mapping[int, Called], texts: Mapping[int, str]
 ) -> Iterable[Candidate]:
     vector_rank = {topic: rank for rank, topic in enumerate(ranked.nearest.tolist(), start=1)}
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0

@@ -21,14 +21,14 @@ import psycopg
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
+from memoryapp.columns import Ids, Positions, int64s, positions
 from memoryapp.database import Asked, together
 from memoryapp.engine.lexical import Floats, Matches, Weighed, bm25, fold_query, is_wide
 from memoryapp.engine.scoring import fuse, shown_scores
+from memoryapp.layout import Layout, Layouts, Passages, laid_out, last_edit, parts
 from memoryapp.models.embedding import COVERED_DIMENSIONS
 
 Connection = psycopg.AsyncConnection[Any]
-Ids = NDArray[np.int64]
-Positions = NDArray[np.intp]
 Rows = list[Any]
 
 # A pasted page is no query: beyond this its words only make every passage alike.
@@ -38,15 +38,18 @@ _NO_TERMS: Mapping[str, float] = {}
 
 # The condition on dimensions is the covering index's own and has to stand here as a literal to match it.
 # The vector is read through a sub-select so that a generic plan does not parse it for every row.
-_TEXTS = """
-    (SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-            string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send({item}), ''::bytea)
-     FROM memoryapp_{noun} WHERE owner_id = %(owner)s) AS {noun}s,
+_NEAR = """
     (SELECT string_agg(int8send({noun}_id), ''::bytea),
             string_agg(float8send(vector <#> (SELECT %(vector)s::halfvec)), ''::bytea)
      FROM memoryapp_{noun}vector
      WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND (SELECT %(vector)s::halfvec) IS NOT NULL {covered}
     ) AS near_{noun}s"""
+# Cards of artifacts have their row's number negative, so that one column tells both kinds apart.
+_CARDS = """
+    (SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
+            string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send(coalesce(person_id, -artifact_id)), ''::bytea)
+     FROM memoryapp_card WHERE owner_id = %(owner)s) AS cards"""
+_NOUNS = ("passage", "card")
 # The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
 _HELD = """
 LEFT JOIN (
@@ -57,25 +60,23 @@ LEFT JOIN (
     AND x.terms @@ (SELECT string_agg(quote_literal(term), ' | ')::tsquery FROM asked, unnest(terms) term)
     GROUP BY t.lexeme
 ) in_{noun}s USING (lexeme)"""
-# Cards of artifacts have their row's number negative, so that one column tells both kinds apart.
-_ITEM = {"passage": "0", "card": "coalesce(person_id, -artifact_id)"}
 
 
-def _texts_sql(covered: str) -> str:
-    """One row: numbers, words, scripts and items of all passages, the vectors' distances, and the same of the cards."""
-    both = (_TEXTS.format(noun=noun, item=item, covered=covered) for noun, item in _ITEM.items())
-    return "SELECT * FROM" + ",".join(both)
+def _near_sql(covered: str) -> str:
+    """One row: the vectors' distances of all passages and of all cards; numbers, words, scripts, items of the cards."""
+    near = [_NEAR.format(noun=noun, covered=covered) for noun in _NOUNS]
+    return "SELECT * FROM" + ",".join((*near, _CARDS))
 
 
-TEXTS = _texts_sql("")
-COVERED_TEXTS = _texts_sql(f"AND dimensions <= {COVERED_DIMENSIONS}")
+NEAR = _near_sql("")
+COVERED_NEAR = _near_sql(f"AND dimensions <= {COVERED_DIMENSIONS}")
 # A row for each word of the query: which passages hold it and how often, and which cards.
 COUNTS = """
 WITH asked AS MATERIALIZED (SELECT tsvector_to_array(to_tsvector('russian', %(query)s)) AS terms)
 SELECT lexeme, coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
        coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
 FROM (SELECT unnest(terms) AS lexeme FROM asked) wanted
-""" + "".join(_HELD.format(noun=noun) for noun in _ITEM)
+""" + "".join(_HELD.format(noun=noun) for noun in _NOUNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +158,24 @@ class Question:
     dimensions: int
 
 
-async def compare(connection: Connection, asked: Question, *beside: Asked) -> tuple[Compared, Compared, list[Rows]]:
-    """Every passage and every card of the owner against a query, in one round trip.
+async def compare(connection: Connection, asked: Question, layouts: Layouts) -> tuple[Compared, Compared, Layout]:
+    """Every passage and every card of the owner against a query, and which topics the passages are of.
 
-    The rows of statements that are sent along come last.
+    One round trip, and another one after an edit.
     """
-    (row,), counted, *others = await together(connection, *_statements(asked), *beside)
-    passages = _texts(row[:6], [(term, *held[:2]) for term, *held in counted])
-    cards = _texts(row[6:], [(term, *held[2:]) for term, *held in counted])
+    known = layouts.of(asked.owner_id)
+    asks = last_edit(asked.owner_id), *_statements(asked)
+    edits, (row,), counted, *read = await together(connection, *asks, *(() if known else parts(asked.owner_id)))
+    edit = tuple(edits[0]) if edits else None
+    if known is None or known.edit != edit:
+        (passages,), (pairs,) = read or await together(connection, *parts(asked.owner_id))
+        known = laid_out(edit, passages, pairs)
+        layouts.keep(asked.owner_id, known)
+    near_passages, near_cards, columns = row[:2], row[2:4], row[4:]
+    passages = _passages(known.passages, near_passages, [(term, *held[:2]) for term, *held in counted])
+    cards = _cards(columns, near_cards, [(term, *held[2:]) for term, *held in counted])
     wide = is_wide(asked.text)
-    return weighed(passages, wide), _weighed_among(passages, cards, wide), others
+    return weighed(passages, wide), _weighed_among(passages, cards, wide), known
 
 
 def weighed(texts: Texts, wide: bool) -> Compared:
@@ -200,58 +209,44 @@ def _together(one: Texts, other: Texts) -> Texts:
 
 def _statements(asked: Question) -> tuple[Asked, Asked]:
     owner = {"owner": asked.owner_id}
-    texts = COVERED_TEXTS if asked.dimensions <= COVERED_DIMENSIONS else TEXTS
+    near = COVERED_NEAR if asked.dimensions <= COVERED_DIMENSIONS else NEAR
     return (
-        (texts, {**owner, "profile": asked.profile_id, "vector": asked.vector}),
+        (near, {**owner, "profile": asked.profile_id, "vector": asked.vector}),
         (COUNTS, {**owner, "query": fold_query(asked.text[:QUERY_CHARS])}),
     )
 
 
-def _texts(columns: Sequence[bytes | None], counted: Rows) -> Texts:
-    ids, lengths, wide, items, near, distances = (column or b"" for column in columns)
-    numbers = int64s(ids)
-    order = np.argsort(numbers, kind="stable")
-    known = numbers[order]
-    return Texts(
-        ids=known,
-        items=int64s(items)[order],
-        lengths=np.frombuffer(lengths, ">i4").astype(np.float64)[order],
-        wide=np.frombuffer(wide, np.bool_)[order],
-        cosine=_cosines(known, int64s(near), distances),
-        matches={term: held_at(known, held, counts) for term, held, counts in counted},
-    )
+def _passages(known: Passages, near: Sequence[bytes | None], counted: Rows) -> Texts:
+    ids = known.ids
+    cosine, matches = _cosines(ids, *near), _matches(ids, counted)
+    return Texts(ids, np.zeros(len(ids), np.int64), known.lengths, known.wide, cosine, matches)
 
 
-def _cosines(known: Ids, near: Ids, distances: bytes) -> Floats:
+def _cards(columns: Sequence[bytes | None], near: Sequence[bytes | None], counted: Rows) -> Texts:
+    *texts, items = columns
+    known = Passages.of(*texts)
+    order = np.argsort(int64s(columns[0]), kind="stable")
+    cosine, matches = _cosines(known.ids, *near), _matches(known.ids, counted)
+    return Texts(known.ids, int64s(items)[order], known.lengths, known.wide, cosine, matches)
+
+
+def _matches(known: Ids, counted: Rows) -> Mapping[str, Matches | None]:
+    return {term: held_at(known, held, counts) for term, held, counts in counted}
+
+
+def _cosines(known: Ids, near: bytes | None, distances: bytes | None) -> Floats:
     """The cosine of each of the ``known`` texts, NaN where the database has no vector to tell it by."""
     cosine = np.full(len(known), np.nan)
-    places, here = positions(known, near)
+    places, here = positions(known, int64s(near))
     # "<#>" is the negative inner product; of unit vectors the inner product is the cosine.
-    cosine[places] = -np.frombuffer(distances, ">f8")[here]
+    cosine[places] = -np.frombuffer(distances or b"", ">f8")[here]
     return cosine
-
-
-def int64s(column: bytes | None) -> Ids:
-    """Numbers that the database sent as one column of bytes."""
-    return np.frombuffer(column or b"", ">i8").astype(np.int64)
 
 
 def held_at(known: Ids, ids: bytes, counts: bytes) -> Matches | None:
     """Which of the ``known`` texts hold a word, by their position; None where none does."""
     places, here = positions(known, int64s(ids))
     return Matches(places, np.frombuffer(counts, ">i4").astype(np.float64)[here]) if len(places) else None
-
-
-def positions(known: Ids, ids: Ids) -> tuple[Positions, NDArray[np.bool_]]:
-    """Where those of the ``ids`` stand that are among the ``known`` ascending ones, and which those are.
-
-    Another text may have come between two statements.
-    """
-    if not len(known):
-        return np.zeros(0, np.intp), np.zeros(len(ids), np.bool_)
-    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    here = known[places] == ids
-    return places[here], here
 
 
 def _joined(one: Matches | None, other: Matches | None, first: int) -> Matches | None:

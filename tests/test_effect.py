@@ -199,11 +199,11 @@ class TestVerdict:
         assert (row.verdict, row.before_rank) == ("same", 1)
         assert row.sentence == "What it rested on lies in other topics. Rank 1 as today."
 
-    def test_a_run_that_chose_nothing_has_nothing_to_lose(self, anna: ChatUser, knees: list[Topic]) -> None:
+    def test_a_run_that_chose_no_topic_has_nothing_to_lose(self, anna: ChatUser, knees: list[Topic]) -> None:
         asked(anna, "my knee")
         row = only(effect_of(anna, curation.plan_merge(anna, [knees[0].pk, knees[1].pk])))
         assert (row.verdict, row.before_rank, row.after_rank) == ("same", None, None)
-        assert "nothing to lose" in row.sentence
+        assert row.sentence == "It chose no topic, so it has nothing to lose."
 
     def test_a_run_without_its_vector_is_compared_by_words_and_says_so(
         self, anna: ChatUser, knees: list[Topic]

@@ -49,7 +49,7 @@ async def _search(stage: Stage, clients: Clients, vector: Vectors, number: int) 
         asked = Question(
             stage.owner.pk, stage.query(number), HalfVector(vector), clients.profile_id, profile.dimensions
         )
-        found = await retrieval.search(connection, asked, threshold=profile.threshold)
+        found = await retrieval.search(connection, asked, threshold=profile.threshold, layouts=clients.layouts)
         return time.perf_counter() - began, found.passages
 
 

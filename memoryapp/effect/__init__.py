@@ -17,6 +17,7 @@ from uuid import UUID
 import numpy as np
 from django.utils.translation import gettext as _
 
+from memoryapp.columns import Ids
 from memoryapp.curation.change import Change
 from memoryapp.curation.swapping import check_live
 from memoryapp.effect import past, rescoring, staging
@@ -24,7 +25,7 @@ from memoryapp.effect.past import PastRun
 from memoryapp.effect.staging import Held, Order
 from memoryapp.effect.verdict import Standing, Verdict, judged, told
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
-from memoryapp.signals import Compared, Ids
+from memoryapp.signals import Compared
 
 __all__ = ["Effect", "RunEffect", "Verdict", "effect_of"]
 
@@ -37,7 +38,7 @@ class RunEffect:
 
     Ranks count from 1 and are those of the evidence that is hardest to find, None where some is in no topic or
     beyond the first 200. ``shown`` tells whether the model is shown all of it; ``chars`` are those of the topics
-    that hold it. A run that chose nothing has no evidence, and no ranks.
+    that hold it. A run that chose no topic has no evidence, and no ranks.
     """
 
     run_id: UUID
@@ -169,7 +170,7 @@ def _effect(memory: _Memory, run: PastRun, found: Compared) -> RunEffect:
 def _without(run: PastRun) -> str:
     if run.messages or run.chosen:
         return _("The messages it rested on are gone.")
-    return _("It chose nothing, so it has nothing to lose.")
+    return _("It chose no topic, so it has nothing to lose.")
 
 
 def _by_words() -> str:

@@ -14,20 +14,16 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 
+from memoryapp.columns import Ids, int64s
 from memoryapp.engine.lexical import Floats, Matches, fold_query, is_wide
-from memoryapp.signals import QUERY_CHARS, Compared, Ids, Texts, held_at, int64s, weighed
+from memoryapp.layout import PASSAGES, Passages
+from memoryapp.signals import QUERY_CHARS, Compared, Texts, held_at, weighed
 
 CHUNK = 2_000
 # A cosine from the database is a sum of single floats; beyond this its digits are chance, and would part equals.
 _DIGITS = 9
 
-PASSAGES = """
-SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
-       string_agg(boolsend(is_wide), ''::bytea)
-FROM (SELECT id, term_count, is_wide FROM memoryapp_passage WHERE owner_id = %(owner)s ORDER BY id) known
-"""
 VECTORS = """
 SELECT string_agg(int8send(passage_id), ''::bytea), string_agg(halfvec_send(vector), ''::bytea)
 FROM (
@@ -58,21 +54,10 @@ class Query:
     profile_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Passages:
-    """All of an owner's, by id; every array has shape (n,)."""
-
-    ids: Ids
-    lengths: Floats
-    wide: NDArray[np.bool_]
-
-
 def passages(owner_id: int) -> Passages:
     """All passages of the owner."""
-    ((ids, lengths, wide),) = _fetched(PASSAGES, {"owner": owner_id})
-    return Passages(
-        int64s(ids), np.frombuffer(lengths or b"", ">i4").astype(np.float64), np.frombuffer(wide or b"", np.bool_)
-    )
+    (columns,) = _fetched(PASSAGES, {"owner": owner_id})
+    return Passages.of(*columns)
 
 
 def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:

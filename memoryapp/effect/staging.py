@@ -15,13 +15,14 @@ from django.db import connection
 from django.db.models.functions import Length
 from numpy.typing import NDArray
 
+from memoryapp.columns import Ids, int64s, positions
 from memoryapp.curation.change import Change
 from memoryapp.effect.verdict import Standing
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS
 from memoryapp.engine.scoring import TopicPassages
 from memoryapp.models import Message, Topic
 from memoryapp.parameters import RANKED
-from memoryapp.signals import Compared, Ids, int64s, positions
+from memoryapp.signals import Compared
 
 HELD = """
 SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(m.topic_id), ''::bytea),

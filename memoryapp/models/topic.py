@@ -95,7 +95,10 @@ class TopicEdit(Owned):
 
     class Meta:
         ordering = ("-at", "-id")
-        indexes = (models.Index(fields=("owner", "-at", "-id"), name="topicedit_owner"),)
+        indexes = (
+            models.Index(fields=("owner", "-at", "-id"), name="topicedit_owner"),
+            models.Index(fields=("owner", "id"), name="topicedit_number"),
+        )
         verbose_name = _("edit")
         verbose_name_plural = _("edits")
 

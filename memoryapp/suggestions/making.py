@@ -17,12 +17,12 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from memoryapp import advisory
+from memoryapp.columns import Ids, int64s
 from memoryapp.curation.lineage import successors
 from memoryapp.curation.settling import settle
 from memoryapp.effect.rescoring import halves
 from memoryapp.engine.lexical import Floats
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicVector
-from memoryapp.signals import Ids, int64s
 from memoryapp.suggestions.merging import Merge, Pair, merges
 from memoryapp.suggestions.splitting import Split, splits
 

@@ -16,12 +16,12 @@ import numpy as np
 from django.conf import settings
 from django.db import connection
 
+from memoryapp.columns import Ids
 from memoryapp.curation.lineage import successors
 from memoryapp.effect import rescoring, staging
 from memoryapp.engine.lexical import Floats, Indices, Matches
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import Person, Topic
-from memoryapp.signals import Ids
 
 # How much a shared person or a common choice is worth beside similarity, up to so many of them.
 _LIFT, _MOST_LIFTS = 0.02, 3

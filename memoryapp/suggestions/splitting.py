@@ -16,10 +16,10 @@ from django.conf import settings
 from django.db import connection
 from numpy.typing import NDArray
 
+from memoryapp.columns import Ids, int64s
 from memoryapp.effect import rescoring
 from memoryapp.engine.lexical import Floats
 from memoryapp.models import Topic
-from memoryapp.signals import Ids, int64s
 
 # Fewer messages than this have no mean worth comparing; a topic that is too long is cut all the same.
 LEAST_MESSAGES = 6
