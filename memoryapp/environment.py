@@ -18,6 +18,11 @@ class SettingError(Exception):
     """An environment variable has a value nobody can use."""
 
 
+def cores() -> int:
+    """How many this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -218,7 +218,9 @@ def _forget_the_dead(folder: Path) -> None:
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not _lives(pid):
-            mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
+            # Another web process may be at it.
+            with suppress(FileNotFoundError):
+                mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
 
 
 def _lives(pid: int) -> bool:

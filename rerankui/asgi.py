@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from channels.auth import AuthMiddlewareStack
@@ -22,6 +23,16 @@ doors = ProtocolTypeRouter(
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )
+
+
+def _warm_up() -> None:
+    """Have the models loaded once the loop of the server that imports this runs, before somebody asks for a run."""
+    reactor = sys.modules.get("twisted.internet.reactor")
+    if reactor:
+        reactor.callWhenRunning(reactor.callLater, 0, runner.bind)
+
+
+_warm_up()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

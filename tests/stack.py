@@ -79,14 +79,14 @@ class Stack:
         done = self.command("createsuperuser", "--noinput", "--username", name, "--email", f"{name}@example.org")
         assert done.returncode == 0, done.stderr
 
-    def web_process(self) -> int:
-        """The web child's process id, as the operating system lists it."""
+    def web_processes(self) -> list[int]:
+        """The web children's process ids, as the operating system lists them."""
         children = subprocess.run(
             ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=True
         ).stdout
-        found = re.search(r"^\s*(\d+) .*daphne", children, re.M)
+        found = re.findall(r"^\s*(\d+) .*daphne", children, re.M)
         assert found, children
-        return int(found[1])
+        return [int(number) for number in found]
 
     def complaints(self) -> list[str]:
         """What the program logged of errors and faults."""

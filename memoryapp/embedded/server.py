@@ -174,7 +174,8 @@ class Server:
             "unix_socket_permissions": "0700",
             "cluster_name": self.cluster.name,
             "shared_buffers": "128MB",
-            "max_connections": "100",
+            # Twelve web processes at their busiest, and the worker.
+            "max_connections": "300",
             "jit": "off",
         }
         if not os.access("/dev/shm", os.W_OK):

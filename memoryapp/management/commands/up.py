@@ -189,7 +189,7 @@ def _alone(folder: Path, url: str) -> Iterator[bool]:
 
 
 def _bound(host: str, port: int, patience: float) -> socket.socket:
-    """The address, ours from now on; nothing is answered there yet.
+    """The address, ours from now on. Who connects waits: nothing is answered there before the web is up.
 
     Processes of an ``up`` that was killed need a moment to leave the port: that is what ``patience`` is for.
     """
@@ -212,6 +212,8 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind(address)
+        # Only who listens keeps others from the address.
+        door.listen(socket.SOMAXCONN)
     except OSError:
         door.close()
         raise
@@ -263,15 +265,15 @@ def _webs(
 ) -> list[Child]:
     """As many as ``WEB_CONCURRENCY`` says: a process executes runs and pages on one core.
 
-    Whichever is free takes the next connection, and while one starts anew the others go on. Daphne adopts a socket of
-    IPv4 only, so elsewhere one process listens by itself.
+    They accept from one socket, the busier the less, and while one starts anew the others go on. Daphne adopts a
+    socket of IPv4 only, so elsewhere one process listens by itself.
     """
     served = "rerankui.asgi:application"
     if door.family != socket.AF_INET:
         door.close()
         return [Child("web", (*daphne, "-b", address[0], "-p", str(address[1]), served), environment)]
+    # Two processes may wake for one connection.
     door.setblocking(False)
-    door.listen(socket.SOMAXCONN)
     command = (*daphne, "--fd", str(door.fileno()), served)
     names = ["web", *(f"web {number}" for number in range(2, settings.WEB_CONCURRENCY + 1))]
     return [Child(name, command, environment, inherits=(door.fileno(),)) for name in names]
