@@ -1,8 +1,6 @@
 // Copies what a button names, and forgets what may be seen once: the page is emptied when it is left, and a reload or
 // the way back leads to the list instead of asking whether to send the form again. The server would refuse that anyway.
 (() => {
-  const SAID_MS = 2000;
-
   const selected = (source) => {
     const range = document.createRange();
     range.selectNodeContents(source);
@@ -19,13 +17,16 @@
       return document.execCommand("copy");
     }
   };
-  const say = (button) => {
-    const label = button.querySelector("[aria-live]");
-    const words = (button.dataset.words ??= label.textContent);
-    label.textContent = button.dataset.copied;
-    setTimeout(() => { label.textContent = words; }, SAID_MS);
+  const buttons = [...document.querySelectorAll("[data-copy]")];
+  // the clipboard holds what was copied last, and so says its button
+  const say = (copied) => {
+    for (const button of buttons) {
+      const label = button.querySelector("[aria-live]");
+      const words = (button.dataset.words ??= label.textContent);
+      label.textContent = button === copied ? button.dataset.copied : words;
+    }
   };
-  for (const button of document.querySelectorAll("[data-copy]")) {
+  for (const button of buttons) {
     button.hidden = false;
     button.addEventListener("click", async () => {
       if (await copied(document.getElementById(button.dataset.copy))) say(button);
