@@ -19,11 +19,11 @@
   };
   const buttons = [...document.querySelectorAll("[data-copy]")];
   // the clipboard holds what was copied last, and so says its button
-  const say = (copied) => {
+  const say = (last) => {
     for (const button of buttons) {
       const label = button.querySelector("[aria-live]");
       const words = (button.dataset.words ??= label.textContent);
-      label.textContent = button === copied ? button.dataset.copied : words;
+      label.textContent = button === last ? button.dataset.copied : words;
     }
   };
   for (const button of buttons) {
