@@ -20,8 +20,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
-# Of all web processes together: twice the cores of a small server and a little more, for what is beyond that only takes
-# turns there (measured in two processes, 50 reranks at once: six connections each 1.9 times the floor, three each 1.6).
+# The web processes share these, for more at once than a small server has cores only take turns there (measured in two
+# processes, 50 reranks at once: six connections each 1.9 times the floor, three each 1.6). With two a process waits.
 MOST_CONNECTIONS = 6
 LEAST_CONNECTIONS = 3
 

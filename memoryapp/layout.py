@@ -135,9 +135,11 @@ class Layouts:
 
     def learn(self, owner_id: int, layout: Layout, called: Sequence[Called]) -> None:
         """What some of the layout's topics are called."""
-        layout.called.update((topic.id, topic) for topic in called)
-        if called and self._kept.get(owner_id) is layout:
-            self._sizes[owner_id] += sum(_NAME + _CHARACTER * len(topic.summary) for topic in called)
+        # Another search may have read the same names meanwhile, and they take their room once.
+        new = {topic.id: topic for topic in called if topic.id not in layout.called}
+        layout.called.update(new)
+        if new and self._kept.get(owner_id) is layout:
+            self._sizes[owner_id] += sum(_NAME + _CHARACTER * len(topic.summary) for topic in new.values())
             self._make_room(owner_id)
 
     def _make_room(self, owner_id: int) -> None:

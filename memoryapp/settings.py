@@ -18,7 +18,7 @@ DATA_DIR = places.data_dir()
 DEBUG = env.switch("DEBUG", False)
 SECRET_KEY = env.text("SECRET_KEY") or places.secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-# How many web processes `up` starts. Each has an embedded model (250 MB) and up to eighteen database connections.
+# How many web processes `up` starts. Each has an embedded model (250 MB) and up to some fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
 
 INSTALLED_APPS = [

@@ -172,6 +172,7 @@ def test_what_topics_are_called_takes_room_too() -> None:
     first, second = of_ten(), of_ten()
     layouts.keep(1, first)
     layouts.keep(2, second)
-    layouts.learn(2, second, [Called(1, "х" * 900, "2026-03-02", 2, 30)])
+    for _search in range(2):
+        layouts.learn(2, second, [Called(1, "х" * 900, "2026-03-02", 2, 30)])
     assert kept(layouts, 1, 2) == [2]
     assert second.called[1].message_count == 2

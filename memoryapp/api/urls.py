@@ -18,7 +18,8 @@ api = NinjaAPI(
     title="Mnemoscope",
     version="1",
     description=(
-        "Long-term memory for a chat assistant. Tokens are made with `manage.py create_token` and sent as"
+        "Long-term memory for a chat assistant. Tokens are made on the page API tokens or with"
+        " `manage.py create_token`, and sent as"
         ' `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message"}}`.'
     ),
     docs_url=None,

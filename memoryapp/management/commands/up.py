@@ -265,8 +265,8 @@ def _webs(
 ) -> list[Child]:
     """As many as ``WEB_CONCURRENCY`` says: a process executes runs and pages on one core.
 
-    They accept from one socket, the busier the less, and while one starts anew the others go on. Daphne adopts a
-    socket of IPv4 only, so elsewhere one process listens by itself.
+    They accept from one socket, so while one starts anew the others go on. Daphne adopts a socket of IPv4 only, so
+    elsewhere one process listens by itself.
     """
     served = "rerankui.asgi:application"
     if door.family != socket.AF_INET:
