@@ -13,8 +13,9 @@ from django.urls import reverse
 
 from memoryapp import runs
 from memoryapp.contents import content
+from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.context import Said, enclosed, joined, topics_text
-from memoryapp.engine.events import Candidate, CandidatesFound, Event, ItemCandidate, RunFinished, Selected
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected
 from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
 from memoryapp.models import Message, Run, TopicMessage
 
@@ -88,7 +89,7 @@ def _said(run: Run, finished: RunFinished) -> Said:
 
 
 def _topics_text(run: Run, finished: RunFinished, found: CandidatesFound | None, said: Said) -> str:
-    candidates: Mapping[str, Candidate] = {each.id: each for each in found.candidates} if found else {}
+    candidates: Mapping[str, Candidate] = found.named(finished.selected) if found else {}
     return topics_text(run.query, finished.selected, candidates, said, _told_by_caller(run))
 
 

@@ -18,7 +18,7 @@ from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import media, prompting, trials
-from memoryapp.database import in_thread
+from memoryapp.database import in_thread, together
 from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import PromptBook
@@ -93,10 +93,11 @@ class _Told:
 
 async def _told(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> _Told:
     tried = await in_thread(Prompt.objects.get, pk=claimed.prompt_id) if claimed.prompt_id else None
+    (texts,) = await together(connection, prompting.IN_FORCE if tried else None)
     return _Told(
         messages=await _conversation(connection, claimed),
         replayed=await _replayed(connection, claimed, tried),
-        prompts=prompting.book_with(await prompting.in_force(connection), tried) if tried else None,
+        prompts=prompting.book_with(prompting.book(texts), tried) if tried else None,
     )
 
 

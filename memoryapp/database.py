@@ -90,13 +90,14 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
     return await sync_to_async(closing, thread_sensitive=False)()
 
 
-async def together(connection: psycopg.AsyncConnection[Any], *asked: Asked) -> list[list[Any]]:
-    """The rows of each statement with its values, all in one round trip and one transaction."""
-    cursors = [connection.cursor(binary=True) for _ in asked]
+async def together(connection: psycopg.AsyncConnection[Any], *asked: Asked | None) -> list[list[Any]]:
+    """The rows of each statement with its values, all in one round trip and one transaction; None has no rows."""
+    cursors = [connection.cursor(binary=True) if each else None for each in asked]
     async with connection.pipeline():
-        for cursor, (sql, values) in zip(cursors, asked, strict=True):
-            await cursor.execute(sql, values)
-    return [await cursor.fetchall() for cursor in cursors]
+        for cursor, each in zip(cursors, asked, strict=True):
+            if cursor and each:
+                await cursor.execute(*each)
+    return [await cursor.fetchall() if cursor else [] for cursor in cursors]
 
 
 def numbers(listed: Iterable[int]) -> str:

@@ -206,7 +206,7 @@ def _ranks(found: CandidatesFound | None, finished: RunFinished | None, *, by_ve
     """The order under test: fused, or for the strategy ``vector`` that of the cosine alone."""
     if by_vector:
         return finished.baseline if finished else ()
-    return [candidate.id for candidate in found.candidates] if found else ()
+    return [candidate.id for candidate in found.ranked()] if found else ()
 
 
 def report(scores: Sequence[Score], *, strategy: str, cuts: Sequence[int]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryapp.database import Asked
-from memoryapp.engine.events import ItemCandidate
+from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.lines import artifact_line, person_line
 from memoryapp.engine.memory import item_id
 from memoryapp.engine.scoring import descending
@@ -87,11 +87,12 @@ def _ranked(
     )
 
 
-def rows_sql(owner_id: int, found: Found) -> tuple[Asked, Asked]:
+def rows_sql(owner_id: int, found: Found) -> tuple[Asked | None, Asked]:
     """What the found ones are called, and the files of the running conversation."""
+    people = [each.number for each in found.people]
     artifacts = [each.number for each in found.artifacts]
     return (
-        (PEOPLE, {"owner": owner_id, "people": [each.number for each in found.people]}),
+        (PEOPLE, {"owner": owner_id, "people": people}) if people else None,
         (ARTIFACTS, {"owner": owner_id, "artifacts": artifacts, "session": SESSION_ARTIFACTS}),
     )
 

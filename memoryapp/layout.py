@@ -74,6 +74,11 @@ class Called:
     message_count: int
     size_chars: int
 
+    @property
+    def facts(self) -> tuple[str, int, int, str]:
+        """In the order of a candidate's line."""
+        return self.date, self.message_count, self.size_chars, self.summary
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -105,7 +105,7 @@ def _count(event: Event, owner: int) -> None:
     match event:
         case CandidatesFound():
             _of(topics_search_duration, owner).observe(event.seconds)
-            _of(topics_search_results, owner).observe(len(event.candidates))
+            _of(topics_search_results, owner).observe(len(event.candidates) + len(event.below))
             (embedding_failures if event.note else embedding_texts).labels(purpose="query").inc()
         case QueryEnriched() if event.model:
             _count_call(event, "enricher", "failed" if event.note else "answered", owner)

@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import psycopg
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
-from psycopg.rows import tuple_row
 
 from memoryapp import advisory
+from memoryapp.database import Asked
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText, faults
 from memoryapp.models import ChatUser, Prompt, Run, RunEvent
 
 LOOKED_AT = 500
-_IN_FORCE = """SELECT name, language, version, system, "user" FROM memoryapp_prompt WHERE in_force"""
+IN_FORCE: Asked = 'SELECT name, language, version, system, "user" FROM memoryapp_prompt WHERE in_force', {}
 
 Key = tuple[str, str]
 
@@ -85,18 +84,16 @@ def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
     return {**base, (prompt.name, prompt.language): text_of(prompt)}
 
 
-async def in_force(connection: psycopg.AsyncConnection[Any]) -> PromptBook:
-    """Every text as runs use it now: one query, four rows at most.
+def book(rows: Iterable[Sequence[Any]]) -> PromptBook:
+    """Every text as runs use it now, out of the rows of ``IN_FORCE``, four at most.
 
     A stored text that this version of the program cannot fill would end every run, so it is passed over.
     """
-    cursor = connection.cursor(row_factory=tuple_row)
-    await cursor.execute(_IN_FORCE)
-    return _book([_text(*row) for row in await cursor.fetchall()])
+    return _book([_text(*row) for row in rows])
 
 
 def in_force_now() -> PromptBook:
-    """``in_force`` for code that uses the ORM."""
+    """``book`` for code that uses the ORM."""
     return _book([text_of(prompt) for prompt in Prompt.objects.filter(in_force=True)])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from memoryapp.database import numbers, together
+from memoryapp.database import Asked, numbers, together
 from memoryapp.engine.context import Told
 from memoryapp.engine.lines import plain, size_text
 from memoryapp.engine.memory import MessageContent, TopicContent, item_id
@@ -82,25 +82,25 @@ class Background:
     messages: tuple[MessageContent, ...]
 
 
-async def background(
-    connection: Connection,
-    owner_id: int,
-    *,
-    profile: str = "",
-    messages: Sequence[MessageContent] | None = None,
-) -> Background:
-    """The owner's background in one round trip.
-
-    ``profile`` is put before the facts; ``messages`` are the running conversation, None is the active session.
-    """
+def background_sql(owner_id: int, *, in_session: bool = True) -> tuple[Asked | None, ...]:
+    """The statements whose rows are the owner's background, with the last of the active session or without."""
     owner = {"owner": owner_id}
-    facts, circle, recent, last = await together(
-        connection,
+    return (
         (FACTS, {**owner, "important": IMPORTANT, "most": MOST_FACTS}),
         (CIRCLE, {**owner, "circles": list(INNER_CIRCLE), "most": MOST_OF_CIRCLE, "chars": _BIO_CHARS}),
         (RECENT, {**owner, "most": RECENT_TOPICS, "chars": _SUMMARY_CHARS}),
-        (LAST, {**owner, "most": LAST_MESSAGES if messages is None else 0}),
+        (LAST, {**owner, "most": LAST_MESSAGES}) if in_session else None,
     )
+
+
+def background(
+    rows: Sequence[Sequence[Any]], *, profile: str = "", messages: Sequence[MessageContent] | None = None
+) -> Background:
+    """The background out of the rows of ``background_sql``.
+
+    ``profile`` is put before the facts; ``messages`` are the running conversation, None is the active session.
+    """
+    facts, circle, recent, last = rows
     said = tuple(MessageContent(*row) for row in reversed(last)) if messages is None else tuple(messages)
     return Background(
         profile="\n".join(filter(None, (profile.strip(), *(_fact(*row) for row in facts)))),

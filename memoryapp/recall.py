@@ -21,7 +21,7 @@ from pgvector import HalfVector
 
 from memoryapp import prompting, reading, retrieval
 from memoryapp.clients import Clients
-from memoryapp.database import Asked
+from memoryapp.database import Asked, together
 from memoryapp.engine import flash
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS, Told, assembled, topics_text
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
@@ -155,10 +155,10 @@ async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Ev
 
 async def _begun(request: RecallRequest, clients: Clients) -> _Recall:
     async with clients.pool.connection() as connection:
-        background = await reading.background(
-            connection, request.owner_id, profile=request.profile, messages=request.messages
-        )
-        prompts = request.prompts or await prompting.in_force(connection)
+        asked = reading.background_sql(request.owner_id, in_session=request.messages is None)
+        *rows, texts = await together(connection, *asked, prompting.IN_FORCE)
+    background = reading.background(rows, profile=request.profile, messages=request.messages)
+    prompts = request.prompts or prompting.book(texts)
     return _Recall(request, clients, background, prompts, _Topics(clients, request.owner_id))
 
 
@@ -233,6 +233,7 @@ async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str,
         )
     event = CandidatesFound(
         candidates=found.candidates,
+        below=found.below,
         passages=found.passages,
         seconds=round(time.perf_counter() - began, 6),
         note=note,
@@ -311,7 +312,7 @@ def vector_choice(found: CandidatesFound, baseline: tuple[str, ...], *, strategy
 
     Without a vector of the query these are the first by words, and the run says so.
     """
-    scores = {candidate.id: candidate.score for candidate in found.candidates}
+    scores = {candidate.id: candidate.score for candidate in found.ranked()}
     selected = tuple(
         Selected(id=topic, rank=rank, reason="", score=scores.get(topic, 0.0), vector_rank=0 if found.note else rank)
         for rank, topic in enumerate(baseline[:VECTOR_TOPICS], start=1)
@@ -325,7 +326,7 @@ async def _context(run: _Recall, found: CandidatesFound, choice: RunFinished) ->
     topics = await run.topics(_numbers(choice.selected))
     people, artifacts = await _told(run, choice)
     known = {message.id for message in run.request.messages or ()}
-    candidates = {candidate.id: candidate for candidate in found.candidates}
+    candidates = found.named(choice.selected)
     given = (run.request.query, choice.selected, candidates, {topic_id(t.id): t.messages for t in topics}, known)
     is_long = any(topic.size_chars > WHOLE_TOPIC_CHARS for topic in topics)
     # In a thread where exchanges may have to be compared, which takes longer than other runs should wait.

@@ -7,15 +7,16 @@ search has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from memoryapp import items
 from memoryapp.columns import Ids
 from memoryapp.database import Asked, numbers, together
-from memoryapp.engine.events import Candidate, ItemCandidate
+from memoryapp.engine.candidates import Below, Candidate, ItemCandidate
 from memoryapp.engine.lines import candidate_line
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.scoring import Best, TopicPassages
@@ -48,11 +49,13 @@ class Sizes:
 class Search:
     """Candidates of each kind best first, topic ids in plain vector order, and how many texts were compared.
 
+    ``candidates`` are the topics shown, ``below`` those that are only ranked.
     Without any vector to compare, ``baseline`` is the order of the words. ``without_vector`` passages have
     none in this profile yet. ``cards`` counts people and artifacts together.
     """
 
     candidates: tuple[Candidate, ...]
+    below: Below
     baseline: tuple[str, ...]
     passages: int
     without_vector: int = 0
@@ -98,8 +101,10 @@ async def search(
         *keep,
     )
     layouts.learn(asked.owner_id, layout, [Called(*row) for row in topics])
+    candidates, below = _told(passages, ranked, layout.called, dict(texts))
     return Search(
-        candidates=tuple(_candidates(passages, ranked, layout.called, dict(texts))),
+        candidates=candidates,
+        below=below,
         baseline=tuple(map(topic_id, ranked.baseline)),
         passages=len(passages.ids),
         without_vector=int(np.isnan(passages.cosine).sum()) if asked.vector is not None else 0,
@@ -124,39 +129,32 @@ def _texts_sql(owner_id: int, compared: Compared, ranked: _Ranked) -> Asked:
     return TEXTS, {"owner": owner_id, "passages": numbers(passages.tolist()), "chars": _PASSAGE_CHARS}
 
 
-def _topics_sql(owner_id: int, topics: Iterable[int]) -> Asked:
+def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
     """What the topics are called."""
-    return TOPICS, {"owner": owner_id, "topics": numbers(topics)}
+    return (TOPICS, {"owner": owner_id, "topics": numbers(topics)}) if topics else None
 
 
-def _candidates(
-    compared: Compared, ranked: _Ranked, topics: Mapping[int, Called], texts: Mapping[int, str]
-) -> Iterable[Candidate]:
+def _told(
+    compared: Compared, ranked: _Ranked, called: Mapping[int, Called], texts: Mapping[int, str]
+) -> tuple[tuple[Candidate, ...], Below]:
+    """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
     vector_rank = {topic: rank for rank, topic in enumerate(ranked.nearest.tolist(), start=1)}
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
-    told = compared.numbers(ranked.best.passages)
+    said = compared.numbers(ranked.best.passages)
+    columns = (said.cosine, said.bm25, said.fused, said.score)
     passages = compared.ids[ranked.best.passages].tolist()
-    columns = (told.cosine, told.bm25, told.fused, told.score, told.terms)
-    rows = zip(ranked.best.topics.tolist(), passages, *columns, strict=True)
-    # A topic may be gone since it was ranked.
-    here = (row for row in rows if row[0] in topics)
-    for rank, (number, passage, cosine, bm25, fused, score, terms) in enumerate(here, start=1):
-        topic, id, shown = topics[number], topic_id(number), number in ranked.shown
-        facts = (topic.date, topic.message_count, topic.size_chars, topic.summary)
-        yield Candidate(
-            id=id,
-            rank=rank,
-            vector_rank=vector_rank.get(number, beyond),
-            cosine=cosine,
-            bm25=bm25,
-            fused=fused,
-            score=score,
-            date=topic.date,
-            message_count=topic.message_count,
-            size_chars=topic.size_chars,
-            summary=topic.summary,
-            line=candidate_line(id, score, *facts) if shown else "",
-            shown=shown,
-            passage=texts.get(passage, ""),
-            terms=terms,
-        )
+    rows = zip(ranked.best.topics.tolist(), passages, said.terms, zip(*columns, strict=True), strict=True)
+    here = (row for row in rows if row[0] in called)
+    shown: list[Candidate] = []
+    below: list[tuple[Any, ...]] = []
+    terms_below: dict[str, Mapping[str, float]] = {}
+    for rank, (number, passage, terms, scores) in enumerate(here, start=1):
+        id, facts = topic_id(number), called[number].facts
+        told = (id, rank, vector_rank.get(number, beyond), *scores, *facts)
+        if number in ranked.shown:
+            line = candidate_line(id, scores[-1], *facts)
+            shown.append(Candidate(*told, line=line, shown=True, passage=texts.get(passage, ""), terms=terms))
+        else:
+            below.append(told)
+            terms_below |= {id: terms} if terms else {}
+    return tuple(shown), Below.of(below, terms_below)

@@ -109,7 +109,7 @@ def _before_the_choice(events: Sequence[Event]) -> Replayed:
 
 
 def _by_vector(found: CandidatesFound) -> tuple[str, ...]:
-    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.candidates)
+    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.ranked())
     return tuple(id for _, id in order)[:BASELINE]
 
 

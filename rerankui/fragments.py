@@ -17,14 +17,8 @@ from django.template.loader import render_to_string
 from django.utils import translation
 
 from memoryapp import runs
-from memoryapp.engine.events import (
-    Candidate,
-    CandidatesFound,
-    Event,
-    ItemCandidate,
-    ModelReplied,
-    RunFinished,
-)
+from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished
 from memoryapp.models import Run, RunEvent, RunProgress
 from memoryapp.recording import totals_of
 from memoryapp.runs import StoredEvent
@@ -144,7 +138,7 @@ def run_context(
 
 
 def _by_id(found: CandidatesFound | None) -> dict[str, Candidate]:
-    return {candidate.id: candidate for candidate in found.candidates} if found else {}
+    return {candidate.id: candidate for candidate in found.ranked()} if found else {}
 
 
 def _items(found: CandidatesFound | None) -> dict[str, ItemCandidate]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memoryapp.engine.events import Candidate, ItemCandidate, Piece, RunFinished, Selected
+from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import Piece, RunFinished, Selected
 from memoryapp.models import Message, Run
 
 

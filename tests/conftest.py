@@ -19,7 +19,7 @@ from django.test import Client
 from django.utils import translation
 
 from memoryapp.embedded.statics import collect
-from memoryapp.engine.events import Candidate
+from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion import add_messages, put_topics

@@ -29,11 +29,11 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from memoryapp import tokens
+from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import (
     CandidatesFound,
     ContextPart,
     Event,
-    ItemCandidate,
     MediaItem,
     RunFinished,
     RunStarted,

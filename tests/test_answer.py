@@ -12,17 +12,8 @@ from memoryapp import answer
 from memoryapp.curation.plans import plan_edit
 from memoryapp.curation.swapping import put_in, swap
 from memoryapp.engine import context as parts
-from memoryapp.engine.events import (
-    Candidate,
-    CandidatesFound,
-    ContextPart,
-    Event,
-    ItemCandidate,
-    Piece,
-    RunFinished,
-    Selected,
-    to_payload,
-)
+from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import CandidatesFound, ContextPart, Event, Piece, RunFinished, Selected, to_payload
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic, TopicEdit
 from tests.conftest import talk
 

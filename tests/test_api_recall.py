@@ -18,6 +18,7 @@ from memoryapp import media, runs
 from memoryapp.api import following, recall, streams
 from memoryapp.api.shapes import EventLine, RecallAnswer, RunAnswer
 from memoryapp.clients import offline_chat, offline_embedder, open_clients
+from memoryapp.engine.events import to_wire
 from memoryapp.engine.llm import ChatRequest
 from memoryapp.models import ChatUser, Media, Run, RunEvent
 from memoryapp.runner import Runner
@@ -103,8 +104,9 @@ async def events_of(answer: Any) -> list[tuple[str, int, Any]]:
 
 
 async def stored_of(run: Run | UUID | str) -> list[tuple[str, int, Any]]:
+    """As they go out."""
     rows = RunEvent.objects.filter(run=run).order_by("seq").values_list("kind", "seq", "payload")
-    return [row async for row in rows]
+    return [(kind, seq, json.loads(to_wire(kind, json.dumps(payload)))) async for kind, seq, payload in rows]
 
 
 async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, client: AsyncClient) -> None:
@@ -121,6 +123,20 @@ async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, clien
     RunAnswer.model_validate(again)
     assert {name: again[name] for name in told} == told
     assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
+
+
+async def test_outsiders_are_told_of_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
+    answer = await post(client, "/v1/recall/stream", parameters={"candidates": 1})
+    [told] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]
+    run = answer["Content-Location"].rpartition("/")[2]
+    stored = (await RunEvent.objects.aget(run=run, kind="candidates_found")).payload
+    assert len(stored["candidates"]) == 1
+    assert len(stored["below"]["id"]) == len(told["candidates"]) - 1 > 0
+    assert [each["rank"] for each in told["candidates"]] == list(range(1, len(told["candidates"]) + 1))
+    assert [each["shown"] for each in told["candidates"]] == [True] + [False] * (len(told["candidates"]) - 1)
+    assert {frozenset(each) for each in told["candidates"]} == {frozenset(stored["candidates"][0])}
+    assert [each["summary"] for each in told["candidates"][1:]] == stored["below"]["summary"]
+    assert "below" not in told
 
 
 async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Runner, client: AsyncClient) -> None:

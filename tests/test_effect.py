@@ -76,7 +76,7 @@ def asked(
     )
     events: list[Event] = [
         QueryEnriched(query, query, "", 0.0),
-        CandidatesFound(found.candidates, found.passages, 0.0),
+        CandidatesFound(found.candidates, found.passages, 0.0, below=found.below),
         RunFinished(selected, (), "", ""),
     ]
     for seq, event in enumerate(events, start=1):
@@ -311,4 +311,5 @@ def is_shown(owner: ChatUser, run: Run) -> bool:
 
 def real(owner: ChatUser, run: Run) -> Sequence[Any]:
     sizes = {"topics": run.parameters["candidates"]} if run.parameters else {}
-    return search(owner, run.query, vector=QueryVector.objects.filter(run=run).exists(), **sizes).candidates
+    found = search(owner, run.query, vector=QueryVector.objects.filter(run=run).exists(), **sizes)
+    return (*found.candidates, *found.below.candidates())

@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from memoryapp.engine.events import ItemCandidate
+from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.ingestion import add_messages
 from memoryapp.models import Artifact, CardVector, ChatUser, Message, Person
 from memoryapp.vectors import embed_pending

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from memoryapp import prompting
-from memoryapp.database import conninfo
+from memoryapp.database import conninfo, together
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText
 from memoryapp.models import ChatUser, Prompt, Run, RunEvent
 from tests.conftest import BEGAN
@@ -24,7 +24,8 @@ def edited(words: str = "Be brief.", key: tuple[str, str] = KEY) -> PromptText:
 
 async def book() -> PromptBook:
     async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
-        return await prompting.in_force(connection)
+        (texts,) = await together(connection, prompting.IN_FORCE)
+        return prompting.book(texts)
 
 
 @pytest.mark.django_db

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def background(owner: ChatUser, **given: Any) -> Background:
     async def read() -> Background:
         async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-            return await reading.background(connection, owner.pk, **given)
+            asked = reading.background_sql(owner.pk, in_session=given.get("messages") is None)
+            return reading.background(await database.together(connection, *asked), **given)
 
     return async_to_sync(read)()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pgvector import HalfVector
 from memoryapp import database, retrieval
 from memoryapp.curation.plans import plan_merge
 from memoryapp.curation.swapping import put_in, swap
+from memoryapp.engine.candidates import Below
 from memoryapp.engine.embeddings import Profile, Vectors, unit
 from memoryapp.models import ChatUser, PassageVector, Topic, TopicEdit
 from memoryapp.retrieval import Search, Sizes
@@ -66,7 +68,7 @@ def search(owner: ChatUser, query: str, *, vector: bool = True, **sizes: Any) ->
 
 def ids(found: Search) -> list[str]:
     """What the model is shown."""
-    return [candidate.id for candidate in found.candidates if candidate.shown]
+    return [candidate.id for candidate in found.candidates]
 
 
 def named(topic: Topic) -> str:
@@ -111,7 +113,8 @@ def test_a_names_spelling_does_not_matter(anna: ChatUser, topics: list[Topic], q
 def test_what_is_neither_near_nor_shares_a_word_is_ranked_but_never_shown(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "knee")
     assert named(topics[3]) not in ids(found)
-    assert len(found.candidates) == 4
+    assert named(topics[3]) in found.below.id
+    assert len(found.candidates) + len(found.below) == 4
     assert found.passages == 4
 
 
@@ -123,8 +126,19 @@ def test_the_baseline_is_plain_vector_order_over_all_topics(anna: ChatUser, topi
 
 def test_only_the_first_are_shown_and_only_so_many_are_ranked(anna: ChatUser, topics: list[Topic]) -> None:
     found = search(anna, "knee tax gpt cats", topics=2, ranked=3)
-    assert [candidate.shown for candidate in found.candidates] == [True, True, False]
-    assert [candidate.rank for candidate in found.candidates] == [1, 2, 3]
+    assert [(candidate.rank, candidate.shown) for candidate in found.candidates] == [(1, True), (2, True)]
+    assert found.below.rank == (3,)
+
+
+def test_what_is_below_tells_all_but_its_line_and_passage(anna: ChatUser, topics: list[Topic]) -> None:
+    query = "knee tax gpt cats"
+    every = {candidate.id: candidate for candidate in search(anna, query).candidates}
+    found = search(anna, query, topics=1)
+    assert len(every) == 4
+    assert len(found.below) == 3
+    for candidate in found.below.candidates():
+        assert candidate == replace(every[candidate.id], line="", passage="", shown=False)
+        assert candidate.terms
 
 
 def test_what_was_said_is_found_in_the_topic_where_it_lives_now_and_in_no_retired_one(
@@ -159,7 +173,7 @@ def test_no_query_breaks_the_search(anna: ChatUser, topics: list[Topic], query: 
 
 
 def test_an_empty_memory_is_searched_in_vain(boris: ChatUser) -> None:
-    assert search(boris, "knee") == Search((), (), 0)
+    assert search(boris, "knee") == Search((), Below(), (), 0)
 
 
 def test_searches_run_side_by_side(anna: ChatUser, topics: list[Topic]) -> None:

@@ -13,11 +13,11 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp import media as kept
+from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import (
     CandidatesFound,
     ContextPart,
     Event,
-    ItemCandidate,
     MediaItem,
     ModelReplied,
     PromptMessage,

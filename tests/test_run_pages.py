@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from memoryapp import runs
+from memoryapp.engine.candidates import Below
 from memoryapp.engine.events import (
     CandidatesFound,
     Event,
@@ -190,6 +192,41 @@ def test_the_run_page_never_trusts_what_people_wrote(run: Run, events: list[Even
     peek = as_viewer.get(f"/runs/{run.pk}/topics/{topic}/", headers={"HX-Request": "true"}).content.decode()
     assert "<b>OOM" not in peek
     assert 'class="is-exact"' in peek
+
+
+def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
+    run: Run, events: list[Event], as_viewer: Client
+) -> None:
+    place = next(place for place, event in enumerate(events) if isinstance(event, CandidatesFound))
+    found = events[place]
+    assert isinstance(found, CandidatesFound)
+    first, second = found.candidates
+    row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then")
+    events[place] = replace(found, candidates=(first,), below=Below.of([row], {second.id: {"oom": 2.0}}))
+    store(run, events)
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert "+1 ranked below" in page
+    assert page.count('<li class="candidate') == 1
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{second.id.removeprefix('Topic:')}/")
+    assert peek.status_code == 200
+    assert peek.context["candidate"].cosine == 0.25
+    assert peek.context["candidate"].terms == {"oom": 2.0}
+
+
+def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(
+    run: Run, events: list[Event], as_viewer: Client
+) -> None:
+    place = next(place for place, event in enumerate(events) if isinstance(event, CandidatesFound))
+    found = events[place]
+    assert isinstance(found, CandidatesFound)
+    first, second = found.candidates
+    events[place] = replace(found, candidates=(first, replace(second, shown=False, line="")))
+    store(run, events)
+    row = RunEvent.objects.get(run=run, kind="candidates_found")
+    del row.payload["below"]
+    row.save()
+    assert "+1 ranked below" in as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert as_viewer.get(f"/runs/{run.pk}/topics/{second.id.removeprefix('Topic:')}/").status_code == 200
 
 
 def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: list[Event], as_viewer: Client) -> None:

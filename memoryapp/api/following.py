@@ -16,14 +16,15 @@ from uuid import UUID
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.engine.events import RunFinished
+from memoryapp.engine.events import RunFinished, to_wire
 from memoryapp.runner import Runner
 
 LOOK_AGAIN = 1.0
 HEARTBEAT = 10.0
 AT_A_TIME = 100
 AFTER = """
-SELECT seq, kind, at, payload::text FROM memoryapp_runevent WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
+SELECT seq, kind, at, payload::text AS stored FROM memoryapp_runevent
+WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
 """
 STILL = """
 SELECT 1 FROM memoryapp_run AS run WHERE run.id = %s AND (
@@ -35,12 +36,17 @@ SELECT 1 FROM memoryapp_run AS run WHERE run.id = %s AND (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An event as it goes out; ``payload`` is JSON text in one line."""
+    """An event as it goes out; ``stored`` is its JSON text as the row holds it."""
 
     seq: int
     kind: str
     at: datetime
-    payload: str
+    stored: str
+
+    @property
+    def payload(self) -> str:
+        """JSON text in one line."""
+        return to_wire(self.kind, self.stored)
 
 
 async def lines(pool: AsyncConnectionPool, run_id: UUID, after: int = 0) -> AsyncGenerator[Line, None]:

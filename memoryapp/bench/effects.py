@@ -82,5 +82,7 @@ def _events(query: str, topics: Sequence[int], n: int, said: dict[int, int]) -> 
     """What is read of a run's events: the query, what it found and what it chose."""
     chosen = topics[n % len(topics)]
     yield "query_enriched", {"query": query, "enriched": query}
-    yield "candidates_found", {"candidates": [{"id": topic_id(number), "line": "·" * 300} for number in topics[:200]]}
+    shown = [{"id": topic_id(number), "line": "·" * 1000} for number in topics[:50]]
+    below = {"id": [topic_id(number) for number in topics[50:200]], "summary": ["·" * 200] * len(topics[50:200])}
+    yield "candidates_found", {"candidates": shown, "below": below}
     yield "run_finished", {"selected": [{"id": topic_id(chosen), "excerpt": [{"message": said[chosen]}]}]}

@@ -53,7 +53,7 @@ LEFT JOIN memoryapp_queryvector v ON v.run_id = r.id
 WHERE EXISTS (
     SELECT FROM jsonb_path_query(f.payload, '$.candidates[*].id') seen (id)
     WHERE seen.id #>> '{}' = ANY(%(names)s)
-) OR l.is_golden AND EXISTS (
+) OR f.payload #> '{below,id}' ?| %(names)s OR l.is_golden AND EXISTS (
     SELECT FROM jsonb_array_elements_text(r.evidence) named (id)
     JOIN memoryapp_message m ON m.id = named.id::bigint AND m.owner_id = %(owner)s
     WHERE m.topic_id = ANY(%(topics)s::bigint[])

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memoryapp.engine.answers import Pick
-from memoryapp.engine.events import ItemCandidate, Piece, Selected
+from memoryapp.engine.candidates import ItemCandidate
+from memoryapp.engine.events import Piece, Selected
 from memoryapp.engine.excerpts import best_exchanges, is_usable, verify
 from memoryapp.engine.limits import Limits
 from memoryapp.engine.memory import TopicContent

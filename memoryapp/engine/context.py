@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memoryapp.engine.events import Candidate, ContextPart, Selected
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.events import ContextPart, Selected
 from memoryapp.engine.excerpts import best_exchanges, entering
 from memoryapp.engine.limits import DEFAULTS
 from memoryapp.engine.lines import message_text, one_line, quoted

@@ -10,62 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, get_args
 
+from memoryapp.engine.candidates import Below, Candidate, ItemCandidate
 from memoryapp.engine.jsonvalues import built, written
 
 PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 MediaType = Literal["image", "audio", "file"]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A topic that search found. ``rank`` and ``vector_rank`` count from 1; without vectors the latter is 0.
-
-    ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores as
-    ``scoring.fuse`` takes it, ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms``
-    holds what each query term added to ``bm25``. ``shown`` tells whether the model saw the candidate,
-    and ``line`` how; it is empty where the model did not.
-    """
-
-    id: str
-    rank: int
-    vector_rank: int
-    cosine: float
-    bm25: float
-    fused: float
-    score: float
-    date: str
-    message_count: int
-    size_chars: int
-    summary: str
-    line: str
-    shown: bool
-    passage: str = ""
-    terms: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ItemCandidate:
-    """A person or an artifact that search found, numbers as in ``Candidate``.
-
-    ``name`` is what people call it, ``line`` what the model sees. ``in_session`` marks a file of the running
-    conversation, which stands before the found ones and has no scores.
-    """
-
-    id: str
-    rank: int
-    vector_rank: int
-    cosine: float
-    bm25: float
-    fused: float
-    score: float
-    name: str
-    line: str
-    shown: bool
-    in_session: bool = False
-    terms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +141,9 @@ class QueryEnriched:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesFound:
-    """Ranked topics, best first, up to rank 200; ``passages`` is how many were compared.
+    """Topics that the model was shown, best first, and those ranked ``below``, up to rank 200 together.
 
+    ``passages`` is how many were compared. A run stored before there was ``below`` holds all among its ``candidates``.
     ``people`` and ``artifacts`` are ranked among their own kind, ``cards`` is how many of both were compared.
 
     ``note`` says why only words were compared, empty when vectors were compared too; ``without_vector`` is
@@ -205,6 +159,21 @@ class CandidatesFound:
     people: tuple[ItemCandidate, ...] = ()
     artifacts: tuple[ItemCandidate, ...] = ()
     cards: int = 0
+    below: Below = Below()
+
+    def ranked(self) -> tuple[Candidate, ...]:
+        """Every topic, best first."""
+        if not self.below:
+            return self.candidates
+        return tuple(sorted((*self.candidates, *self.below.candidates()), key=attrgetter("rank")))
+
+    def named(self, selected: Iterable[Selected]) -> dict[str, Candidate]:
+        """The selected topics as they were found, by id."""
+        wanted = {each.id for each in selected}
+        shown = {candidate.id: candidate for candidate in self.candidates if candidate.id in wanted}
+        if len(shown) == len(wanted):
+            return shown
+        return shown | {candidate.id: candidate for candidate in self.below.candidates() if candidate.id in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +322,16 @@ def to_payload(event: Event) -> dict[str, Any]:
     """The same as JSON-ready values."""
     payload: dict[str, Any] = json.loads(written(event))
     return payload
+
+
+def to_wire(kind: str, payload: str) -> str:
+    """A stored payload as outsiders know it: each candidate a value of its own."""
+    if kind != CandidatesFound.kind:
+        return payload
+    found = built(CandidatesFound, json.loads(payload))
+    told = to_payload(replace(found, candidates=found.ranked(), below=Below()))
+    del told["below"]
+    return written(told)
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:

@@ -27,7 +27,7 @@ from itertools import islice
 from memoryapp.engine.answers import ExcerptPart
 from memoryapp.engine.events import Piece, PieceStatus
 from memoryapp.engine.lexical import idf, stems
-from memoryapp.engine.lines import message_head, quoted
+from memoryapp.engine.lines import message_head, moment_text, quoted
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.passages import exchanges
 
@@ -85,7 +85,7 @@ class _Source:
 
     @cached_property
     def clock(self) -> str:
-        return f"{self._message.sent_at:%Y-%m-%d %H:%M:%S}"
+        return moment_text(self._message.sent_at)
 
     @cached_property
     def _head_words(self) -> set[str]:

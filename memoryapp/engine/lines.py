@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 
 from memoryapp.engine.memory import MessageContent, TopicContent
@@ -43,9 +44,9 @@ MESSAGE_HEAD = re.compile(r"^[ \t]*\[(?:User|Assistant|Peer|System|Forwarded)\b[
 def quoted(text: str) -> str:
     """``text`` unable to close a tag of ours or to pose as a candidate, topic or message head; same length."""
     # Most texts hold none of these characters, and looking for three of them costs a tenth of the pattern.
-    if not any(character in text for character in _TWINS):
-        return text
-    return _POSING.sub(lambda match: _TWINS[match[0]], text)
+    if "<" in text or "[" in text or "=" in text:
+        return _POSING.sub(lambda match: _TWINS[match[0]], text)
+    return text
 
 
 def one_line(text: str) -> str:
@@ -139,11 +140,17 @@ def message_head(message: MessageContent) -> str:
     role = message.role.capitalize() if message.role in {"user", "assistant", "peer"} else "System"
     if message.forwarded_from:
         by = f"{role} ({_name(message)})" if role == "Peer" else role
-        return f"[Forwarded from {plain(message.forwarded_from)} by {by} at {message.sent_at:%Y-%m-%d %H:%M:%S}]:"
+        return f"[Forwarded from {plain(message.forwarded_from)} by {by} at {moment_text(message.sent_at)}]:"
     if role == "Assistant":
         return "[Assistant]:"
-    name = f" ({_name(message)})" if _name(message) else ""
-    return f"[{role}{name} ({message.sent_at:%Y-%m-%d %H:%M:%S})]:"
+    name = _name(message)
+    name = f" ({name})" if name else ""
+    return f"[{role}{name} ({moment_text(message.sent_at)})]:"
+
+
+def moment_text(moment: datetime) -> str:
+    """``2025-07-25 14:30:00``, in a third of the time that a format takes."""
+    return str(moment)[:19]
 
 
 def _name(message: MessageContent) -> str:

@@ -13,7 +13,8 @@ from string import Template
 from types import MappingProxyType
 from typing import Any, Literal
 
-from memoryapp.engine.events import Candidate, ItemCandidate, MediaItem
+from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import MediaItem
 from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.lines import (
     message_text,

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memoryapp.engine.answers import parse_ids
-from memoryapp.engine.events import Candidate, ReadTopic, ToolCall, TopicsRead
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.events import ReadTopic, ToolCall, TopicsRead
 from memoryapp.engine.lines import one_line, size_text, topic_text
 from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
 from memoryapp.engine.prompts import TOOL_NAME, topic_number

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoryapp.engine.budget import Budget
-from memoryapp.engine.events import Candidate, PromptMessage, TurnStarted
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.events import PromptMessage, TurnStarted
 from memoryapp.engine.limits import Limits
 from memoryapp.engine.llm import Chat, ChatRequest
 from memoryapp.engine.media import Media, text_of, with_media

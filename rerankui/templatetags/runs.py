@@ -16,9 +16,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import (
-    Candidate,
-    ItemCandidate,
     MediaItem,
     PromptMessage,
     QueryEnriched,

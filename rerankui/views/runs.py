@@ -14,7 +14,8 @@ from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
 from memoryapp import answer, media, runs
-from memoryapp.engine.events import CandidatesFound, ItemCandidate, MediaItem, RunFinished
+from memoryapp.engine.candidates import ItemCandidate
+from memoryapp.engine.events import CandidatesFound, MediaItem, RunFinished
 from memoryapp.engine.media import MediaError
 from memoryapp.models import Message, Role, Run, Topic
 from rerankui import fragments, pictures
@@ -83,7 +84,7 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     states = fragments.states(fragments.event_views(stored, len(stored)))
     shown = Topic.objects.of(found.owner_id).filter(pk=topic).first()
     name = f"Topic:{topic}"
-    candidate = next((c for e in events if isinstance(e, CandidatesFound) for c in e.candidates if c.id == name), None)
+    candidate = next((c for e in events if isinstance(e, CandidatesFound) for c in e.ranked() if c.id == name), None)
     if shown is None or candidate is None:
         raise Http404
     selected = next((s for e in events if isinstance(e, RunFinished) for s in e.selected if s.id == name), None)

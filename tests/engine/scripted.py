@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
-from memoryapp.engine.events import Candidate, ItemCandidate, Retried, SteppedDown, ToolCall
+from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.lines import artifact_line, candidate_line, person_line
 from memoryapp.engine.llm import ChatRequest, LLMError, Progress, Reply
 from memoryapp.engine.memory import MessageContent, TopicContent

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from memoryapp.engine import offline
+from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.embeddings import EmbeddingError
-from memoryapp.engine.events import Candidate, ModelReplied, RunFinished, TopicsRead
+from memoryapp.engine.events import ModelReplied, RunFinished, TopicsRead
 from memoryapp.engine.flash import Limits, RerankRequest, rerank
 from memoryapp.engine.lines import candidate_line, topic_text
 from memoryapp.engine.llm import ChatRequest, Reply
