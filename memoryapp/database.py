@@ -20,10 +20,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
-# The web processes share these, for more at once than a small server has cores only take turns there (measured in two
-# processes, 50 reranks at once: six connections each 1.9 times the floor, three each 1.6). With two a process waits.
-MOST_CONNECTIONS = 6
-LEAST_CONNECTIONS = 3
+# The web processes share these, for more at once than a small server has cores only take turns there. Measured in two
+# processes on two cores, 50 reranks at once, half of many loads: two connections each 1.4 times the floor, three 1.5.
+MOST_CONNECTIONS = 4
+LEAST_CONNECTIONS = 2
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

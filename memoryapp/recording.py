@@ -98,9 +98,9 @@ class Recorder:
 
     async def _write(self) -> None:
         while self._waiting:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LATEST):
-                    await self._urgent.wait()
+            latest = asyncio.get_running_loop().call_later(_LATEST, self._urgent.set)
+            await self._urgent.wait()
+            latest.cancel()
             self._urgent.clear()
             waiting, self._waiting = self._waiting, []
             await self._store(waiting)

@@ -24,14 +24,10 @@ from memoryapp.layout import Called, Layouts
 from memoryapp.signals import Compared, Connection, Question, compare
 
 BASELINE = 50
-_PASSAGE_CHARS = 600
 
 TOPICS = """
 SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM memoryapp_topic
 WHERE owner_id = %(owner)s AND id = ANY(%(topics)s::bigint[])
-"""
-TEXTS = """
-SELECT id, left(text, %(chars)s) FROM memoryapp_passage WHERE owner_id = %(owner)s AND id = ANY(%(passages)s::bigint[])
 """
 
 
@@ -93,15 +89,14 @@ async def search(
     passages, cards, layout = await compare(connection, asked, layouts)
     ranked = _ranked(passages, layout.topics, threshold, sizes)
     found = items.found(cards, threshold, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
-    texts, people, artifacts, topics, *_ = await together(
+    people, artifacts, topics, *_ = await together(
         connection,
-        _texts_sql(asked.owner_id, passages, ranked),
         *items.rows_sql(asked.owner_id, found),
         _topics_sql(asked.owner_id, [number for number in ranked.best.topics.tolist() if number not in layout.called]),
         *keep,
     )
     layouts.learn(asked.owner_id, layout, [Called(*row) for row in topics])
-    candidates, below = _told(passages, ranked, layout.called, dict(texts))
+    candidates, below = _told(passages, ranked, layout.called)
     return Search(
         candidates=candidates,
         below=below,
@@ -122,21 +117,12 @@ def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes:
     return _Ranked(best, nearest, frozenset(kept[: sizes.topics].tolist()), tuple(baseline.tolist()))
 
 
-def _texts_sql(owner_id: int, compared: Compared, ranked: _Ranked) -> Asked:
-    """The passages that speak for the shown topics."""
-    is_shown = np.isin(ranked.best.topics, list(ranked.shown))
-    passages = compared.ids[ranked.best.passages[is_shown]]
-    return TEXTS, {"owner": owner_id, "passages": numbers(passages.tolist()), "chars": _PASSAGE_CHARS}
-
-
 def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
     """What the topics are called."""
     return (TOPICS, {"owner": owner_id, "topics": numbers(topics)}) if topics else None
 
 
-def _told(
-    compared: Compared, ranked: _Ranked, called: Mapping[int, Called], texts: Mapping[int, str]
-) -> tuple[tuple[Candidate, ...], Below]:
+def _told(compared: Compared, ranked: _Ranked, called: Mapping[int, Called]) -> tuple[tuple[Candidate, ...], Below]:
     """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
     vector_rank = {topic: rank for rank, topic in enumerate(ranked.nearest.tolist(), start=1)}
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
@@ -153,8 +139,8 @@ def _told(
         told = (id, rank, vector_rank.get(number, beyond), *scores, *facts)
         if number in ranked.shown:
             line = candidate_line(id, scores[-1], *facts)
-            shown.append(Candidate(*told, line=line, shown=True, passage=texts.get(passage, ""), terms=terms))
+            shown.append(Candidate(*told, line=line, shown=True, passage_id=passage, terms=terms))
         else:
-            below.append(told)
+            below.append((*told, passage))
             terms_below |= {id: terms} if terms else {}
     return tuple(shown), Below.of(below, terms_below)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -101,7 +101,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = say_nothi
 async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.pool, announce)
-    async with _heartbeat(run_id, clients):
+    with _heartbeat(run_id, clients):
         try:
             await _follow(recorder, claimed, clients)
         except RunClosed:
@@ -129,23 +129,32 @@ def _ending(error: BaseException) -> RunFinished:
     return RunFinished(selected=(), dropped=(), fallback=fallback, note=note)
 
 
-@asynccontextmanager
-async def _heartbeat(run_id: UUID, clients: Clients) -> AsyncIterator[None]:
-    task = asyncio.create_task(_beat(run_id, clients))
+@contextmanager
+def _heartbeat(run_id: UUID, clients: Clients) -> Iterator[None]:
+    """Signs of life while the body lasts; the claim was the first."""
+    beating: list[asyncio.Task[None]] = []
+
+    def begin() -> None:
+        beating.append(asyncio.create_task(_beat(run_id, clients)))
+
+    # Many runs are over by then, and a timer costs less than a task that never gets its turn.
+    first = asyncio.get_running_loop().call_later(HEARTBEAT, begin)
     try:
         yield
     finally:
-        task.cancel()
+        first.cancel()
+        for task in beating:
+            task.cancel()
 
 
 async def _beat(run_id: UUID, clients: Clients) -> None:
     while True:
-        await asyncio.sleep(HEARTBEAT)
         try:
             async with clients.pool.connection() as connection:
                 await connection.execute("UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s", [run_id])
         except psycopg.Error as error:
             logger.warning("no sign of life for run %s: %s", run_id, error)
+        await asyncio.sleep(HEARTBEAT)
 
 
 def stored(run_id: UUID) -> list[StoredEvent]:

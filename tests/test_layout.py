@@ -40,7 +40,7 @@ def search(owner: ChatUser, layouts: Layouts | None = None) -> Search:
 
 
 def found(result: Search) -> set[str]:
-    return {candidate.summary for candidate in result.candidates}
+    return {candidate.summary for candidate in result.candidates} | set(result.below.summary)
 
 
 def merged(owner: ChatUser, topics: list[Topic]) -> TopicEdit:

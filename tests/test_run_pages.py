@@ -36,7 +36,7 @@ from memoryapp.engine.events import (
     TurnStarted,
     to_payload,
 )
-from memoryapp.models import ChatUser, Message, Operator, Run, RunEvent, Topic
+from memoryapp.models import ChatUser, Message, Operator, Passage, Run, RunEvent, Topic
 from memoryapp.notices import say_more
 from memoryapp.recording import finished_columns
 from rerankui import fragments
@@ -201,7 +201,7 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
     found = events[place]
     assert isinstance(found, CandidatesFound)
     first, second = found.candidates
-    row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then")
+    row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then", 0)
     events[place] = replace(found, candidates=(first,), below=Below.of([row], {second.id: {"oom": 2.0}}))
     store(run, events)
     page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
@@ -211,6 +211,24 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
     assert peek.status_code == 200
     assert peek.context["candidate"].cosine == 0.25
     assert peek.context["candidate"].terms == {"oom": 2.0}
+    assert "said-found" not in peek.content.decode()
+
+
+def test_the_exchange_that_found_a_topic_is_marked_in_it(
+    run: Run, events: list[Event], topics: list[Topic], as_viewer: Client
+) -> None:
+    place = next(place for place, event in enumerate(events) if isinstance(event, CandidatesFound))
+    found = events[place]
+    assert isinstance(found, CandidatesFound)
+    first, second = found.candidates
+    passage = Passage.objects.filter(messages__topicmessage__topic=topics[0]).distinct().get()
+    events[place] = replace(found, candidates=(replace(first, passage_id=passage.pk), second))
+    store(run, events)
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{topics[0].pk}/").content.decode()
+    said = list(passage.messages.values_list("pk", flat=True))
+    assert peek.count("said-found") == len(said) == 2
+    assert f'href="#found-{said[0]}"' in peek
+    assert all(f'id="found-{message}"' in peek for message in said)
 
 
 def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(

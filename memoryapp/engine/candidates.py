@@ -15,7 +15,7 @@ class Candidate:
     ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is the sum of their z-scores as
     ``scoring.fuse`` takes it, ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms``
     holds what each query term added to ``bm25``. ``shown`` tells whether the model saw the candidate,
-    and ``line`` how; it is empty where the model did not.
+    and ``line`` how; it is empty where the model did not. ``passage_id`` numbers that passage, 0 in runs of before.
     """
 
     id: str
@@ -31,7 +31,7 @@ class Candidate:
     summary: str
     line: str
     shown: bool
-    passage: str = ""
+    passage_id: int = 0
     terms: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -54,6 +54,7 @@ class Below:
     message_count: tuple[int, ...] = ()
     size_chars: tuple[int, ...] = ()
     summary: tuple[str, ...] = ()
+    passage_id: tuple[int, ...] = ()
     terms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod

@@ -60,9 +60,11 @@ class Answer:
 
 
 async def exchange(
-    client: httpx.AsyncClient, url: str, headers: Mapping[str, str], body: Mapping[str, Any], budget: Budget
+    client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], budget: Budget
 ) -> AsyncGenerator[Progress | Answer, None]:
-    """What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL."""
+    """``headers`` are all that are sent, the client's own included.
+
+    What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL."""
     async with budget.spending():
         response = await _send(client, url, headers, body, budget.left)
     async with aclosing(response):
@@ -77,17 +79,14 @@ async def exchange(
 
 
 async def _send(
-    client: httpx.AsyncClient, url: str, headers: Mapping[str, str], body: Mapping[str, Any], seconds: float
+    client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], seconds: float
 ) -> httpx.Response:
     left = max(seconds, 0.001)
-    asked = client.build_request(
-        "POST",
-        _address(url),
-        content=written(body).encode(),
-        headers=dict(headers),
-        timeout=httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS)),
+    within = httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS))
+    content, extensions = written(body).encode(), {"timeout": within.as_dict()}
+    return await client.send(
+        httpx.Request("POST", _address(url), headers=headers, content=content, extensions=extensions), stream=True
     )
-    return await client.send(asked, stream=True)
 
 
 @lru_cache(maxsize=16)

@@ -57,7 +57,8 @@ class HttpChat:
         self._client = client
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._host = urlsplit(base_url).netloc.rpartition("@")[2] or base_url
-        self._headers = {"Content-Type": "application/json"}
+        self._headers = client.headers.copy()
+        self._headers["Content-Type"] = "application/json"
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._options = options or ChatOptions()

@@ -17,7 +17,7 @@ from memoryapp import answer, media, runs
 from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.events import CandidatesFound, MediaItem, RunFinished
 from memoryapp.engine.media import MediaError
-from memoryapp.models import Message, Role, Run, Topic
+from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from rerankui import fragments, pictures
 from rerankui.access import requires, run_or_404, seen_owners
 from rerankui.filters import RunFilter
@@ -88,14 +88,17 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     if shown is None or candidate is None:
         raise Http404
     selected = next((s for e in events if isinstance(e, RunFinished) for s in e.selected if s.id == name), None)
-    messages = Message.objects.of(found.owner_id).filter(topicmessage__topic=shown).in_order()
+    messages = list(Message.objects.of(found.owner_id).filter(topicmessage__topic=shown).in_order())
     pieces = selected.excerpt if selected else ()
+    passage = PassageMessage.objects.filter(owner=found.owner_id, passage=candidate.passage_id)
+    found_by = set(passage.values_list("message", flat=True))
     context = {
         "run": found,
         "topic": shown,
         "candidate": candidate,
         "selected": selected,
         "state": states.get(name, ""),
+        "found_by": [message.pk for message in messages if message.pk in found_by],
         "marked_messages": [
             (message, segments(message.text, [piece for piece in pieces if piece.message == message.pk]))
             for message in messages
