@@ -1,8 +1,8 @@
 """Requests of an httpx client over aiohttp's connections.
 
 Above it everything is httpx's: requests, responses, limits of time, what a test puts in its place. Below it a parser in
-C reads the bytes, and the pool does not look at every connection for each request: a request takes a third of
-what it takes over httpcore (measured, 25 at once: 0.4 ms instead of 1.2), and each rerank makes several.
+C reads the bytes, and the pool does not look at every connection for each request. A request takes 0.4 ms of our
+time, over httpcore's connections 0.7 in pools of one and more in one pool of many (measured, 25 at once).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Literal, get_args
 
 from memoryapp.engine.candidates import Below, Candidate, ItemCandidate
@@ -328,10 +328,10 @@ def to_wire(kind: str, payload: str) -> str:
     """A stored payload as outsiders know it: each candidate a value of its own."""
     if kind != CandidatesFound.kind:
         return payload
-    found = built(CandidatesFound, json.loads(payload))
-    told = to_payload(replace(found, candidates=found.ranked(), below=Below()))
-    del told["below"]
-    return written(told)
+    told = json.loads(payload)
+    below = built(Below, told.pop("below", {}))
+    candidates = [*told["candidates"], *json.loads(written(list(below.candidates())))]
+    return written({**told, "candidates": sorted(candidates, key=itemgetter("rank"))})
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:

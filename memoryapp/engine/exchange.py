@@ -62,9 +62,10 @@ class Answer:
 async def exchange(
     client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], budget: Budget
 ) -> AsyncGenerator[Progress | Answer, None]:
-    """``headers`` are all that are sent, the client's own included.
+    """What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL.
 
-    What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL."""
+    ``headers`` are all that are sent, the client's own included.
+    """
     async with budget.spending():
         response = await _send(client, url, headers, body, budget.left)
     async with aclosing(response):
