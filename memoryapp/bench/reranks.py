@@ -23,7 +23,7 @@ from memoryapp.bench import stage as staged
 from memoryapp.bench.stage import TURN, Stage
 from memoryapp.bench.table import Row, quantile
 from memoryapp.clients import Clients
-from memoryapp.engine.connections import Connections
+from memoryapp.engine.lanes import Lanes
 from memoryapp.models import Run, RunEvent
 
 FLOOR = 2 * TURN
@@ -115,7 +115,7 @@ async def _work(
 
 
 async def _bare(address: str, load: Load) -> Sequence[float]:
-    async with httpx.AsyncClient(transport=Connections(), timeout=60) as http:
+    async with httpx.AsyncClient(transport=Lanes(), timeout=60) as http:
 
         async def two_turns(_number: int) -> float:
             began = time.perf_counter()
