@@ -92,6 +92,8 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
 
 async def together(connection: psycopg.AsyncConnection[Any], *asked: Asked | None) -> list[list[Any]]:
     """The rows of each statement with its values, all in one round trip and one transaction; None has no rows."""
+    if not any(asked):
+        return [[] for _ in asked]
     cursors = [connection.cursor(binary=True) if each else None for each in asked]
     async with connection.pipeline():
         for cursor, each in zip(cursors, asked, strict=True):

@@ -156,7 +156,7 @@ async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Ev
 async def _begun(request: RecallRequest, clients: Clients) -> _Recall:
     async with clients.pool.connection() as connection:
         asked = reading.background_sql(request.owner_id, in_session=request.messages is None)
-        *rows, texts = await together(connection, *asked, prompting.IN_FORCE)
+        *rows, texts = await together(connection, *asked, None if request.prompts else prompting.IN_FORCE)
     background = reading.background(rows, profile=request.profile, messages=request.messages)
     prompts = request.prompts or prompting.book(texts)
     return _Recall(request, clients, background, prompts, _Topics(clients, request.owner_id))

@@ -113,6 +113,7 @@ def run_context(
     views = event_views(stored, step)
     events = [item.event for item in stored]
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
+    candidates = _by_id(found)
     finished = events[-1] if events and isinstance(events[-1], RunFinished) else None
     return {
         "run": run,
@@ -121,10 +122,10 @@ def run_context(
         "last": last,
         "step": step,
         "states": states(view for view in views if not view.is_ahead),
-        "candidates": _by_id(found),
+        "candidates": candidates,
         "found": found,
         "finished": finished,
-        "result": result_of(run, finished, _by_id(found), _items(found)),
+        "result": result_of(run, finished, candidates, _items(found)),
         "outcome": outcome(events),
         "context_parts": handed_over(finished),
         "progress": progress if progress and _is_going_on(progress, events) else None,

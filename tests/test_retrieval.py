@@ -130,7 +130,7 @@ def test_only_the_first_are_shown_and_only_so_many_are_ranked(anna: ChatUser, to
     assert found.below.rank == (3,)
 
 
-def test_what_is_below_tells_all_but_its_line_and_passage(anna: ChatUser, topics: list[Topic]) -> None:
+def test_what_is_below_tells_all_but_its_line(anna: ChatUser, topics: list[Topic]) -> None:
     query = "knee tax gpt cats"
     every = {candidate.id: candidate for candidate in search(anna, query).candidates}
     found = search(anna, query, topics=1)

@@ -47,6 +47,11 @@ from rerankui.outcomes import ADVICE, SENTENCES
 from tests.conftest import candidate, talk
 
 
+def found_in(events: list[Event]) -> tuple[int, CandidatesFound]:
+    """Where among the events the candidates are, and they."""
+    return next((place, event) for place, event in enumerate(events) if isinstance(event, CandidatesFound))
+
+
 def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
     """One of each kind, as a run with trouble on the way would have them."""
     one, two = f"Topic:{first.pk}", f"Topic:{second.pk}"
@@ -197,9 +202,7 @@ def test_the_run_page_never_trusts_what_people_wrote(run: Run, events: list[Even
 def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
     run: Run, events: list[Event], as_viewer: Client
 ) -> None:
-    place = next(place for place, event in enumerate(events) if isinstance(event, CandidatesFound))
-    found = events[place]
-    assert isinstance(found, CandidatesFound)
+    place, found = found_in(events)
     first, second = found.candidates
     row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then", 0)
     events[place] = replace(found, candidates=(first,), below=Below.of([row], {second.id: {"oom": 2.0}}))
@@ -217,9 +220,7 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
 def test_the_exchange_that_found_a_topic_is_marked_in_it(
     run: Run, events: list[Event], topics: list[Topic], as_viewer: Client
 ) -> None:
-    place = next(place for place, event in enumerate(events) if isinstance(event, CandidatesFound))
-    found = events[place]
-    assert isinstance(found, CandidatesFound)
+    place, found = found_in(events)
     first, second = found.candidates
     passage = Passage.objects.filter(messages__topicmessage__topic=topics[0]).distinct().get()
     events[place] = replace(found, candidates=(replace(first, passage_id=passage.pk), second))
@@ -234,9 +235,7 @@ def test_the_exchange_that_found_a_topic_is_marked_in_it(
 def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(
     run: Run, events: list[Event], as_viewer: Client
 ) -> None:
-    place = next(place for place, event in enumerate(events) if isinstance(event, CandidatesFound))
-    found = events[place]
-    assert isinstance(found, CandidatesFound)
+    place, found = found_in(events)
     first, second = found.candidates
     events[place] = replace(found, candidates=(first, replace(second, shown=False, line="")))
     store(run, events)

@@ -25,6 +25,7 @@ _ENVIRONMENT = {
     "PATH": os.defpath,
     # Memory a statement is done with stays for the next one, instead of going back to the system each time.
     "MALLOC_TRIM_THRESHOLD_": str(16 * 2**20),
+    "MALLOC_MMAP_THRESHOLD_": str(16 * 2**20),
     "MALLOC_TOP_PAD_": str(2**20),
 }
 # A crash with much unwritten work replays it before the first connection; past this, something else is wrong.

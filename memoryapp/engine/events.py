@@ -329,9 +329,11 @@ def to_wire(kind: str, payload: str) -> str:
     if kind != CandidatesFound.kind:
         return payload
     told = json.loads(payload)
-    below = built(Below, told.pop("below", {}))
-    candidates = [*told["candidates"], *json.loads(written(list(below.candidates())))]
-    return written({**told, "candidates": sorted(candidates, key=itemgetter("rank"))})
+    below = told.pop("below", {})
+    terms = below.pop("terms", {})
+    rows = (dict(zip(below, row, strict=True)) for row in zip(*below.values(), strict=True))
+    rest = [{**row, "line": "", "shown": False, "terms": terms.get(row["id"], {})} for row in rows]
+    return written({**told, "candidates": sorted([*told["candidates"], *rest], key=itemgetter("rank"))})
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
