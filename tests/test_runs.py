@@ -180,6 +180,27 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
     assert events[-1].fallback == "abandoned"
 
 
+async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "HEARTBEAT", 0.02)
+    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    async with open_clients() as clients:
+        silent = Silent()
+        task = asyncio.create_task(runs.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        seen: set[Any] = set()
+        async with asyncio.timeout(20):
+            while len(seen) < 4:
+                seen.add((await Run.objects.aget(pk=run.pk)).heartbeat_at)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        beating = [other for other in asyncio.all_tasks() if "_beat" in repr(other.get_coro())]
+        await asyncio.gather(*beating, return_exceptions=True)
+    assert all(other.cancelled() for other in beating)
+
+
 async def test_a_run_nobody_began_waits_for_the_worker(memory: ChatUser) -> None:
     run = await start(memory)
     assert await sync_to_async(runs.waiting)() == []
