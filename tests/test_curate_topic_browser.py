@@ -113,6 +113,19 @@ def test_a_summary_is_edited_with_the_keyboard_alone(page: Page) -> None:
     expect(page.locator("h1")).to_have_text("vLLM and a cake")
 
 
+def test_who_is_quicker_than_the_opening_summary_keeps_what_is_selected(page: Page) -> None:
+    press(page, "Escape")
+    selected = page.evaluate("""async () => {
+      const field = document.querySelector("#summary-edit textarea");
+      const opened = new Promise((done) => document.getElementById("summary-edit").addEventListener("toggle", done));
+      window.dispatchEvent(new KeyboardEvent("keydown", { code: "KeyE", key: "e" }));
+      field.select();
+      await opened;
+      return field.value.slice(field.selectionStart, field.selectionEnd);
+    }""")
+    assert selected == "vLLM and a cake"
+
+
 def test_a_click_in_the_gutter_splits(page: Page, topic: Topic) -> None:
     ids = held(topic)
     for place in (4, 10):

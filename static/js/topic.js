@@ -165,7 +165,8 @@
   const edit = () => { editor.open = true; field.focus(); field.setSelectionRange(field.value.length, field.value.length); };
   const leave = () => { editor.open = false; $("form", editor).reset(); (current() ?? $("summary", editor)).focus({ preventScroll: true }); };
   $("[data-leave]", editor).hidden = false;
-  editor.addEventListener("toggle", () => { if (editor.open) edit(); });
+  // the event comes a moment after the opening: who is writing by then keeps the caret and what is selected
+  editor.addEventListener("toggle", () => { if (editor.open && document.activeElement !== field) edit(); });
   editor.addEventListener("reset", () => { editor.open = false; });
   field.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { event.stopPropagation(); leave(); }
