@@ -26,6 +26,7 @@ from memoryapp.engine.lanes import Lanes
 from memoryapp.engine.llm import Chat
 from memoryapp.engine.offline import OfflineEmbedder
 from memoryapp.engine.offline_chat import OfflineChat
+from memoryapp.journal import Journal
 from memoryapp.layout import Layouts
 from memoryapp.vectors import profile_row
 
@@ -36,7 +37,7 @@ REMOTE_THRESHOLD = 0.3
 class Clients:
     """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
 
-    ``layouts`` is what earlier runs have read.
+    ``journal`` takes what runs have to say, ``layouts`` is what earlier runs have read.
     """
 
     chat: Chat
@@ -44,6 +45,7 @@ class Clients:
     embedder: Embedder
     profile_id: int
     pool: AsyncConnectionPool
+    journal: Journal
     layouts: Layouts = field(default_factory=Layouts)
 
 
@@ -136,4 +138,5 @@ async def open_clients() -> AsyncIterator[Clients]:
             embedder=made,
             profile_id=row.pk,
             pool=pool,
+            journal=Journal(pool),
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 import psycopg
 from asgiref.sync import sync_to_async
@@ -102,6 +103,6 @@ async def together(connection: psycopg.AsyncConnection[Any], *asked: Asked | Non
     return [await cursor.fetchall() if cursor else [] for cursor in cursors]
 
 
-def numbers(listed: Iterable[int]) -> str:
-    """A list of numbers as the database reads it: psycopg looks at each of them three times before it writes it."""
+def array(listed: Iterable[int | UUID]) -> str:
+    """A list as the database reads it: psycopg looks at each item three times before it writes it."""
     return "{" + ",".join(map(str, listed)) + "}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from memoryapp.database import Asked, numbers, together
+from memoryapp.database import Asked, array, together
 from memoryapp.engine.context import Told
 from memoryapp.engine.lines import plain, size_text
 from memoryapp.engine.memory import MessageContent, TopicContent, item_id
@@ -138,7 +138,7 @@ def _day(moment: datetime) -> str:
 async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[TopicContent]:
     """The owner's topics among ``ids``, in that order, with their messages oldest first."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
-    asked = {"owner": owner_id, "ids": numbers(wanted)}
+    asked = {"owner": owner_id, "ids": array(wanted)}
     found, said = await together(connection, (TOPICS, asked), (MESSAGES, asked))
     messages: dict[int, list[MessageContent]] = defaultdict(list)
     for topic, *message in said:

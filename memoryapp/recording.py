@@ -16,7 +16,6 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import metrics
 from memoryapp.engine.events import (
@@ -33,6 +32,7 @@ from memoryapp.engine.events import (
     summarise,
     to_json,
 )
+from memoryapp.journal import Entry, Journal, Line
 from memoryapp.models import Run
 from memoryapp.notices import Announce
 from memoryapp.showing import Showing
@@ -42,18 +42,6 @@ _BEFORE_WAITING = (TurnStarted, Retried, SteppedDown, RunFinished)
 # Whatever else is late, people see what there is ten times a second.
 _LATEST = 0.1
 
-# The lock waits for whoever is closing the run, and finds it closed then.
-ALIVE = "SELECT id, owner_id FROM memoryapp_run WHERE id = %(run)s AND state = 'running' FOR KEY SHARE"
-END = "UPDATE memoryapp_run SET {columns} WHERE id = %(run)s AND state = 'running' RETURNING id, owner_id"
-RECORD = """
-WITH alive AS ({alive}){also}
-INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
-SELECT alive.owner_id, alive.id, said.seq, said.kind, said.at, said.payload::jsonb
-FROM alive, unnest(%(seqs)b::int[], %(kinds)b::text[], %(moments)b::timestamptz[], %(payloads)b::text[])
-     AS said (seq, kind, at, payload)
-RETURNING owner_id
-"""
-SPOKEN = ", spoken AS (DELETE FROM memoryapp_runprogress USING alive WHERE run_id = alive.id)"
 STORED = "SELECT kind, payload FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
 
 
@@ -64,15 +52,15 @@ class RunClosed(Exception):
 class Recorder:
     """The one writer of a run's events, as long as the run is not closed by somebody else."""
 
-    def __init__(self, run_id: UUID, pool: AsyncConnectionPool, announce: Announce) -> None:
+    def __init__(self, run_id: UUID, journal: Journal, announce: Announce) -> None:
         self.run_id = run_id
-        self.pool = pool
+        self.journal = journal
         self.announce = announce
         self.events: list[Event] = []
         self._waiting: list[tuple[datetime, Event]] = []
         self._writing: asyncio.Task[None] | None = None
         self._urgent = asyncio.Event()
-        self._showing = Showing(run_id, pool, announce)
+        self._showing = Showing(run_id, journal.pool, announce)
 
     async def record(self, event: Event) -> None:
         """Have the event stored soon; the last one is stored when this returns.
@@ -108,24 +96,14 @@ class Recorder:
 
     async def _store(self, said: Sequence[tuple[datetime, Event]]) -> None:
         first, events = len(self.events) + 1, [*self.events, *(event for _, event in said)]
-        values = {
-            "run": self.run_id,
-            "seqs": list(range(first, len(events) + 1)),
-            "kinds": [event.kind for _, event in said],
-            "moments": [moment for moment, _ in said],
-            "payloads": [to_json(event) for _, event in said],
-        }
+        lines = [Line(event.kind, moment, to_json(event)) for moment, event in said]
         ending = _ending(events)
-        columns = ", ".join(f"{name} = %({name})s" for name in ending)
-        alive, also = (END.format(columns=columns), SPOKEN) if ending else (ALIVE, "")
-        statement = RECORD.format(alive=alive, also=also)
-        async with self.pool.connection() as connection:
-            stored = await (await connection.execute(statement, {**values, **ending})).fetchone()
-        if stored is None:
+        owner = await self.journal.write(Entry(self.run_id, first, lines, ending))
+        if owner is None:
             raise RunClosed(self.run_id)
         self.events = events
         if ending:
-            metrics.run_finished(events, owner=stored[0])
+            metrics.run_finished(events, owner=owner)
 
     def show(self, progress: ModelProgress) -> None:
         """Let those who watch see it soon; the turn's event tells it in full."""
@@ -140,7 +118,7 @@ class Recorder:
         with suppress(psycopg.Error):
             await self._written()
         self._waiting = []
-        async with self.pool.connection() as connection:
+        async with self.journal.pool.connection() as connection:
             rows = await (await connection.execute(STORED, [self.run_id])).fetchall()
         self.events = [from_payload(kind, payload) for kind, payload in rows]
         await self.record(event)

@@ -15,7 +15,7 @@ import numpy as np
 
 from memoryapp import items
 from memoryapp.columns import Ids
-from memoryapp.database import Asked, numbers, together
+from memoryapp.database import Asked, array, together
 from memoryapp.engine.candidates import Below, Candidate, ItemCandidate
 from memoryapp.engine.lines import candidate_line
 from memoryapp.engine.memory import topic_id
@@ -119,7 +119,7 @@ def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes:
 
 def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
     """What the topics are called."""
-    return (TOPICS, {"owner": owner_id, "topics": numbers(topics)}) if topics else None
+    return (TOPICS, {"owner": owner_id, "topics": array(topics)}) if topics else None
 
 
 def _told(compared: Compared, ranked: _Ranked, called: Mapping[int, Called]) -> tuple[tuple[Candidate, ...], Below]:

@@ -100,7 +100,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = say_nothi
 
 async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
-    recorder = Recorder(run_id, clients.pool, announce)
+    recorder = Recorder(run_id, clients.journal, announce)
     with _heartbeat(run_id, clients):
         try:
             await _follow(recorder, claimed, clients)

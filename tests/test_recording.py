@@ -12,6 +12,7 @@ from memoryapp import runs
 from memoryapp.clients import open_clients
 from memoryapp.database import pool
 from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
+from memoryapp.journal import Journal
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.recording import Recorder
 from tests.executing import Silent, events_of, memory_of_three, start
@@ -38,7 +39,7 @@ async def kinds(run: UUID) -> list[str]:
 async def test_what_comes_before_a_model_is_waited_for_is_one_transaction(run: Run) -> None:
     notices = Notices()
     async with pool() as connections:
-        recorder = Recorder(run.pk, connections, notices)
+        recorder = Recorder(run.pk, Journal(connections), notices)
         for event in (STARTED, ENRICHED, TURN):
             await recorder.record(event)
         await asyncio.wait_for(notices.heard.wait(), 10)
@@ -53,7 +54,7 @@ async def test_what_comes_before_a_model_is_waited_for_is_one_transaction(run: R
 async def test_what_nothing_follows_is_there_all_the_same(run: Run) -> None:
     notices = Notices()
     async with pool() as connections:
-        recorder = Recorder(run.pk, connections, notices)
+        recorder = Recorder(run.pk, Journal(connections), notices)
         await recorder.record(STARTED)
         await asyncio.wait_for(notices.heard.wait(), 10)
         assert await kinds(run.pk) == ["run_started"]
@@ -62,7 +63,7 @@ async def test_what_nothing_follows_is_there_all_the_same(run: Run) -> None:
 async def test_the_row_counts_every_kind_that_was_chosen(run: Run) -> None:
     chosen = Selected("Person:1", 1, "he did it", 0.5, 1)
     async with pool() as connections:
-        recorder = Recorder(run.pk, connections, Notices())
+        recorder = Recorder(run.pk, Journal(connections), Notices())
         await recorder.record(STARTED)
         await recorder.record(RunFinished((), (), "", "", people=(chosen,), artifacts=(chosen, chosen)))
     await run.arefresh_from_db()

@@ -166,7 +166,7 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
         assert await sync_to_async(runs.close_abandoned)() == 1
         assert await sync_to_async(runs.close_abandoned)() == 0
-        recorder = Recorder(run.pk, clients.pool, say_nothing)
+        recorder = Recorder(run.pk, clients.journal, say_nothing)
         *before, last = await events_of(run)
         for event in before:
             await recorder.record(event)

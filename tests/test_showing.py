@@ -16,6 +16,7 @@ from memoryapp.clients import open_clients
 from memoryapp.database import pool
 from memoryapp.engine.events import ModelProgress, RunFinished, RunStarted
 from memoryapp.engine.llm import ChatRequest, Progress, Reply
+from memoryapp.journal import Journal
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
 from memoryapp.recording import Recorder, RunClosed
 from memoryapp.showing import MOST_CHARS, Showing
@@ -124,7 +125,7 @@ async def test_a_run_that_was_closed_gets_no_words_and_no_events(run: Run) -> No
     await Run.objects.filter(pk=run.pk).aupdate(state=Run.State.FINISHED)
     notices = Notices()
     async with pool() as connections:
-        recorder = Recorder(run.pk, connections, notices)
+        recorder = Recorder(run.pk, Journal(connections), notices)
         recorder.show(ModelProgress(1, "too late", ""))
         await asyncio.wait_for(notices.heard.wait(), 10)
         await recorder.record(RunStarted("flash", "q", {}, "", "", ""))
@@ -137,7 +138,7 @@ async def test_a_run_that_was_closed_gets_no_words_and_no_events(run: Run) -> No
 async def test_the_sweep_takes_the_words_of_a_dead_process_with_the_run(run: Run, settings: Any) -> None:
     notices = Notices()
     async with pool() as connections:
-        recorder = Recorder(run.pk, connections, notices)
+        recorder = Recorder(run.pk, Journal(connections), notices)
         await recorder.record(RunStarted("flash", "q", {}, "", "", ""))
         notices.heard.clear()
         recorder.show(ModelProgress(1, "half a sen", ""))

@@ -1,0 +1,182 @@
+"""One writer for all runs of a process: what they have to say while a statement is under way goes into the next one.
+
+A run alone is written at once; of fifty at once several share a statement, a transaction and a round trip, and the
+more there is to do, the more do. Runs do not depend on one another for that: who does not come through with the others,
+because its row is locked or its event cannot be stored, goes again alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp.database import array
+from memoryapp.engine.jsonvalues import written
+
+# A statement holds some 80 kB a run.
+MOST = 50
+# What a run's row says once it has ended, and as what it travels.
+ENDING = {
+    "state": "text",
+    "finished_at": "timestamptz",
+    "prompt_version": "text",
+    "fallback": "text",
+    "candidate_count": "int",
+    "selected_count": "int",
+    "selected_people_count": "int",
+    "selected_artifact_count": "int",
+    "turns": "int",
+    "tool_calls": "int",
+    "input_tokens": "int",
+    "output_tokens": "int",
+    "cost_usd": "float8",
+    "seconds": "float8",
+}
+
+# The lock waits for whoever is closing the run, and finds it closed then; with others nobody waits.
+GOING = """
+going AS (
+    SELECT id, owner_id FROM memoryapp_run WHERE id = ANY(%(going)s::uuid[]) AND state = 'running' FOR KEY SHARE {wait}
+)"""
+OVER = """
+held AS (
+    SELECT id FROM memoryapp_run WHERE id = ANY(%(over)s::uuid[]) AND state = 'running' FOR NO KEY UPDATE {wait}
+), over AS (
+    UPDATE memoryapp_run AS run SET {columns}
+    FROM held, json_to_recordset(%(endings)s) AS ending (run uuid, {types})
+    WHERE run.id = held.id AND ending.run = held.id RETURNING run.id, run.owner_id
+), spoken AS (DELETE FROM memoryapp_runprogress USING over WHERE run_id = over.id)"""
+RECORD = """
+WITH {parts}, told AS ({told}), stored AS (
+    INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
+    SELECT told.owner_id, told.id, said.seq, said.kind, said.at, said.payload::jsonb
+    FROM told JOIN unnest(%(runs)s::uuid[], %(seqs)s::int[], %(kinds)b::text[], %(moments)b::timestamptz[],
+                          %(payloads)b::text[]) AS said (run, seq, kind, at, payload) ON said.run = told.id
+)
+SELECT id, owner_id FROM told
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An event as its row holds it; ``payload`` is JSON text."""
+
+    kind: str
+    at: datetime
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a run has to say; its ``lines`` are numbered from ``first``.
+
+    ``ending`` is what the run's row says now that it has ended, every name of ``ENDING``; empty while it goes on.
+    """
+
+    run_id: UUID
+    first: int
+    lines: Sequence[Line]
+    ending: Mapping[str, Any]
+
+
+class Journal:
+    """For one event loop. Of an entry all is stored or nothing."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self.pool = pool
+        self._waiting: list[tuple[Entry, asyncio.Future[int | None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, entry: Entry) -> int | None:
+        """Return when the entry is stored: the number of the run's owner; None where the run does not go on.
+
+        Raises what the database raises. Whoever is cancelled is so when it is certain what was stored.
+        """
+        owner = await self._with_others(entry)
+        if owner is None:
+            owner = (await self._store([entry], wait="")).get(entry.run_id)
+        return owner
+
+    async def _with_others(self, entry: Entry) -> int | None:
+        done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, done))
+        self._writing = self._writing or asyncio.create_task(self._write())
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            await asyncio.wait([done])
+            done.exception()
+            raise
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+                await self._settle(batch)
+        finally:
+            self._writing = None
+            for _, done in self._waiting:
+                done.set_result(None)
+            self._waiting = []
+
+    async def _settle(self, batch: Sequence[tuple[Entry, asyncio.Future[int | None]]]) -> None:
+        """Tell each entry of its owner; None to those that are to go alone."""
+        owners: Mapping[UUID, int] = {}
+        try:
+            owners = await self._store([entry for entry, _ in batch], wait="SKIP LOCKED")
+        except psycopg.Error as error:
+            if _is_in_doubt(error):
+                for _, done in batch:
+                    done.set_exception(error)
+        finally:
+            for entry, done in batch:
+                if not done.done():
+                    done.set_result(owners.get(entry.run_id))
+
+    async def _store(self, entries: Sequence[Entry], *, wait: str) -> Mapping[UUID, int]:
+        """The owners of the runs whose entries are stored now."""
+        going = [entry.run_id for entry in entries if not entry.ending]
+        over = [entry for entry in entries if entry.ending]
+        values = {
+            **_columns(entries),
+            "going": array(going),
+            "over": array(entry.run_id for entry in over),
+            "endings": written([{"run": entry.run_id, **entry.ending} for entry in over]),
+        }
+        async with self.pool.connection() as connection:
+            cursor = connection.cursor(binary=True)
+            return dict(await (await cursor.execute(_statement(bool(going), bool(over), wait), values)).fetchall())
+
+
+def _is_in_doubt(error: psycopg.Error) -> bool:
+    """Whether the server said nothing, so that all may be stored; and no other try will find it then."""
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def _columns(entries: Sequence[Entry]) -> dict[str, Any]:
+    lines = [(entry.run_id, seq, line) for entry in entries for seq, line in enumerate(entry.lines, entry.first)]
+    return {
+        "runs": array(run for run, _, _ in lines),
+        "seqs": array(seq for _, seq, _ in lines),
+        "kinds": [line.kind for _, _, line in lines],
+        "moments": [line.at for _, _, line in lines],
+        "payloads": [line.payload for _, _, line in lines],
+    }
+
+
+@cache
+def _statement(going: bool, over: bool, wait: str) -> str:
+    columns = ", ".join(f"{name} = ending.{name}" for name in ENDING)
+    types = ", ".join(f"{name} {kind}" for name, kind in ENDING.items())
+    parts = {"going": GOING.format(wait=wait)} if going else {}
+    parts |= {"over": OVER.format(wait=wait, columns=columns, types=types)} if over else {}
+    told = " UNION ALL ".join(f"SELECT id, owner_id FROM {name}" for name in parts)
+    return RECORD.format(parts=",".join(parts.values()), told=told)
