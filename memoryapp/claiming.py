@@ -17,8 +17,8 @@ import psycopg
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp import media, prompting, trials
-from memoryapp.database import in_thread, together
+from memoryapp import media, prompting, reading, trials
+from memoryapp.database import in_thread
 from memoryapp.engine.events import MediaItem, from_payload
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import PromptBook
@@ -27,11 +27,15 @@ from memoryapp.parameters import with_defaults
 from memoryapp.recall import RecallRequest
 from memoryapp.trials import Replayed
 
-CLAIM = """
-UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
-FROM memoryapp_chatuser AS u WHERE run.id = %s AND run.state = 'pending' AND u.id = run.owner_id
-RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
-          run.parent_id, run.prompt_id, u.profile
+# In the same trip, what a run begins with.
+CLAIM = f"""
+WITH asked AS (
+    UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
+    FROM memoryapp_chatuser AS u WHERE run.id = %(run)s AND run.state = 'pending' AND u.id = run.owner_id
+    RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
+              run.parent_id, run.prompt_id, u.profile
+)
+SELECT asked.*, {reading.BACKGROUND} AS background, {prompting.IN_FORCE} AS texts FROM asked
 """
 NUMBERS = "SELECT external_id, id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
 EVENTS = "SELECT kind, payload FROM memoryapp_runevent WHERE owner_id = %s AND run_id = %s ORDER BY seq"
@@ -51,20 +55,23 @@ class Claim:
     parent_id: UUID | None
     prompt_id: int | None
     profile: str
+    background: Mapping[str, Any]
+    texts: Sequence[Mapping[str, Any]] | None
 
 
 async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
     """The run, now running; None when somebody else has it or it is over."""
     async with pool.connection() as connection:
-        return await (await connection.cursor(row_factory=class_row(Claim)).execute(CLAIM, [run_id])).fetchone()
+        cursor = connection.cursor(binary=True, row_factory=class_row(Claim))
+        return await (await cursor.execute(CLAIM, {"run": run_id, **reading.HOW_MUCH})).fetchone()
 
 
 async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
     """Everything the run is told, fetched anew. Raises what the stores of media and prompts raise."""
-    told = _Told()
+    told = _Told(prompts := prompting.book(claimed.texts))
     if claimed.messages is not None or claimed.parent_id or claimed.prompt_id:
         async with pool.connection() as connection:
-            told = await _told(connection, claimed)
+            told = await _told(connection, claimed, prompts)
     items = [MediaItem(**item) for item in claimed.media]
     return RecallRequest(
         owner_id=claimed.owner_id,
@@ -72,7 +79,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
         strategy=claimed.strategy,
         parameters=with_defaults(claimed.parameters),
         today=datetime.now(UTC).date(),
-        profile=claimed.profile,
+        background=reading.background(claimed.background, profile=claimed.profile, messages=told.messages),
         run_id=claimed.run_id,
         messages=told.messages,
         media=tuple([await media.load(claimed.owner_id, item) for item in items]),
@@ -84,20 +91,19 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a run is told by rows of others; most runs by none."""
+    """What a run is told by rows of others; most runs only by the prompts in force."""
 
+    prompts: PromptBook
     messages: tuple[MessageContent, ...] | None = None
     replayed: Replayed = Replayed()
-    prompts: PromptBook | None = None
 
 
-async def _told(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> _Told:
+async def _told(connection: psycopg.AsyncConnection[Any], claimed: Claim, prompts: PromptBook) -> _Told:
     tried = await in_thread(Prompt.objects.get, pk=claimed.prompt_id) if claimed.prompt_id else None
-    (texts,) = await together(connection, prompting.IN_FORCE if tried else None)
     return _Told(
+        prompts=prompting.book_with(prompts, tried) if tried else prompts,
         messages=await _conversation(connection, claimed),
         replayed=await _replayed(connection, claimed, tried),
-        prompts=prompting.book_with(prompting.book(texts), tried) if tried else None,
     )
 
 

@@ -20,12 +20,14 @@ from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from memoryapp import advisory
-from memoryapp.database import Asked
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText, faults
 from memoryapp.models import ChatUser, Prompt, Run, RunEvent
 
 LOOKED_AT = 500
-IN_FORCE: Asked = 'SELECT name, language, version, system, "user" FROM memoryapp_prompt WHERE in_force', {}
+IN_FORCE = """
+(SELECT json_agg(prompt) FROM (
+    SELECT name, language, version, system, "user" FROM memoryapp_prompt WHERE in_force
+) AS prompt)"""
 
 Key = tuple[str, str]
 
@@ -84,12 +86,12 @@ def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
     return {**base, (prompt.name, prompt.language): text_of(prompt)}
 
 
-def book(rows: Iterable[Sequence[Any]]) -> PromptBook:
-    """Every text as runs use it now, out of the rows of ``IN_FORCE``, four at most.
+def book(found: Iterable[Mapping[str, Any]] | None) -> PromptBook:
+    """Every text as runs use it now, out of what ``IN_FORCE`` found, four at most.
 
     A stored text that this version of the program cannot fill would end every run, so it is passed over.
     """
-    return _book([_text(*row) for row in rows])
+    return _book([_text(**row) for row in found or ()])
 
 
 def in_force_now() -> PromptBook:

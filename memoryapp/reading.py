@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from memoryapp.database import Asked, array, together
+from memoryapp.database import array, together
 from memoryapp.engine.context import Told
 from memoryapp.engine.lines import plain, size_text
 from memoryapp.engine.memory import MessageContent, TopicContent, item_id
@@ -38,24 +38,41 @@ FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
 WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[])
 ORDER BY m.sent_at, m.id
 """
-FACTS = """
-SELECT category, relation, content FROM memoryapp_fact
-WHERE owner_id = %(owner)s AND (type = 'identity' OR importance >= %(important)s)
-ORDER BY importance DESC, id LIMIT %(most)s
-"""
-CIRCLE = """
-SELECT display_name, username, aliases, circle, left(bio, %(chars)s) FROM memoryapp_person
-WHERE owner_id = %(owner)s AND circle = ANY(%(circles)s) ORDER BY mention_count DESC, id LIMIT %(most)s
-"""
-RECENT = """
-SELECT ended_at, left(summary, %(chars)s), message_count, size_chars FROM memoryapp_topic
-WHERE owner_id = %(owner)s AND is_live ORDER BY ended_at DESC, id DESC LIMIT %(most)s
-"""
-LAST = """
-SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', '') AS username, session
-FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NULL AND NOT is_withdrawn
-ORDER BY sent_at DESC, id DESC LIMIT %(most)s
-"""
+# Of a row ``asked``: its owner_id, and the running conversation where messages are given.
+BACKGROUND = """
+json_build_object(
+    'facts', (SELECT json_agg(fact) FROM (
+        SELECT category, relation, content FROM memoryapp_fact
+        WHERE owner_id = asked.owner_id AND (type = 'identity' OR importance >= %(important)s)
+        ORDER BY importance DESC, id LIMIT %(most_facts)s
+    ) AS fact),
+    'circle', (SELECT json_agg(person) FROM (
+        SELECT display_name, username, aliases, circle, left(bio, %(bio_chars)s) AS bio FROM memoryapp_person
+        WHERE owner_id = asked.owner_id AND circle = ANY(%(circles)s)
+        ORDER BY mention_count DESC, id LIMIT %(most_of_circle)s
+    ) AS person),
+    'recent', (SELECT json_agg(topic) FROM (
+        SELECT ended_at, left(summary, %(summary_chars)s) AS summary, message_count, size_chars FROM memoryapp_topic
+        WHERE owner_id = asked.owner_id AND is_live ORDER BY ended_at DESC, id DESC LIMIT %(recent_topics)s
+    ) AS topic),
+    'last', (SELECT json_agg(message) FROM (
+        SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', '') AS username,
+               session
+        FROM memoryapp_message
+        WHERE asked.messages IS NULL AND owner_id = asked.owner_id AND topic_id IS NULL AND NOT is_withdrawn
+        ORDER BY sent_at DESC, id DESC LIMIT %(last_messages)s
+    ) AS message)
+)"""
+HOW_MUCH: Mapping[str, Any] = {
+    "important": IMPORTANT,
+    "most_facts": MOST_FACTS,
+    "circles": list(INNER_CIRCLE),
+    "most_of_circle": MOST_OF_CIRCLE,
+    "bio_chars": _BIO_CHARS,
+    "recent_topics": RECENT_TOPICS,
+    "summary_chars": _SUMMARY_CHARS,
+    "last_messages": LAST_MESSAGES,
+}
 PEOPLE = """
 SELECT id, display_name, username, aliases, circle, mention_count, last_seen, bio FROM memoryapp_person
 WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
@@ -82,32 +99,25 @@ class Background:
     messages: tuple[MessageContent, ...]
 
 
-def background_sql(owner_id: int, *, in_session: bool = True) -> tuple[Asked | None, ...]:
-    """The statements whose rows are the owner's background, with the last of the active session or without."""
-    owner = {"owner": owner_id}
-    return (
-        (FACTS, {**owner, "important": IMPORTANT, "most": MOST_FACTS}),
-        (CIRCLE, {**owner, "circles": list(INNER_CIRCLE), "most": MOST_OF_CIRCLE, "chars": _BIO_CHARS}),
-        (RECENT, {**owner, "most": RECENT_TOPICS, "chars": _SUMMARY_CHARS}),
-        (LAST, {**owner, "most": LAST_MESSAGES}) if in_session else None,
-    )
-
-
 def background(
-    rows: Sequence[Sequence[Any]], *, profile: str = "", messages: Sequence[MessageContent] | None = None
+    found: Mapping[str, Any], *, profile: str = "", messages: Sequence[MessageContent] | None = None
 ) -> Background:
-    """The background out of the rows of ``background_sql``.
+    """What ``BACKGROUND`` found, with ``HOW_MUCH``.
 
     ``profile`` is put before the facts; ``messages`` are the running conversation, None is the active session.
     """
-    facts, circle, recent, last = rows
-    said = tuple(MessageContent(*row) for row in reversed(last)) if messages is None else tuple(messages)
+    facts, circle, recent, last = (found[name] or () for name in ("facts", "circle", "recent", "last"))
+    said = tuple(map(_said, reversed(last))) if messages is None else tuple(messages)
     return Background(
-        profile="\n".join(filter(None, (profile.strip(), *(_fact(*row) for row in facts)))),
-        inner_circle=tuple(_of_circle(*row) for row in circle),
-        recent_topics=tuple(_recent(*row) for row in recent),
+        profile="\n".join(filter(None, (profile.strip(), *(_fact(**row) for row in facts)))),
+        inner_circle=tuple(_of_circle(**row) for row in circle),
+        recent_topics=tuple(_recent(**row) for row in recent),
         messages=said[-LAST_MESSAGES:],
     )
+
+
+def _said(row: Mapping[str, Any]) -> MessageContent:
+    return MessageContent(**{**row, "sent_at": datetime.fromisoformat(row["sent_at"])})
 
 
 def _fact(category: str, relation: str, content: str) -> str:
@@ -115,8 +125,8 @@ def _fact(category: str, relation: str, content: str) -> str:
     return f"- {about}: {' '.join(content.split())}"
 
 
-def _of_circle(name: str, username: str, aliases: Any, circle: str, bio: str) -> str:
-    return ": ".join(filter(None, (_called(name, username, aliases, circle), bio)))
+def _of_circle(display_name: str, username: str, aliases: Any, circle: str, bio: str) -> str:
+    return ": ".join(filter(None, (_called(display_name, username, aliases, circle), bio)))
 
 
 def _called(name: str, username: str, aliases: Any, circle: str) -> str:
@@ -127,8 +137,9 @@ def _called(name: str, username: str, aliases: Any, circle: str) -> str:
     return " ".join(filter(None, named))
 
 
-def _recent(ended_at: datetime, summary: str, count: int, size: int) -> str:
-    return f'{_day(ended_at)}: "{summary}" ({count} msgs, {size_text(size)})'
+def _recent(ended_at: str, summary: str, message_count: int, size_chars: int) -> str:
+    day = _day(datetime.fromisoformat(ended_at))
+    return f'{day}: "{summary}" ({message_count} msgs, {size_text(size_chars)})'
 
 
 def _day(moment: datetime) -> str:

@@ -19,9 +19,9 @@ from uuid import UUID
 from django.conf import settings
 from pgvector import HalfVector
 
-from memoryapp import prompting, reading, retrieval
+from memoryapp import reading, retrieval
 from memoryapp.clients import Clients
-from memoryapp.database import Asked, together
+from memoryapp.database import Asked
 from memoryapp.engine import flash
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS, Told, assembled, topics_text
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
@@ -64,11 +64,11 @@ ON CONFLICT DO NOTHING
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """One question to one chat user's memory.
+    """One question to one chat user's memory, with what is known before any model is asked.
 
     ``messages`` are the running conversation, None is the active session; those the memory holds have their number
-    there. ``prompts`` None takes those in force. ``replayed`` is taken from the run ``parent``, which this one tries
-    again. With ``run_id`` the query's vector is kept.
+    there. ``replayed`` is taken from the run ``parent``, which this one tries again. With ``run_id`` the query's
+    vector is kept.
     """
 
     owner_id: int
@@ -76,23 +76,21 @@ class RecallRequest:
     strategy: str
     parameters: Parameters
     today: date
-    profile: str = ""
+    background: Background
+    prompts: PromptBook
     run_id: UUID | None = None
     messages: tuple[MessageContent, ...] | None = None
     media: tuple[Media, ...] = ()
-    prompts: PromptBook | None = None
     parent: str = ""
     replayed: Replayed = Replayed()
 
 
 @dataclass(frozen=True, slots=True)
 class _Recall:
-    """A request with what is known before any model is asked, and the topics read so far."""
+    """A request, and the topics read so far."""
 
     request: RecallRequest
     clients: Clients
-    background: Background
-    prompts: PromptBook
     topics: _Topics
 
 
@@ -129,7 +127,7 @@ async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Eve
 
 
 async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event | ModelProgress, None]:
-    run = await _begun(request, clients)
+    run = _Recall(request, clients, _Topics(clients, request.owner_id))
     yield _started(run)
     enriched = request.query
     async with aclosing(_enriched(run)) as steps:
@@ -153,22 +151,13 @@ async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Ev
         yield event
 
 
-async def _begun(request: RecallRequest, clients: Clients) -> _Recall:
-    async with clients.pool.connection() as connection:
-        asked = reading.background_sql(request.owner_id, in_session=request.messages is None)
-        *rows, texts = await together(connection, *asked, None if request.prompts else prompting.IN_FORCE)
-    background = reading.background(rows, profile=request.profile, messages=request.messages)
-    prompts = request.prompts or prompting.book(texts)
-    return _Recall(request, clients, background, prompts, _Topics(clients, request.owner_id))
-
-
 def _started(run: _Recall) -> RunStarted:
     request, is_flash = run.request, run.request.strategy == "flash"
     return RunStarted(
         strategy=request.strategy,
         query=request.query,
         parameters=request.parameters.as_dict(),
-        prompt_version=run.prompts["rerank", language_of(request.query)].label if is_flash else "",
+        prompt_version=run.request.prompts["rerank", language_of(request.query)].label if is_flash else "",
         model=run.clients.chat.model if is_flash else "",
         profile=run.clients.embedder.profile.name,
         media=tuple(media.item for media in request.media),
@@ -178,7 +167,7 @@ def _started(run: _Recall) -> RunStarted:
 
 async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
     """What the endpoint does on the way, and at last the query."""
-    request, background, replayed = run.request, run.background, run.request.replayed
+    request, background, replayed = run.request, run.request.background, run.request.replayed
     if replayed.query or request.strategy == "vector":
         yield replayed.query or QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
         return
@@ -191,7 +180,7 @@ async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | Quer
         media=request.media,
         today=request.today,
         seconds=request.parameters.turn_seconds,
-        prompts=run.prompts,
+        prompts=run.request.prompts,
         variables=replayed.enrich_variables,
     )
     async with aclosing(steps):
@@ -275,7 +264,7 @@ async def _vector(query: str, clients: Clients, seconds: float) -> tuple[Vectors
 def _rerank_request(
     run: _Recall, enriched: str, found: CandidatesFound, baseline: tuple[str, ...]
 ) -> flash.RerankRequest:
-    request, background = run.request, run.background
+    request, background = run.request, run.request.background
     return flash.RerankRequest(
         query=request.query,
         enriched=enriched,
@@ -289,7 +278,7 @@ def _rerank_request(
         artifacts=tuple(candidate for candidate in found.artifacts if candidate.shown),
         media=request.media,
         inner_circle=background.inner_circle,
-        prompts=run.prompts,
+        prompts=run.request.prompts,
         variables=request.replayed.rerank_variables,
     )
 
@@ -332,9 +321,9 @@ async def _context(run: _Recall, found: CandidatesFound, choice: RunFinished) ->
     # In a thread where exchanges may have to be compared, which takes longer than other runs should wait.
     text = await asyncio.to_thread(topics_text, *given) if is_long else topics_text(*given)
     return assembled(
-        profile=run.background.profile,
-        inner_circle=run.background.inner_circle,
-        recent_topics=run.background.recent_topics,
+        profile=run.request.background.profile,
+        inner_circle=run.request.background.inner_circle,
+        recent_topics=run.request.background.recent_topics,
         topics=text,
         chosen=len(choice.selected),
         people=people,

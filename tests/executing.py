@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import psycopg
 from asgiref.sync import sync_to_async
 
-from memoryapp import runs
+from memoryapp import database, reading, runs
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.llm import ChatRequest, Reply
 from memoryapp.models import ChatUser, Run
+from memoryapp.reading import Background
 from memoryapp.vectors import embed_pending
 from tests.conftest import talk
 
@@ -68,6 +70,16 @@ async def memory_of_three(name: str = "anna") -> ChatUser:
     owner = await sync_to_async(make)()
     await embed_pending(offline_embedder())
     return owner
+
+
+async def background_of(owner: int, **given: Any) -> Background:
+    """What a run of this chat user begins with."""
+    asked = "SELECT %(owner)s::bigint AS owner_id, %(messages)s::jsonb AS messages"
+    values = {**reading.HOW_MUCH, "owner": owner, "messages": None if given.get("messages") is None else "[]"}
+    async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+        rows = await connection.execute(f"SELECT {reading.BACKGROUND} FROM ({asked}) AS asked", values)
+        (found,) = await rows.fetchone() or ()
+    return reading.background(found, **given)
 
 
 async def start(owner: ChatUser, query: str = QUERY, **given: Any) -> Run:

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 
 from memoryapp import prompting
-from memoryapp.database import conninfo, together
+from memoryapp.database import conninfo
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptText
 from memoryapp.models import ChatUser, Prompt, Run, RunEvent
 from tests.conftest import BEGAN
@@ -24,7 +24,7 @@ def edited(words: str = "Be brief.", key: tuple[str, str] = KEY) -> PromptText:
 
 async def book() -> PromptBook:
     async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as connection:
-        (texts,) = await together(connection, prompting.IN_FORCE)
+        (texts,) = await (await connection.execute(f"SELECT {prompting.IN_FORCE}")).fetchone() or ()
         return prompting.book(texts)
 
 

@@ -15,17 +15,13 @@ from memoryapp.ingestion import add_messages
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person
 from memoryapp.reading import Background
 from tests.conftest import contents, record, talk
+from tests.executing import background_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def background(owner: ChatUser, **given: Any) -> Background:
-    async def read() -> Background:
-        async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
-            asked = reading.background_sql(owner.pk, in_session=given.get("messages") is None)
-            return reading.background(await database.together(connection, *asked), **given)
-
-    return async_to_sync(read)()
+    return async_to_sync(background_of)(owner.pk, **given)
 
 
 def fact(owner: ChatUser, content: str, **fields: Any) -> Fact:

@@ -28,16 +28,20 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.llm import LLMUnavailable, Progress
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.evaluation import Question
 from memoryapp.models import Artifact, ChatUser, Evaluation, Fact, Message, Person, Prompt, QueryVector, Run, Topic
 from memoryapp.parameters import defaults
+from memoryapp.reading import Background
 from memoryapp.recall import RecallRequest, recall
 from memoryapp.vectors import embed_pending
 from tests.conftest import talk
 from tests.engine.scripted import ScriptedChat, Step, after, asks, fails, says
+from tests.executing import background_of, events_of, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
+NOTHING_KNOWN = Background("", (), (), ())
 QUERY = "What did Petrov do to our vLLM on H100?"
 
 
@@ -97,12 +101,15 @@ async def picking(**chosen: Sequence[str]) -> ScriptedChat:
 
 
 def asked(owner: ChatUser, **given: Any) -> RecallRequest:
-    base = RecallRequest(owner.pk, QUERY, "flash", defaults(), date(2026, 3, 10), profile=owner.profile)
+    base = RecallRequest(owner.pk, QUERY, "flash", defaults(), date(2026, 3, 10), NOTHING_KNOWN, BUILT_IN)
     return replace(base, **given)
 
 
 async def told(request: RecallRequest, **clients: Any) -> list[Event | ModelProgress]:
+    owner = await ChatUser.objects.aget(pk=request.owner_id)
+    known = await background_of(owner.pk, profile=owner.profile, messages=request.messages)
     async with open_clients() as opened:
+        request = replace(request, background=known)
         return [event async for event in recall(request, replace(opened, **clients))]
 
 
@@ -261,8 +268,10 @@ async def test_the_prompt_in_force_is_the_one_that_is_told(anna: ChatUser) -> No
         name="rerank", language="en", version=4, system="Choose well.", made_by="ada", in_force=True,
         user="$query $topic_candidates $people_candidates $artifact_candidates",
     )  # fmt: skip
-    chat = await picking(topics=[])
-    events = await told(asked(anna), chat=chat)
+    chat, run = await picking(topics=[]), await start(anna, QUERY)
+    async with open_clients() as clients:
+        await runs.execute(run.pk, replace(clients, chat=chat))
+    events = await events_of(run)
     assert one(events, RunStarted).prompt_version == "rerank-en-4"
     first = next(event for event in events if isinstance(event, TurnStarted))
     assert first.prompt_version == "rerank-en-4"
