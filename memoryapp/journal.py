@@ -23,6 +23,8 @@ from memoryapp.engine.jsonvalues import written
 
 # A statement holds some 80 kB a run.
 MOST = 50
+# Nobody sees events that are this late, and further runs have something to say by then.
+LINGER = 0.02
 # What a run's row says once it has ended, and as what it travels.
 ENDING = {
     "state": "text",
@@ -94,6 +96,7 @@ class Journal:
         self.pool = pool
         self._waiting: list[tuple[Entry, asyncio.Future[int | None]]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._due = asyncio.Event()
 
     async def write(self, entry: Entry) -> int | None:
         """Return when the entry is stored: the number of the run's owner; None where the run does not go on.
@@ -108,6 +111,8 @@ class Journal:
     async def _with_others(self, entry: Entry) -> int | None:
         done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))
+        if entry.ending:
+            self._due.set()
         self._writing = self._writing or asyncio.create_task(self._write())
         try:
             return await asyncio.shield(done)
@@ -119,6 +124,7 @@ class Journal:
     async def _write(self) -> None:
         try:
             while self._waiting:
+                await self._gather()
                 batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
                 await self._settle(batch)
         finally:
@@ -126,6 +132,13 @@ class Journal:
             for _, done in self._waiting:
                 done.set_result(None)
             self._waiting = []
+
+    async def _gather(self) -> None:
+        """Wait for company, unless somebody waits for the end of a run."""
+        late = asyncio.get_running_loop().call_later(LINGER, self._due.set)
+        await self._due.wait()
+        late.cancel()
+        self._due.clear()
 
     async def _settle(self, batch: Sequence[tuple[Entry, asyncio.Future[int | None]]]) -> None:
         """Tell each entry of its owner; None to those that are to go alone."""
