@@ -8,6 +8,7 @@ because its row is locked or its event cannot be stored, goes again alone.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,6 +67,8 @@ WITH {parts}, told AS ({told}), stored AS (
 SELECT id, owner_id FROM told
 """
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -118,7 +121,6 @@ class Journal:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             await asyncio.wait([done])
-            done.exception()
             raise
 
     async def _write(self) -> None:
@@ -146,13 +148,10 @@ class Journal:
         try:
             owners = await self._store([entry for entry, _ in batch], wait="SKIP LOCKED")
         except psycopg.Error as error:
-            if _is_in_doubt(error):
-                for _, done in batch:
-                    done.set_exception(error)
+            logger.warning("events of %d runs were not stored together: %s", len(batch), error)
         finally:
             for entry, done in batch:
-                if not done.done():
-                    done.set_result(owners.get(entry.run_id))
+                done.set_result(owners.get(entry.run_id))
 
     async def _store(self, entries: Sequence[Entry], *, wait: str) -> Mapping[UUID, int]:
         """The owners of the runs whose entries are stored now."""
@@ -167,11 +166,6 @@ class Journal:
         async with self.pool.connection() as connection:
             cursor = connection.cursor(binary=True)
             return dict(await (await cursor.execute(_statement(bool(going), bool(over), wait), values)).fetchall())
-
-
-def _is_in_doubt(error: psycopg.Error) -> bool:
-    """Whether the server said nothing, so that all may be stored; and no other try will find it then."""
-    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
 def _columns(entries: Sequence[Entry]) -> dict[str, Any]:
