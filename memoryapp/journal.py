@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -44,19 +45,30 @@ ENDING = {
     "seconds": "float8",
 }
 
-# The lock waits for whoever is closing the run, and finds it closed then; with others nobody waits.
+# The locks wait for whoever is closing the run or erasing its owner, and find it closed then. With others nobody waits:
+# what is locked is passed over, the owner's row too, for events point at it, and what the model was last seen saying.
 GOING = """
 going AS (
-    SELECT id, owner_id FROM memoryapp_run WHERE id = ANY(%(going)s::uuid[]) AND state = 'running' FOR KEY SHARE {wait}
+    SELECT run.id, run.owner_id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
+    WHERE run.id = ANY(%(going)s::uuid[]) AND run.state = 'running' FOR KEY SHARE {wait}
 )"""
 OVER = """
 held AS (
-    SELECT id FROM memoryapp_run WHERE id = ANY(%(over)s::uuid[]) AND state = 'running' FOR NO KEY UPDATE {wait}
+    SELECT run.id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
+    WHERE run.id = ANY(%(over)s::uuid[]) AND run.state = 'running' {unless}
+    FOR NO KEY UPDATE OF run {wait} FOR KEY SHARE OF owner {wait}
 ), over AS (
     UPDATE memoryapp_run AS run SET {columns}
     FROM held, json_to_recordset(%(endings)s) AS ending (run uuid, {types})
     WHERE run.id = held.id AND ending.run = held.id RETURNING run.id, run.owner_id
 ), spoken AS (DELETE FROM memoryapp_runprogress USING over WHERE run_id = over.id)"""
+SPOKEN = """
+free AS MATERIALIZED (
+    SELECT run_id FROM memoryapp_runprogress WHERE run_id = ANY(%(over)s::uuid[]) FOR UPDATE SKIP LOCKED
+),"""
+SPOKEN_BY_OTHERS = """
+    AND (run.id IN (SELECT run_id FROM free)
+         OR NOT EXISTS (SELECT FROM memoryapp_runprogress AS said WHERE said.run_id = run.id))"""
 RECORD = """
 WITH {parts}, told AS ({told}), stored AS (
     INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
@@ -66,6 +78,8 @@ WITH {parts}, told AS ({told}), stored AS (
 )
 SELECT id, owner_id FROM told
 """
+# Nobody else writes an event of that number at that moment.
+STORED = "SELECT owner_id FROM memoryapp_runevent WHERE run_id = %s AND seq = %s AND at = %s"
 
 logger = logging.getLogger(__name__)
 
@@ -92,12 +106,15 @@ class Entry:
     ending: Mapping[str, Any]
 
 
+Waiting = tuple[Entry, asyncio.Future[int | None]]
+
+
 class Journal:
     """For one event loop. Of an entry all is stored or nothing."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
-        self._waiting: list[tuple[Entry, asyncio.Future[int | None]]] = []
+        self._waiting: list[Waiting] = []
         self._writing: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
 
@@ -107,53 +124,62 @@ class Journal:
         Raises what the database raises. Whoever is cancelled is so when it is certain what was stored.
         """
         owner = await self._with_others(entry)
-        if owner is None:
-            owner = (await self._store([entry], wait="")).get(entry.run_id)
-        return owner
+        return await self._alone(entry) if owner is None else owner
 
     async def _with_others(self, entry: Entry) -> int | None:
         done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))
-        if entry.ending:
+        if entry.ending or len(self._waiting) >= MOST:
             self._due.set()
-        self._writing = self._writing or asyncio.create_task(self._write())
+        if self._writing is None or self._writing.done():
+            # What it logs is about no run.
+            self._writing = asyncio.create_task(self._write(), context=Context())
+            self._writing.add_done_callback(self._leave)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             await asyncio.wait([done])
             raise
 
+    async def _alone(self, entry: Entry) -> int | None:
+        """Store it, unless that has happened: of a connection that broke nobody knows."""
+        last = entry.first + len(entry.lines) - 1
+        async with self.pool.connection() as connection:
+            asked = await connection.execute(STORED, [entry.run_id, last, entry.lines[-1].at])
+            stored = await asked.fetchone()
+        return stored[0] if stored else (await self._store([entry], with_others=False)).get(entry.run_id)
+
     async def _write(self) -> None:
-        try:
-            while self._waiting:
-                await self._gather()
-                batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-                await self._settle(batch)
-        finally:
-            self._writing = None
-            for _, done in self._waiting:
-                done.set_result(None)
-            self._waiting = []
+        while self._waiting:
+            await self._gather()
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            await self._settle(batch)
+
+    def _leave(self, writing: asyncio.Task[None]) -> None:
+        """Nobody waits for a writer that was stopped, be it before its first step."""
+        if writing.cancelled() or writing.exception():
+            waiting, self._waiting = self._waiting, []
+            _tell(waiting, {})
 
     async def _gather(self) -> None:
-        """Wait for company, unless somebody waits for the end of a run."""
-        late = asyncio.get_running_loop().call_later(LINGER, self._due.set)
-        await self._due.wait()
-        late.cancel()
+        """Wait for company, unless there is enough or somebody waits for the end of a run."""
+        if len(self._waiting) < MOST and not any(entry.ending for entry, _ in self._waiting):
+            late = asyncio.get_running_loop().call_later(LINGER, self._due.set)
+            await self._due.wait()
+            late.cancel()
         self._due.clear()
 
-    async def _settle(self, batch: Sequence[tuple[Entry, asyncio.Future[int | None]]]) -> None:
+    async def _settle(self, batch: Sequence[Waiting]) -> None:
         """Tell each entry of its owner; None to those that are to go alone."""
         owners: Mapping[UUID, int] = {}
         try:
-            owners = await self._store([entry for entry, _ in batch], wait="SKIP LOCKED")
+            owners = await self._store([entry for entry, _ in batch], with_others=True)
         except psycopg.Error as error:
-            logger.warning("events of %d runs were not stored together: %s", len(batch), error)
+            logger.warning("events of %d runs were not stored together: %s", len(batch), type(error).__name__)
         finally:
-            for entry, done in batch:
-                done.set_result(owners.get(entry.run_id))
+            _tell(batch, owners)
 
-    async def _store(self, entries: Sequence[Entry], *, wait: str) -> Mapping[UUID, int]:
+    async def _store(self, entries: Sequence[Entry], *, with_others: bool) -> Mapping[UUID, int]:
         """The owners of the runs whose entries are stored now."""
         going = [entry.run_id for entry in entries if not entry.ending]
         over = [entry for entry in entries if entry.ending]
@@ -165,7 +191,9 @@ class Journal:
         }
         async with self.pool.connection() as connection:
             cursor = connection.cursor(binary=True)
-            return dict(await (await cursor.execute(_statement(bool(going), bool(over), wait), values)).fetchall())
+            return dict(
+                await (await cursor.execute(_statement(bool(going), bool(over), with_others), values)).fetchall()
+            )
 
 
 def _columns(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -180,10 +208,19 @@ def _columns(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 @cache
-def _statement(going: bool, over: bool, wait: str) -> str:
+def _statement(going: bool, over: bool, with_others: bool) -> str:
+    wait, unless = ("SKIP LOCKED", SPOKEN_BY_OTHERS) if with_others else ("", "")
     columns = ", ".join(f"{name} = ending.{name}" for name in ENDING)
     types = ", ".join(f"{name} {kind}" for name, kind in ENDING.items())
     parts = {"going": GOING.format(wait=wait)} if going else {}
-    parts |= {"over": OVER.format(wait=wait, columns=columns, types=types)} if over else {}
+    if over:
+        ended = OVER.format(wait=wait, unless=unless, columns=columns, types=types)
+        parts["over"] = SPOKEN + ended if with_others else ended
     told = " UNION ALL ".join(f"SELECT id, owner_id FROM {name}" for name in parts)
     return RECORD.format(parts=",".join(parts.values()), told=told)
+
+
+def _tell(waiting: Sequence[Waiting], owners: Mapping[UUID, int]) -> None:
+    for entry, done in waiting:
+        if not done.done():
+            done.set_result(owners.get(entry.run_id))

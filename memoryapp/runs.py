@@ -19,7 +19,7 @@ from uuid import UUID
 
 import psycopg
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -175,7 +175,16 @@ def waiting(patience: timedelta = PATIENCE) -> list[UUID]:
 def close_abandoned(silence: timedelta = SILENCE) -> int:
     """End every run that gave no sign of life for ``silence``; how many. One transaction a run."""
     quiet = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=Now() - silence)
-    return sum(_close(run_id, silence) for run_id in quiet.values_list("pk", flat=True)[:500])
+    return sum(_closed(run_id, silence) for run_id in quiet.values_list("pk", flat=True)[:500])
+
+
+def _closed(run_id: UUID, silence: timedelta) -> bool:
+    try:
+        return _close(run_id, silence)
+    except DatabaseError as error:
+        # The others are closed all the same.
+        logger.error("run %s is not closed: %s", run_id, type(error).__name__)
+        return False
 
 
 def _close(run_id: UUID, silence: timedelta) -> bool:

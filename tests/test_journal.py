@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 from memoryapp.database import conninfo, pool
 from memoryapp.engine.events import RunFinished, RunStarted
 from memoryapp.journal import ENDING, MOST, Entry, Journal, Line
-from memoryapp.models import ChatUser, Run, RunEvent
+from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
 from memoryapp.recording import finished_columns
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
@@ -41,6 +41,10 @@ def entry(run: Run, first: int = 1, payload: str = "{}", ending: dict[str, Any] 
     moment = datetime.now(UTC)
     lines = [Line("run_started", moment, payload), Line("turn_started", moment, "{}")]
     return Entry(run.pk, first, lines, ending or {})
+
+
+def ended() -> dict[str, Any]:
+    return {**finished_columns([STARTED, FINISHED], FINISHED), "finished_at": datetime.now(UTC)}
 
 
 async def transactions() -> list[int]:
@@ -89,9 +93,8 @@ async def test_a_crowd_goes_in_parts(connections: AsyncConnectionPool) -> None:
 
 async def test_the_end_of_one_run_takes_along_what_others_say(connections: AsyncConnectionPool) -> None:
     (ends, goes), journal = await made(2), Journal(connections)
-    ending = {**finished_columns([STARTED, FINISHED], FINISHED), "finished_at": datetime.now(UTC)}
-    assert set(ending) == set(ENDING)
-    changed = {**ending, "turns": 3, "cost_usd": 0.25, "fallback": "no_vectors", "selected_people_count": 2}
+    assert set(ended()) == set(ENDING)
+    changed = {**ended(), "turns": 3, "cost_usd": 0.25, "fallback": "no_vectors", "selected_people_count": 2}
     await asyncio.gather(journal.write(entry(goes)), journal.write(entry(ends, ending=changed)))
     assert await transactions() == [4]
     stored = await Run.objects.filter(pk=ends.pk).values(*ENDING).aget()
@@ -122,10 +125,19 @@ async def test_what_the_database_refuses_is_its_runs_alone(
     assert await RunEvent.objects.filter(run=bad).acount() == await RunEvent.objects.filter(run=good).acount() == 2
 
 
-async def test_whose_row_is_locked_waits_alone(connections: AsyncConnectionPool) -> None:
+LOCKED = {
+    "run": "SELECT 1 FROM memoryapp_run WHERE id = %s FOR UPDATE",
+    "owner": "SELECT FROM memoryapp_chatuser WHERE id = (SELECT owner_id FROM memoryapp_run WHERE id = %s) FOR UPDATE",
+    "words": "DELETE FROM memoryapp_runprogress WHERE run_id = %s",
+}
+
+
+@pytest.mark.parametrize("what", LOCKED)
+async def test_where_something_is_locked_its_run_waits_alone(connections: AsyncConnectionPool, what: str) -> None:
     (locked, free), journal = await made(2), Journal(connections)
-    async with holding("SELECT 1 FROM memoryapp_run WHERE id = %s FOR UPDATE", [locked.pk]):
-        waits = asyncio.create_task(journal.write(entry(locked)))
+    await RunProgress.objects.acreate(run=locked, owner_id=locked.owner_id, turn=1, at=datetime.now(UTC))
+    async with holding(LOCKED[what], [locked.pk]):
+        waits = asyncio.create_task(journal.write(entry(locked, ending=ended())))
         for first in (1, 3):
             goes = asyncio.create_task(journal.write(entry(free, first)))
             await asyncio.wait([goes], timeout=20)
@@ -134,6 +146,81 @@ async def test_whose_row_is_locked_waits_alone(connections: AsyncConnectionPool)
         await somebody_waits_for_a_lock()
         assert not waits.done()
     assert await waits == locked.owner_id
+    assert not await RunProgress.objects.aexists()
+
+
+async def test_what_the_end_of_a_run_removes_is_what_its_model_was_saying(connections: AsyncConnectionPool) -> None:
+    (ends, other), journal = await made(2), Journal(connections)
+    for run in (ends, other):
+        await RunProgress.objects.acreate(run=run, owner_id=run.owner_id, turn=1, at=datetime.now(UTC))
+    await asyncio.gather(journal.write(entry(ends, ending=ended())), journal.write(entry(other)))
+    assert await transactions() == [4]
+    assert [said.run_id async for said in RunProgress.objects.all()] == [other.pk]
+
+
+async def test_the_end_of_a_run_hurries_and_takes_along_who_lingers(
+    connections: AsyncConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoryapp.journal.LINGER", 60)
+    (first, second, ends, last), journal = await made(4), Journal(connections)
+    async with asyncio.timeout(20):
+        lingering = [asyncio.create_task(journal.write(entry(run))) for run in (first, second)]
+        assert await RunEvent.objects.acount() == 0
+        assert await journal.write(entry(ends, ending=ended())) == ends.owner_id
+        await asyncio.gather(*lingering)
+        assert await transactions() == [6]
+        await journal.write(entry(last, ending=ended()))
+
+
+async def test_a_full_batch_waits_for_nobody(connections: AsyncConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.journal.LINGER", 60)
+    runs, journal = await made(MOST), Journal(connections)
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(journal.write(entry(run)) for run in runs))
+
+
+async def test_a_writer_that_is_stopped_before_it_began_leaves_nobody_waiting(
+    connections: AsyncConnectionPool,
+) -> None:
+    (run, later), journal = await made(2), Journal(connections)
+    writing = asyncio.create_task(journal.write(entry(run)))
+    async with asyncio.timeout(20):
+        await asyncio.sleep(0)
+        (writer,) = [task for task in asyncio.all_tasks() if "Journal._write" in repr(task.get_coro())]
+        writer.cancel()
+        assert await writing == run.owner_id
+        assert await journal.write(entry(later)) == later.owner_id
+
+
+class Lossy(Journal):
+    """Its first answer from the database is lost, though what it said is stored."""
+
+    is_lost = False
+
+    async def _store(self, entries: Sequence[Entry], *, with_others: bool) -> Any:
+        owners = await super()._store(entries, with_others=with_others)
+        if not self.is_lost:
+            self.is_lost = True
+            raise psycopg.OperationalError("the connection is lost")
+        return owners
+
+
+async def test_what_was_stored_before_a_connection_broke_is_not_stored_again(connections: AsyncConnectionPool) -> None:
+    (goes, ends), journal = await made(2), Lossy(connections)
+    told = await asyncio.gather(journal.write(entry(goes)), journal.write(entry(ends, ending=ended())))
+    assert list(told) == [goes.owner_id, ends.owner_id]
+    assert await transactions() == [4]
+
+
+async def test_the_log_says_nothing_of_what_was_asked(
+    connections: AsyncConnectionPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    (run,), journal = await made(1), Journal(connections)
+    await Run.objects.filter(pk=run.pk).aupdate(query="a secret question")
+    with pytest.raises(psycopg.IntegrityError, match="secret"):
+        await journal.write(entry(run, ending={**ended(), "turns": -1}))
+    assert "CheckViolation" in caplog.text
+    assert "secret" not in caplog.text
 
 
 async def test_who_is_cancelled_goes_on_when_it_is_certain_what_is_stored(connections: AsyncConnectionPool) -> None:

@@ -71,6 +71,15 @@ async def test_the_row_counts_every_kind_that_was_chosen(run: Run) -> None:
     assert run.has_chosen
 
 
+async def test_an_endpoint_that_counts_absurd_tokens_ends_no_run(run: Run) -> None:
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), Notices())
+        await recorder.record(replace(REPLIED, input_tokens=3_000_000_000, output_tokens=10**14))
+        await recorder.record(RunFinished((), (), "", ""))
+    await run.arefresh_from_db()
+    assert (run.state, run.input_tokens, run.output_tokens) == (Run.State.FINISHED, 2**31 - 1, 2**31 - 1)
+
+
 async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_last() -> None:
     run, silent = await start(await memory_of_three(), parameters={"seconds": 60, "turn_seconds": 60}), Silent()
     async with open_clients() as clients:

@@ -180,6 +180,23 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
     assert events[-1].fallback == "abandoned"
 
 
+async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    finished, long_ago = RunFinished((), (), "", ""), timezone.now() - timedelta(minutes=1)
+    for _ in range(2):
+        run = await start(memory, "a secret question")
+        await Run.objects.filter(pk=run.pk).aupdate(state=Run.State.RUNNING, heartbeat_at=long_ago)
+    columns = iter(({"turns": -1}, runs.finished_columns([finished], finished)))
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "finished_columns", lambda *_: next(columns))
+        assert await sync_to_async(runs.close_abandoned)() == 1
+    assert "IntegrityError" in caplog.text
+    assert "secret" not in caplog.text
+    assert await sync_to_async(runs.close_abandoned)() == 1
+    assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
+
+
 async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,9 +93,9 @@ class LaneClient(httpx.AsyncClient):
     chat model. Credentials in the address are left to it, and so is every other call.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, timeout: float = 5.0) -> None:
         self._lanes = Lanes()
-        super().__init__(transport=self._lanes, **options)
+        super().__init__(transport=self._lanes, timeout=timeout)
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **given: Any) -> httpx.Response:
         if not stream or given or self.is_closed or request.url.userinfo:
