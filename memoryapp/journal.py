@@ -1,8 +1,8 @@
 """One writer for all runs of a process: what they have to say while a statement is under way goes into the next one.
 
-A run alone is written at once; of fifty at once several share a statement, a transaction and a round trip, and the
-more there is to do, the more do. Runs do not depend on one another for that: who does not come through with the others,
-because its row is locked or its event cannot be stored, goes again alone.
+Of fifty runs at once several share a statement, a transaction and a round trip, and the more there is to do, the more
+do; the end of a run waits for nobody. Runs do not depend on one another for that: who does not come through with the
+others, because its row is locked or its event cannot be stored, goes again alone.
 """
 
 from __future__ import annotations
@@ -189,11 +189,10 @@ class Journal:
             "over": array(entry.run_id for entry in over),
             "endings": written([{"run": entry.run_id, **entry.ending} for entry in over]),
         }
+        statement = _statement(bool(going), bool(over), with_others)
         async with self.pool.connection() as connection:
-            cursor = connection.cursor(binary=True)
-            return dict(
-                await (await cursor.execute(_statement(bool(going), bool(over), with_others), values)).fetchall()
-            )
+            stored = await connection.cursor(binary=True).execute(statement, values)
+            return dict(await stored.fetchall())
 
 
 def _columns(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Writing a run's events down while it goes on.
 
 Events are written together that come one after another without a model being waited for: of nine events three
-transactions are left, and no model waits for a commit. One statement stores the events and, with the last one, ends the
-run. Whoever dies in between has written all of an event or nothing of it, and no event without those before it.
+entries are left for the journal, and no model waits for a commit. An entry is stored whole, and the one with the last
+event ends the run. Whoever dies in between has written all of an event or nothing of it, and no event without those
+before it.
 """
 
 from __future__ import annotations
