@@ -68,7 +68,8 @@ async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
 
 async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
     """Everything the run is told, fetched anew. Raises what the stores of media and prompts raise."""
-    told = _Told(prompts := prompting.book(claimed.texts))
+    prompts = prompting.book(claimed.texts)
+    told = _Told(prompts)
     if claimed.messages is not None or claimed.parent_id or claimed.prompt_id:
         async with pool.connection() as connection:
             told = await _told(connection, claimed, prompts)

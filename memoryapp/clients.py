@@ -22,7 +22,7 @@ from memoryapp import database
 from memoryapp.engine.abilities import ChatOptions, Learnt
 from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile
 from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.lanes import LaneClient
+from memoryapp.engine.lanes import Lanes
 from memoryapp.engine.llm import Chat
 from memoryapp.engine.offline import OfflineEmbedder
 from memoryapp.engine.offline_chat import OfflineChat
@@ -101,7 +101,7 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
 
 def _http() -> httpx.AsyncClient:
     """The one client of an event loop. Behind a proxy it is httpx's own, which knows how to use one."""
-    return httpx.AsyncClient() if getproxies() else LaneClient()
+    return httpx.AsyncClient(transport=None if getproxies() else Lanes())
 
 
 @cache

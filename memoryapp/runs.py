@@ -175,10 +175,10 @@ def waiting(patience: timedelta = PATIENCE) -> list[UUID]:
 def close_abandoned(silence: timedelta = SILENCE) -> int:
     """End every run that gave no sign of life for ``silence``; how many. One transaction a run."""
     quiet = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=Now() - silence)
-    return sum(_closed(run_id, silence) for run_id in quiet.values_list("pk", flat=True)[:500])
+    return sum(_try_to_close(run_id, silence) for run_id in quiet.values_list("pk", flat=True)[:500])
 
 
-def _closed(run_id: UUID, silence: timedelta) -> bool:
+def _try_to_close(run_id: UUID, silence: timedelta) -> bool:
     try:
         return _close(run_id, silence)
     except DatabaseError as error:

@@ -176,7 +176,9 @@ async def test_a_full_batch_waits_for_nobody(connections: AsyncConnectionPool, m
     monkeypatch.setattr("memoryapp.journal.LINGER", 60)
     runs, journal = await made(MOST), Journal(connections)
     async with asyncio.timeout(20):
-        await asyncio.gather(*(journal.write(entry(run)) for run in runs))
+        lingering = [asyncio.create_task(journal.write(entry(run))) for run in runs[1:]]
+        assert await RunEvent.objects.acount() == 0
+        await asyncio.gather(journal.write(entry(runs[0])), *lingering)
 
 
 async def test_a_writer_that_is_stopped_before_it_began_leaves_nobody_waiting(

@@ -16,13 +16,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
 from asgiref.sync import sync_to_async
 
 from memoryapp.bench import stage as staged
 from memoryapp.bench.stage import TURN, Stage
 from memoryapp.bench.table import Row, quantile
 from memoryapp.clients import Clients
-from memoryapp.engine.lanes import LaneClient
+from memoryapp.engine.lanes import Lanes
 from memoryapp.models import Run, RunEvent
 
 FLOOR = 2 * TURN
@@ -114,7 +115,7 @@ async def _work(
 
 
 async def _bare(address: str, load: Load) -> Sequence[float]:
-    async with LaneClient(timeout=60) as http:
+    async with httpx.AsyncClient(transport=Lanes(), timeout=60) as http:
 
         async def two_turns(_number: int) -> float:
             began = time.perf_counter()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from typing import cast
 
 import httpx
 
@@ -47,9 +47,6 @@ class Lanes(httpx.AsyncBaseTransport):
         return response
 
     async def _place(self, request: httpx.Request) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
-            return
         try:
             async with asyncio.timeout(request.extensions.get("timeout", {}).get("pool")):
                 await self._places.acquire()
@@ -84,22 +81,3 @@ class _Held(httpx.AsyncByteStream):
         finally:
             if give_back:
                 give_back()
-
-
-class LaneClient(httpx.AsyncClient):
-    """A client over lanes of its own. Whoever streams an answer gets it straight from the lane.
-
-    What httpx does on the way, for cookies, redirects and hooks, is a sixth of a request's cost and of no use to a
-    chat model. Credentials in the address are left to it, and so is every other call.
-    """
-
-    def __init__(self, *, timeout: float = 5.0) -> None:
-        self._lanes = Lanes()
-        super().__init__(transport=self._lanes, timeout=timeout)
-
-    async def send(self, request: httpx.Request, *, stream: bool = False, **given: Any) -> httpx.Response:
-        if not stream or given or self.is_closed or request.url.userinfo:
-            return await super().send(request, stream=stream, **given)
-        response = await self._lanes.handle_async_request(request)
-        response.request = request
-        return response
