@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
@@ -116,7 +117,7 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: Axis) -> list
 def _label(message: Message) -> str:
     """When, who and how it begins, for whoever points at a bar."""
     who = message.author or message.get_role_display()
-    return f"{date_format(message.sent_at, _('j M Y, H:i'))} {who}: {message.text[:OPENING_CHARS]}"
+    return f"{date_format(timezone.localtime(message.sent_at), _('j M Y, H:i'))} {who}: {message.text[:OPENING_CHARS]}"
 
 
 def parts(

@@ -22,6 +22,7 @@ from memoryapp.database import in_thread
 from memoryapp.notices import FAULTS, group_of
 from rerankui import fragments
 from rerankui.access import run_seen_by
+from rerankui.local_time import reader_zone
 
 LOOK_AGAIN = 1.0
 BETWEEN_FRAMES = 0.1
@@ -87,7 +88,8 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await self._woken()
 
     async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
-        return await in_thread(fragments.frame, self.run_id, seen=seen, language=_language(self.scope))
+        zone = reader_zone(self.scope.get("cookies", {}))
+        return await in_thread(fragments.frame, self.run_id, seen=seen, language=_language(self.scope), zone=zone)
 
     async def _woken(self) -> None:
         try:

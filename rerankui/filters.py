@@ -32,7 +32,7 @@ def _choice(label: Any, first: Any, choices: Choices) -> forms.ChoiceField:
 
 
 def _moment(label: Any) -> forms.DateTimeField:
-    """A moment in UTC, as every page writes them."""
+    """A moment on the reader's clock, as every page writes them."""
     words = {"class": "field", "type": "datetime-local", "aria-label": label, "title": label}
     widget = forms.DateTimeInput(attrs=words, format="%Y-%m-%dT%H:%M")
     return forms.DateTimeField(label=label, required=False, widget=widget)

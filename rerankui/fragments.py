@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
 from django.template.loader import render_to_string
-from django.utils import translation
+from django.utils import timezone, translation
 
 from memoryapp import runs
 from memoryapp.engine.candidates import Candidate, ItemCandidate
@@ -163,15 +163,15 @@ def progress_of(run_id: UUID) -> RunProgress | None:
     return RunProgress.objects.filter(pk=run_id).first()
 
 
-def frame(run_id: UUID, *, seen: Seen, language: str) -> Frame:
-    """What a viewer who has ``seen`` this much lacks."""
+def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> Frame:
+    """What a viewer who has ``seen`` this much lacks, in the words and on the clock of the reader."""
     newest = RunEvent.objects.filter(run_id=run_id).order_by("-seq").values_list("seq", "kind").first()
     last, kind = newest or (0, "")
     progress = progress_of(run_id)
     now = Seen(max(last, seen.last), progress.at if progress else seen.spoken_at)
     if now == seen:
         return Frame("", seen, kind == RunFinished.kind)
-    with translation.override(language):
+    with translation.override(language), timezone.override(zone):
         if now.last == seen.last:
             spoken = {"progress": progress, "swapped": True}
             return Frame(render_to_string("partials/run_speaking.html", spoken), now, finished=False)

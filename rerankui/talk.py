@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.utils.timezone import localdate
+
 from memoryapp.models import Artifact, Message
 
 SAME_BREATH = timedelta(minutes=5)
@@ -41,7 +43,7 @@ def talk_of(messages: Sequence[Message], *, here: int | None = None) -> list[Sai
     talk: list[Said] = []
     before: Message | None = None
     for message in messages:
-        begins_day = before is None or before.sent_at.date() != message.sent_at.date()
+        begins_day = before is None or localdate(before.sent_at) != localdate(message.sent_at)
         begins_topic = before is None or before.topic_id != message.topic_id
         talk.append(
             Said(

@@ -18,9 +18,12 @@ from tests.test_live import ARGUMENTS, CHROMIUM
 
 @contextmanager
 def watched(
-    who: Operator, server: LiveServer, settings: Any, monkeypatch: pytest.MonkeyPatch, *ignored: str
+    who: Operator, server: LiveServer, settings: Any, monkeypatch: pytest.MonkeyPatch, *ignored: str, zone: str = "UTC"
 ) -> Iterator[Page]:
-    """Fails the test when the browser complained of anything, the content policy first, but for ``ignored`` words."""
+    """Fails the test when the browser complained of anything, the content policy first, but for ``ignored`` words.
+
+    The browser's clock is that of ``zone``.
+    """
     # Playwright's loop runs in this thread, and tests look at rows between its steps.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     # The live server finds styles and scripts by their plain names.
@@ -29,7 +32,7 @@ def watched(
     session = signed_in(who).cookies["sessionid"].value
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        context = browser.new_context(base_url=server.url, viewport={"width": 1440, "height": 900})
+        context = browser.new_context(base_url=server.url, viewport={"width": 1440, "height": 900}, timezone_id=zone)
         context.add_cookies([{"name": "sessionid", "value": session, "url": server.url}])
         page, complaints = context.new_page(), list[str]()
         page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 from django import template
 from django.template import Context
@@ -146,8 +146,11 @@ def format_name(code: str) -> str:
 
 @register.filter
 def absolute(moment: datetime) -> str:
-    written = date_format(moment.astimezone(UTC), _("j F Y, H:i"))
-    return f"{written} UTC"
+    """The moment on the reader's clock, with the zone it is of."""
+    here = timezone.localtime(moment)
+    zone = here.tzname() or ""
+    # Zones without letters of their own are named by their distance: "+03".
+    return f"{date_format(here, _('j F Y, H:i'))} {f'UTC{zone}' if zone[:1] in '+-' else zone}"
 
 
 @register.filter
@@ -163,7 +166,7 @@ def ago(moment: datetime | None) -> SafeString | str:
 def _elapsed(moment: datetime) -> str:
     seconds = (timezone.now() - moment).total_seconds()
     if seconds < -60:
-        return date_format(moment.astimezone(UTC), _("j M Y"))
+        return date_format(timezone.localtime(moment), _("j M Y"))
     for unit_seconds, words in _AGO:
         if seconds >= unit_seconds:
             return words % {"n": int(seconds // unit_seconds)}
@@ -183,13 +186,13 @@ _AGO = (
 
 @register.filter
 def clock(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%H:%M")
+    return timezone.localtime(moment).strftime("%H:%M")
 
 
 @register.simple_tag
 def span_of(start: datetime, end: datetime) -> str:
     """The days from ``start`` to ``end``: one date when they are the same."""
-    first, last = (date_format(moment.astimezone(UTC), _("j M Y")) for moment in (start, end))
+    first, last = (date_format(timezone.localtime(moment), _("j M Y")) for moment in (start, end))
     return first if first == last else f"{first} – {last}"
 
 

@@ -258,7 +258,7 @@ def _chips(filters: HistoryFilter) -> list[tuple[str, str]]:
 def _in_words(filters: HistoryFilter, name: str) -> str:
     value, field = filters.chosen[name], filters.fields[name]
     if isinstance(value, datetime):
-        return date_format(value, _("j M Y, H:i"))
+        return date_format(timezone.localtime(value), _("j M Y, H:i"))
     return str(dict(getattr(field, "choices", ())).get(value, value))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
@@ -76,4 +77,4 @@ def _day(text: str) -> datetime | None:
         day: date | None = parse_date(text)
     except ValueError:
         return None
-    return datetime(day.year, day.month, day.day, tzinfo=UTC) if day else None
+    return timezone.make_aware(datetime(day.year, day.month, day.day)) if day else None
