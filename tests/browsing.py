@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+from axe_playwright_python.sync_playwright import Axe
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -138,3 +139,29 @@ def press(page: Page, *keys: str) -> None:
     expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
     for key in keys:
         page.keyboard.press(key)
+
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1440, "height": 900}
+
+
+def accessibility_faults(page: Page) -> list[str]:
+    """What axe-core finds wrong with the page as it stands: a line for each rule and element."""
+    found = Axe().run(page).response["violations"]
+    return [f"{rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
+
+
+def assert_accessible(page: Page, address: str) -> None:
+    """The page at this address has no finding of axe-core in light, in dark and on a phone.
+
+    Leaves the page as wide as a desk, in light.
+    """
+    for scheme, size in (("light", DESK), ("dark", DESK), ("dark", PHONE), ("light", PHONE)):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.set_viewport_size(size)
+        page.goto(address)
+        page.wait_for_load_state()
+        faults = accessibility_faults(page)
+        assert faults == [], f"{address}, {scheme}, {size['width']} px"
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(DESK)
