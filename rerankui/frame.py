@@ -40,6 +40,8 @@ _SECTIONS = (
     ("tokens", pgettext_lazy("section", "API tokens"), "lock", False),
 )
 _FOR_ADMINS = {"tokens"}
+# A phone's bar has room for five; the others open behind its last place.
+_ON_A_PHONE = {"overview", "recall", "runs", "topics", "queue"}
 _SECTION_OF = {
     "memory": "overview",
     "topic": "topics",
@@ -88,6 +90,10 @@ class Section:
     href: str
     is_current: bool
     waiting: int = 0
+
+    @property
+    def is_on_a_phone(self) -> bool:
+        return self.name in _ON_A_PHONE
 
 
 class Frame:
@@ -146,6 +152,15 @@ class Frame:
     def section(self) -> Section | None:
         """The section this page belongs to."""
         return next((section for section in self.sections if section.is_current), None)
+
+    @property
+    def behind_more(self) -> list[Section]:
+        """The sections that a phone's bar has no room for."""
+        return [section for section in self.sections if not section.is_on_a_phone]
+
+    @property
+    def is_behind_more(self) -> bool:
+        return any(section.is_current for section in self.behind_more)
 
     @cached_property
     def sections(self) -> list[Section]:

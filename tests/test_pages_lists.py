@@ -70,7 +70,7 @@ def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: 
     said(anna, "waiting", minutes=9000)
     page = get(as_admin, "/")
     assert rows(page, "owner") == [anna.pk, boris.pk]
-    assert "1 message waits" in page
+    assert "1 waiting for archive" in page
     assert "manage.py archive --user anna --now" in page
 
 

@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
 
 from memoryapp.models import ChatUser, Message
+from memoryapp.usage import Day
 from rerankui.filters import Filter
 
 register = template.Library()
@@ -100,6 +101,39 @@ def months_chart(months: Sequence[tuple[date, int]], owner: int) -> SafeString:
         bars,
         *ends,
     )
+
+
+@register.simple_tag
+def days_chart(days: Sequence[Day]) -> SafeString:
+    """A bar for each day's recalls, those that fell back on top; the numbers are in the titles."""
+    most = max((day.recalls for day in days), default=0) or 1
+    bars = format_html_join("", _DAY, (_day_bar(place, day, most) for place, day in enumerate(days)))
+    ends = (date_format(days[place].day, "j M") for place in (0, -1))
+    return format_html(
+        '<svg class="days" viewBox="0 0 {} 64" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+        '<p class="months-ends"><span>{}</span><span>{}</span></p>',
+        len(days) * 10,
+        _("Recalls by day"),
+        bars,
+        *ends,
+    )
+
+
+_DAY = (
+    '<g><title>{}</title><rect class="days-room" x="{}" width="10" height="64"/>'
+    '<rect x="{}" y="{}" width="8" height="{}"/>'
+    '<rect class="days-fallbacks" x="{}" y="{}" width="8" height="{}"/></g>'
+)
+
+
+def _day_bar(place: int, day: Day, most: int) -> tuple[object, ...]:
+    recalls = ngettext("%(n)s recall", "%(n)s recalls", day.recalls) % {"n": grouped(day.recalls)}
+    fell_back = ngettext("%(n)s fell back", "%(n)s fell back", day.fallbacks) % {"n": grouped(day.fallbacks)}
+    height, top = (round(62 * count / most, 1) for count in (day.recalls, day.fallbacks))
+    height = max(height, 0.5)
+    left = place * 10 + 1
+    title = f"{date_format(day.day, 'j F')}: {recalls}, {fell_back}"
+    return title, place * 10, left, 64 - height, height, left, 64 - height, top
 
 
 _MONTH = (

@@ -8,12 +8,14 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from memoryapp import browse, clients
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Role, Run, Topic
+from memoryapp.usage import usage, worst_runs
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
@@ -44,11 +46,18 @@ def overview(request: Request) -> HttpResponse:
         sees_all = not (filters.is_narrowed or page.before or page.after)
         tells_all = sees_all and operator_of(request).may(Role.CURATOR)
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
+        context |= _usage(seen)
     return show(request, "pages/overview.html", "partials/owners.html", context)
 
 
 def _named(owners: QuerySet[ChatUser], words: str | None) -> QuerySet[ChatUser]:
     return owners.filter(Q(name__icontains=words) | Q(display_name__icontains=words)) if words else owners
+
+
+def _usage(owners: QuerySet[ChatUser]) -> dict[str, Any]:
+    """The last days of these memories on the reader's calendar."""
+    now, zone = timezone.now(), timezone.get_current_timezone()
+    return {"usage": usage(owners, now=now, zone=zone), "worst": worst_runs(owners, now=now, zone=zone)[:FEW]}
 
 
 def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
