@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import httpx
 from django.conf import settings
@@ -22,7 +21,6 @@ from memoryapp import database
 from memoryapp.engine.abilities import ChatOptions, Learnt
 from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile
 from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.lanes import Lanes
 from memoryapp.engine.llm import Chat
 from memoryapp.engine.offline import OfflineEmbedder
 from memoryapp.engine.offline_chat import OfflineChat
@@ -31,6 +29,9 @@ from memoryapp.layout import Layouts
 from memoryapp.vectors import profile_row
 
 REMOTE_THRESHOLD = 0.3
+# A request that waits for a place in httpcore's pool and is cancelled may take the place with it; so there is no limit
+# but the one on runs at once.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,9 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
     return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model, _options(), learnt)
 
 
-def _http() -> httpx.AsyncClient:
-    """The one client of an event loop. Behind a proxy it is httpx's own, which knows how to use one."""
-    return httpx.AsyncClient(transport=None if getproxies() else Lanes())
+def http_client() -> httpx.AsyncClient:
+    """The one client of an event loop."""
+    return httpx.AsyncClient(limits=LIMITS)
 
 
 @cache
@@ -119,14 +120,14 @@ def _spare_the_collector() -> None:
 @asynccontextmanager
 async def open_chat(model: str) -> AsyncIterator[Chat]:
     """The chat model of this name for the running event loop, where nothing else is needed."""
-    async with _http() as http:
+    async with http_client() as http:
         yield chat(http, model)
 
 
 @asynccontextmanager
 async def open_clients() -> AsyncIterator[Clients]:
     """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it."""
-    async with _http() as http, database.pool() as pool:
+    async with http_client() as http, database.pool() as pool:
         made = embedder(http)
         row = await profile_row(made.profile)
         if isinstance(made, OfflineEmbedder):

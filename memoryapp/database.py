@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import PipelineStatus
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
@@ -49,6 +50,7 @@ def pool() -> AsyncConnectionPool:
         kwargs={"autocommit": True},
         check=_check,
         configure=_prepare,
+        reset=_refuse_unfinished,
     )
 
 
@@ -73,6 +75,16 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
     listening.register(connection.fileno(), select.POLLIN)
     if listening.poll(0):
         await AsyncConnectionPool.check_connection(connection)
+
+
+async def _refuse_unfinished(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raise where a cancelled user left a pipeline open; the pool then closes the connection and opens another.
+
+    With this callback the pool takes connections back in a task of its own, so that no cancellation can lose one.
+    Transactions and statements that are still open the pool looks after by itself.
+    """
+    if connection.info.pipeline_status != PipelineStatus.OFF:
+        raise psycopg.OperationalError("the connection was given back with an open pipeline")
 
 
 async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:

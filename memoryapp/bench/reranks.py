@@ -16,14 +16,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import httpx
 from asgiref.sync import sync_to_async
 
 from memoryapp.bench import stage as staged
 from memoryapp.bench.stage import TURN, Stage
 from memoryapp.bench.table import Row, quantile
-from memoryapp.clients import Clients
-from memoryapp.engine.lanes import Lanes
+from memoryapp.clients import Clients, http_client
 from memoryapp.models import Run, RunEvent
 
 FLOOR = 2 * TURN
@@ -115,12 +113,12 @@ async def _work(
 
 
 async def _bare(address: str, load: Load) -> Sequence[float]:
-    async with httpx.AsyncClient(transport=Lanes(), timeout=60) as http:
+    async with http_client() as http:
 
         async def two_turns(_number: int) -> float:
             began = time.perf_counter()
             for _ in range(2):
-                await http.post(f"{address}/chat/completions", json=BARE)
+                await http.post(f"{address}/chat/completions", json=BARE, timeout=60)
             return time.perf_counter() - began
 
         return (await measured(two_turns, Load(load.at_once, load.runs))).latencies

@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
-import httpx
 from asgiref.sync import sync_to_async
 
 from memoryapp import runs
-from memoryapp.clients import Clients, offline_chat, offline_embedder, open_clients
+from memoryapp.clients import Clients, http_client, offline_chat, offline_embedder, open_clients
 from memoryapp.embedded import processes
 from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.lanes import Lanes
 from memoryapp.models import ChatUser, Run
 
 TURN = 0.2
@@ -59,7 +57,7 @@ def peer(seconds: float = TURN) -> Iterator[str]:
 @asynccontextmanager
 async def speaking_to(address: str) -> AsyncIterator[Clients]:
     """Clients of which reranker and enricher are the peer, and the embedder the embedded one."""
-    async with open_clients() as clients, httpx.AsyncClient(transport=Lanes()) as http:
+    async with open_clients() as clients, http_client() as http:
         chat = HttpChat(http, address, "", "peer")
         yield replace(clients, chat=chat, enricher=chat, embedder=offline_embedder())
 

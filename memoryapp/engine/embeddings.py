@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryapp.engine.lexical import clean
+from memoryapp.engine.transfer import send
 
 Vectors = NDArray[np.float32]
 
@@ -26,6 +28,7 @@ _MOST_CHARS = 6_000
 # An empty string is refused with 400 by several providers.
 _BLANK = "-"
 _SECONDS = 60.0
+_TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
 _TRIES = 3
 _PASSING = frozenset({408, 429, 500, 502, 503, 504, 524, 529})
 _LONGEST_WAIT = 30.0
@@ -97,7 +100,10 @@ class HttpEmbedder:
 
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
         try:
-            return await self._http.post(self._url, json=body, headers=self._headers, timeout=_SECONDS)
+            request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
+            async with aclosing(await send(self._http, request)) as response:
+                await response.aread()
+                return response
         except httpx.TimeoutException as error:
             raise EmbeddingError(f"{self._place} did not answer within {_SECONDS:.0f} seconds.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -24,6 +24,7 @@ from memoryapp.engine.completions import as_json, error_in, parse_reply, usage_o
 from memoryapp.engine.jsonvalues import written
 from memoryapp.engine.llm import Progress, Reply, Usage
 from memoryapp.engine.streaming import EventStream, Transcript
+from memoryapp.engine.transfer import send
 
 _CONNECT_SECONDS = 5.0
 # After a streamed answer is complete only its usage and the end of the stream are due; some servers stay open.
@@ -85,8 +86,8 @@ async def _send(
     left = max(seconds, 0.001)
     within = httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS))
     content, extensions = written(body).encode(), {"timeout": within.as_dict()}
-    return await client.send(
-        httpx.Request("POST", _address(url), headers=headers, content=content, extensions=extensions), stream=True
+    return await send(
+        client, httpx.Request("POST", _address(url), headers=headers, content=content, extensions=extensions)
     )
 
 

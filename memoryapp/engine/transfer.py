@@ -1,0 +1,104 @@
+"""HTTP requests whose caller may be cancelled at any moment, without harm to the client's connection pool.
+
+httpcore protects its clean-up with shields of anyio, which ``asyncio.timeout`` and ``Task.cancel`` ignore. Who is
+cancelled twice, or while an answer ends, or between a connection's opening and its first request, leaves a connection
+in the pool that nobody uses and nobody closes. So each request runs in a task of its own, which is stopped only through
+an anyio scope and never while a connection is being opened; that has its own timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import anyio
+import httpx
+
+_OPENING = ("connect_tcp.started", "start_tls.started")
+_OPENED = "send_request_headers.started"
+
+# The loop keeps no task alive by itself.
+_under_way: set[asyncio.Task[None]] = set()
+
+
+async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """The response once its headers are here; close it. Raises what ``client.send`` raises."""
+    return await Transfer(client, request).response()
+
+
+class Transfer(httpx.AsyncByteStream):
+    """One request under way, and the body of its response."""
+
+    def __init__(self, client: httpx.AsyncClient, request: httpx.Request) -> None:
+        self._scope = anyio.CancelScope()
+        self._is_opening = self._is_stopped = False
+        self._head: asyncio.Future[httpx.Response] = asyncio.get_running_loop().create_future()
+        # One part, so that a body is read no faster than somebody takes it.
+        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self._request = request
+        request.extensions["trace"] = self._trace
+        self._task = asyncio.create_task(self._transfer(client))
+        _under_way.add(self._task)
+        self._task.add_done_callback(_forget)
+
+    async def response(self) -> httpx.Response:
+        """Its body is this transfer. Raises what ``client.send`` raises."""
+        try:
+            await asyncio.wait((self._head, self._task), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+        if not self._head.done():
+            self._task.result()
+        head = self._head.result()
+        return httpx.Response(
+            head.status_code, headers=head.headers, stream=self, request=self._request, extensions=head.extensions
+        )
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while (part := await self._parts.get()) is not None:
+            yield part
+        # To await the task itself would hand a cancellation on to it.
+        await asyncio.wait((self._task,))
+        self._task.result()
+
+    async def aclose(self) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the request soon, whatever it is at; does nothing once it has ended."""
+        self._is_stopped = True
+        if not self._is_opening:
+            self._scope.cancel()
+
+    async def _transfer(self, client: httpx.AsyncClient) -> None:
+        with self._scope:
+            try:
+                await self._read(await client.send(self._request, stream=True))
+            finally:
+                await self._parts.put(None)
+
+    async def _read(self, response: httpx.Response) -> None:
+        try:
+            self._head.set_result(response)
+            async for part in cast("httpx.AsyncByteStream", response.stream):
+                await self._parts.put(part)
+        finally:
+            await response.aclose()
+
+    async def _trace(self, event: str, _info: object) -> None:
+        """Follow httpcore's steps to know when a connection is being opened."""
+        if event.endswith(_OPENING):
+            self._is_opening = True
+        elif event.endswith(_OPENED):
+            self._is_opening = False
+            if self._is_stopped:
+                self._scope.cancel()
+
+
+def _forget(task: asyncio.Task[None]) -> None:
+    _under_way.discard(task)
+    if not task.cancelled():
+        # Whoever stopped listening does not want to know why it ended.
+        task.exception()
