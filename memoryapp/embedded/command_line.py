@@ -97,7 +97,9 @@ def _tests_own() -> Iterator[None]:
     for name in [name for name in os.environ if name in _SETTINGS or name.startswith(_FAMILIES)]:
         del os.environ[name]
     with throwaway() as folder:
-        address = urllib.parse.urlencode({"host": Cluster(folder / "postgres").socket}, quote_via=urllib.parse.quote)
+        server = Cluster(folder / "postgres")
+        where = {"host": server.socket, "passfile": server.passfile}
+        address = urllib.parse.urlencode(where, quote_via=urllib.parse.quote)
         os.environ["DATABASE_URL"] = f"postgresql://{places.ROLE}@/{places.DATABASE}?{address}"
         os.environ["DATA_DIR"] = str(folder / "data")
         os.environ["MNEMOSCOPE_THROWAWAY"] = "1"

@@ -58,6 +58,7 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         try:
             with ExitStack() as stack:
+                places.close_data_dir(places.open_data_dir(settings.DATA_DIR))
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
                 door = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
                 hold = None if environment.text("DATABASE_URL") else stack.enter_context(self._database())
