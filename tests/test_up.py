@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -80,7 +81,7 @@ class Up:
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "up", "--no-demo", *where],
             cwd=CHECKOUT,
-            env=environment(WEB_CONCURRENCY="2"),
+            env=environment(WEB_CONCURRENCY="2", HANG_TIMEOUT="8s"),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -198,6 +199,26 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
     assert first.said[-1].endswith("ended (signal 9); starting it again in 0.5 s\n")
     eventually(lambda: len(first.children()["web"]) == 2)
     assert other in first.children()["web"]
+
+
+def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(first: Up) -> None:
+    hanging, other = first.children()["web"]
+    os.kill(hanging, signal.SIGSTOP)
+    first.await_line("web")
+    assert first.said[-1].endswith("gave no sign of life for 8 s; killing it\n")
+    first.await_line("web")
+    eventually(lambda: len(first.children()["web"]) == 2)
+    assert hanging not in first.children()["web"]
+    assert [first.status() for _ in range(10)] == [200] * 10
+
+
+def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
+    def ready() -> bool:
+        with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=30) as answer:
+            told = json.load(answer)
+        return (told["worker"], told["beat"]) == ("ok", "ok")
+
+    eventually(ready)
 
 
 def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> None:

@@ -266,11 +266,11 @@ def _family(door: socket.socket, host: str, port: int) -> list[Child]:
     python = (sys.executable, "-m")
     celery = (*python, "celery", "-q", "-A", "memoryapp.celery")
     worker = ("worker", "-P", "threads", "-c", "4", "-l", "WARNING", "--without-gossip", "--without-mingle")
-    beat = ("beat", "-l", "WARNING", "--pidfile", "", "-s", str(settings.DATA_DIR / "beat-schedule"))
+    beat = ("beat", "-l", "WARNING", "--pidfile", "")
     return [
         *_webs((*python, "daphne", "-v", "0"), shared, door, (host, port)),
-        Child("worker", (*celery, *worker), shared | quiet, yielding=5),
-        Child("beat", (*celery, *beat), shared | quiet, yielding=5),
+        Child("worker", (*celery, *worker), shared | quiet, yielding=5, silence=settings.HANG_TIMEOUT),
+        Child("beat", (*celery, *beat), shared | quiet, yielding=5, silence=settings.HANG_TIMEOUT),
     ]
 
 
@@ -285,12 +285,15 @@ def _webs(
     served = "rerankui.asgi:application"
     if door.family != socket.AF_INET:
         door.close()
-        return [Child("web", (*daphne, "-b", address[0], "-p", str(address[1]), served), environment)]
+        alone = (*daphne, "-b", address[0], "-p", str(address[1]), served)
+        return [Child("web", alone, environment, silence=settings.HANG_TIMEOUT)]
     # Two processes may wake for one connection.
     door.setblocking(False)
     command = (*daphne, "--fd", str(door.fileno()), served)
     names = ["web", *(f"web {number}" for number in range(2, settings.WEB_CONCURRENCY + 1))]
-    return [Child(name, command, environment, inherits=(door.fileno(),)) for name in names]
+    return [
+        Child(name, command, environment, inherits=(door.fileno(),), silence=settings.HANG_TIMEOUT) for name in names
+    ]
 
 
 def _counts_from_zero(folder: Path) -> Path:
