@@ -7,12 +7,21 @@ done is found in the rows themselves, so a lost message costs seconds and never 
 from __future__ import annotations
 
 import os
+import time
+from datetime import UTC, datetime
 from typing import Any
 
-from celery import Celery
-from celery.beat import PersistentScheduler, ScheduleEntry
+import psycopg
+from celery import Celery, Task, bootsteps
+from celery.beat import ScheduleEntry, Scheduler
+from celery.schedules import schedule
 from django.conf import settings
+from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
+
+from memoryapp import heartbeats
+from memoryapp.embedded import pulse
+from memoryapp.outages import database, is_outage
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 TRANSPORT_ALIASES["filesystem"] = "memoryapp.broker:Transport"
@@ -33,13 +42,62 @@ def _transport() -> dict[str, Any]:
     }
 
 
+class Sweep(Task):  # type: ignore[misc]
+    """A task that ends in peace when the database is away: what it was to do stays in the rows, for the next one."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        try:
+            done = self.run(*args, **options)
+        except (DatabaseError, psycopg.Error) as error:
+            if not is_outage(error):
+                raise
+            database.met(error)
+            return None
+        database.over()
+        return done
+
+
+def _give_sign(process: str) -> None:
+    """In a thread that keeps no connection; a database that is away is one line a minute."""
+    try:
+        heartbeats.give(process)
+    except DatabaseError as error:
+        database.met(error)
+    else:
+        database.over()
+    finally:
+        connection.close()
+
+
+def _since_start() -> datetime:
+    """A time that nobody sets: by the machine's clock, one that was ahead once would end all sweeps until then."""
+    return datetime.fromtimestamp(time.monotonic(), UTC)
+
+
 def _every(seconds: float, task: str) -> dict[str, Any]:
     """A sweep; one that nobody took before the next is due is dropped, for that one does its work."""
-    return {"task": f"memoryapp.tasks.{task}", "schedule": seconds, "options": {"expires": seconds}}
+    due = schedule(seconds, nowfun=_since_start)
+    return {"task": f"memoryapp.tasks.{task}", "schedule": due, "options": {"expires": seconds}}
 
 
-class Sweeps(PersistentScheduler):  # type: ignore[misc]
-    """Beat, that waits while a round of messages lies in the queue: without a worker they would pile up."""
+class Sweeps(Scheduler):  # type: ignore[misc]
+    """Beat, that waits while a round of messages lies in the queue: without a worker they would pile up.
+
+    It remembers nothing from one start to the next, for a sweep too many does no harm.
+    """
+
+    _last_sign = float("-inf")
+
+    def setup_schedule(self) -> None:
+        super().setup_schedule()
+        pulse.from_thread()
+
+    def tick(self, *args: Any, **options: Any) -> float:
+        delay = super().tick(*args, **options)
+        if time.monotonic() - self._last_sign >= heartbeats.EVERY:
+            self._last_sign = time.monotonic()
+            _give_sign("beat")
+        return min(delay, heartbeats.EVERY)
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **options: Any) -> Any:
         if producer is not None and _waiting(producer.channel) >= len(app.conf.beat_schedule):
@@ -60,12 +118,33 @@ def _waiting(channel: Any) -> int:
     return int(declared.message_count)
 
 
-app = Celery("mnemoscope")
+class Heartbeats(bootsteps.StartStopStep):  # type: ignore[misc]
+    """The worker's signs of life: to the database, and to whoever started it."""
+
+    requires = {"celery.worker.components:Timer"}
+
+    def __init__(self, worker: Any, **options: Any) -> None:
+        super().__init__(worker, **options)
+        self._due: Any = None
+
+    def start(self, worker: Any) -> None:
+        pulse.from_thread()
+        _give_sign("worker")
+        self._due = worker.timer.call_repeatedly(heartbeats.EVERY, _give_sign, ("worker",))
+
+    def stop(self, worker: Any) -> None:
+        if self._due:
+            self._due.cancel()
+
+
+app = Celery("mnemoscope", task_cls=Sweep)
+app.steps["worker"].add(Heartbeats)
 app.conf.update(
     broker_url=settings.CELERY_BROKER_URL,
     broker_transport_options=_transport(),
     broker_connection_retry_on_startup=True,
     task_ignore_result=True,
+    result_expires=None,
     task_acks_late=True,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,

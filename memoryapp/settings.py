@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ SECRET_KEY = env.text("SECRET_KEY") or places.secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # How many web processes `up` starts. Each has an embedded model (250 MB) and up to some fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
+# A process that `up` started and that gives no sign of life for this long hangs, and is started again.
+HANG_TIMEOUT = env.seconds("HANG_TIMEOUT", "30s", least=2, most=3600)
 
 INSTALLED_APPS = [
     "daphne",
@@ -81,7 +84,11 @@ def _database() -> dict[str, Any]:
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:
-        raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {error}") from error
+        # What libpq quotes of the address may be a piece of the password.
+        reason = re.sub(r'"[^"]*"', '"…"', str(error).strip())
+        raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {reason}") from None
+    if "@" in str(parts.get("host")) or ("@" in url.partition("://")[2] and not parts.get("user")):
+        raise env.SettingError("DATABASE_URL has a password with @, / or : in it: write them as %40, %2F and %3A.")
     if not parts.get("dbname"):
         raise env.SettingError("DATABASE_URL names no database: postgresql://user@host/name.")
     known = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}

@@ -15,6 +15,7 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import IngestionError
 from memoryapp.logs import cause
 from memoryapp.models import ChatUser
+from memoryapp.outages import is_outage
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ async def _execute(late: list[UUID]) -> None:
     async with clients.open_clients() as opened:
         ended = await asyncio.gather(*(runs.execute(run_id, opened) for run_id in late), return_exceptions=True)
     for fault in ended:
-        if isinstance(fault, BaseException):
+        if isinstance(fault, BaseException) and not is_outage(fault):
             logger.error("a run ended with a fault", exc_info=fault)
 
 
@@ -61,7 +62,9 @@ def _archive(owner: ChatUser, embedder: Embedder) -> None:
         ingestion.archive(owner, embedder, ingestion.limits())
     except (EmbeddingError, IngestionError) as error:
         logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
-    except DatabaseError:
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
         logger.exception("Sessions of chat user %s are not archived yet.", owner.pk)
         if not connection.is_usable():
             connection.close()
@@ -77,7 +80,9 @@ def _suggest(owner: ChatUser) -> None:
     """One chat user's suggestions. What goes wrong is logged, so that the others' turn comes."""
     try:
         suggestions.suggest(owner)
-    except DatabaseError:
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
         logger.exception("Nothing could be suggested for chat user %s.", owner.pk)
         if not connection.is_usable():
             connection.close()

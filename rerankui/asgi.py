@@ -14,6 +14,7 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 http = get_asgi_application()
 
+from memoryapp.embedded import pulse  # noqa: E402
 from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui.routing import websocket_urlpatterns  # noqa: E402
 
@@ -30,6 +31,7 @@ def _warm_up() -> None:
     reactor = sys.modules.get("twisted.internet.reactor")
     if reactor:
         reactor.callWhenRunning(reactor.callLater, 0, runner.bind)
+        reactor.callWhenRunning(reactor.callLater, 0, pulse.from_loop)
 
 
 _warm_up()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import DataError
 from kombu import Connection
 
-from memoryapp import clients, ingestion, tasks
+from memoryapp import celery, clients, ingestion, tasks
 from memoryapp.celery import Sweeps, app
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.ingestion import Archived, IngestionError, add_messages
@@ -64,8 +64,8 @@ def test_an_embedding_endpoint_that_is_away_is_one_line_in_the_log(
     ]
 
 
-def test_sweeps_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
-    beat = Sweeps(app, schedule_filename=str(tmp_path / "beat-schedule"))
+def test_sweeps_that_nobody_takes_do_not_pile_up() -> None:
+    beat = Sweeps(app)
     with Connection("memory://") as broker:
         producer = broker.Producer()
         for _ in range(20):
@@ -79,4 +79,17 @@ def test_sweeps_that_nobody_takes_do_not_pile_up(tmp_path: Path) -> None:
 def test_a_sweep_that_waited_longer_than_its_period_is_dropped() -> None:
     entries = app.conf.beat_schedule.values()
     assert entries
-    assert [entry["options"]["expires"] for entry in entries] == [entry["schedule"] for entry in entries]
+    assert [entry["options"]["expires"] for entry in entries] == [entry["schedule"].seconds for entry in entries]
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(days=400), timedelta(days=-400)], ids=["ahead", "behind"])
+def test_a_clock_that_was_wrong_once_stops_no_sweep(monkeypatch: pytest.MonkeyPatch, wrong_by: timedelta) -> None:
+    now, uptime = datetime(2026, 3, 2, tzinfo=UTC), 5000.0
+    monkeypatch.setattr(app, "now", lambda: now + wrong_by)
+    monkeypatch.setattr(celery.time, "monotonic", lambda: uptime)
+    beat = Sweeps(app)
+    entry = beat.reserve(beat.schedule["archive-due"])
+    monkeypatch.setattr(app, "now", lambda: now)
+    assert not entry.is_due().is_due
+    uptime += 61
+    assert entry.is_due().is_due

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from django.conf import LazySettings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 
@@ -25,7 +27,7 @@ from memoryapp import demo
 from memoryapp.embedded import bootstrap, processes
 from memoryapp.embedded.places import CHECKOUT
 from memoryapp.management.commands import up
-from memoryapp.models import Operator
+from memoryapp.models import Operator, Role
 
 LONGEST = 90.0
 
@@ -79,7 +81,7 @@ class Up:
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "up", "--no-demo", *where],
             cwd=CHECKOUT,
-            env=environment(WEB_CONCURRENCY="2"),
+            env=environment(WEB_CONCURRENCY="2", HANG_TIMEOUT="8s"),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -199,6 +201,26 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
     assert other in first.children()["web"]
 
 
+def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(first: Up) -> None:
+    hanging, other = first.children()["web"]
+    os.kill(hanging, signal.SIGSTOP)
+    first.await_line("web")
+    assert first.said[-1].endswith("gave no sign of life for 8 s; killing it\n")
+    first.await_line("web")
+    eventually(lambda: len(first.children()["web"]) == 2)
+    assert hanging not in first.children()["web"]
+    assert [first.status() for _ in range(10)] == [200] * 10
+
+
+def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
+    def ready() -> bool:
+        with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=30) as answer:
+            told = json.load(answer)
+        return (told["worker"], told["beat"]) == ("ok", "ok")
+
+    eventually(ready)
+
+
 def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> None:
     for web in first.children()["web"]:
         os.kill(web, signal.SIGKILL)
@@ -245,8 +267,9 @@ def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Pat
 
 
 @pytest.fixture
-def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch) -> User:
-    """The demo's own, as a first start makes it."""
+def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> User:
+    """The demo's own, as a first start makes it, where Django's test runner names no host."""
+    settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
     monkeypatch.setattr(demo, "_put_user", lambda name: None)
     demo.load()
     return User.objects.get(username=demo.LOGIN)
@@ -262,6 +285,42 @@ def password_said(login: str) -> str:
 def test_on_this_machine_the_demo_has_the_password_everybody_knows(demo_operator: User, host: str) -> None:
     assert password_said(up.login_sentence(host)) == demo.PASSWORD
     assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) == demo_operator
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"ALLOWED_HOSTS": ["localhost", "memory.example.com"]},
+        {"ALLOWED_HOSTS": ["*"]},
+        {"CSRF_TRUSTED_ORIGINS": ["https://*.example.com"]},
+    ],
+    ids=str,
+)
+def test_behind_a_proxy_the_demo_never_has_the_password_everybody_knows(
+    demo_operator: User, settings: LazySettings, named: dict[str, list[str]]
+) -> None:
+    for name, value in named.items():
+        setattr(settings, name, value)
+    login = up.login_sentence("127.0.0.1")
+    assert login.startswith("WARNING: ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names others than this machine")
+    assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) is None
+    assert authenticate(username=demo.LOGIN, password=password_said(login)) == demo_operator
+
+
+def test_the_demo_account_is_no_superuser_and_an_earlier_one_is_corrected(demo_operator: User) -> None:
+    assert (demo_operator.is_superuser, demo_operator.operator.role) == (False, Role.ADMIN)
+    User.objects.filter(pk=demo_operator.pk).update(is_superuser=True)
+    assert demo.withdraw_superuser()
+    demo_operator.refresh_from_db()
+    assert not demo_operator.is_superuser
+    assert not demo.withdraw_superuser()
+
+
+def test_a_superuser_of_your_own_who_is_called_demo_stays_one(db: None) -> None:
+    own = User.objects.create_superuser(demo.LOGIN, password="a-long-enough-word")
+    assert not demo.withdraw_superuser()
+    own.refresh_from_db()
+    assert own.is_superuser
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "memory.example"])

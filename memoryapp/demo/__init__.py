@@ -182,7 +182,17 @@ def renew_password() -> str:
     return password
 
 
+def withdraw_superuser() -> bool:
+    """Leaves a demo operator of an earlier version the role admin alone; whether there was one.
+
+    Somebody's own superuser of that name has no row of its own among the operators, or an address.
+    """
+    ours = User.objects.filter(username=LOGIN, email="", operator__role=Role.ADMIN)
+    return bool(ours.filter(is_superuser=True).update(is_superuser=False))
+
+
 def _put_operator() -> None:
-    """The demo operator sees everything, Django's admin included; somebody's own user of that name is left alone."""
+    """The demo operator sees every memory and is no superuser; somebody's own user of that name is left alone."""
     if not User.objects.filter(username=LOGIN).exists():
-        Operator.objects.create(user=User.objects.create_superuser(LOGIN, password=PASSWORD), role=Role.ADMIN)
+        user = User.objects.create_user(LOGIN, password=PASSWORD, is_staff=True)
+        Operator.objects.create(user=user, role=Role.ADMIN)

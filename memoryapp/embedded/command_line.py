@@ -29,6 +29,7 @@ _WITHOUT_DATABASE = {
 _SETTINGS = {
     *("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS", "DATA_DIR", "DEBUG", "SECURE_COOKIES", "LOG_LEVEL"),
     *("CSRF_TRUSTED_ORIGINS", "MAX_CHUNK_SIZE", "MAX_MERGED_SIZE_CHARS", "ENABLE_AGENT", "TOOL_TIMEOUT_S", "RRF_K"),
+    *("WEB_CONCURRENCY", "HANG_TIMEOUT"),
 }
 _FAMILIES = (
     *("CELERY_", "DJANGO_", "LLM_", "EMBEDDING_", "RERANK_", "RERANKER_", "SPLITTER_", "MERGER_", "ARCHIVIST_"),
@@ -97,7 +98,9 @@ def _tests_own() -> Iterator[None]:
     for name in [name for name in os.environ if name in _SETTINGS or name.startswith(_FAMILIES)]:
         del os.environ[name]
     with throwaway() as folder:
-        address = urllib.parse.urlencode({"host": Cluster(folder / "postgres").socket}, quote_via=urllib.parse.quote)
+        server = Cluster(folder / "postgres")
+        where = {"host": server.socket, "passfile": server.passfile}
+        address = urllib.parse.urlencode(where, quote_via=urllib.parse.quote)
         os.environ["DATABASE_URL"] = f"postgresql://{places.ROLE}@/{places.DATABASE}?{address}"
         os.environ["DATA_DIR"] = str(folder / "data")
         os.environ["MNEMOSCOPE_THROWAWAY"] = "1"

@@ -24,7 +24,9 @@ from typing import Any
 from memoryapp.environment import SettingError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-DATABASE = ROLE = "mnemoscope"
+DATABASE = "mnemoscope"
+# The application's role owns the database; the superuser that initdb makes connects nowhere.
+ROLE, SUPERUSER = "mnemoscope_app", "mnemoscope"
 MAJOR = 18
 ELSEWHERE = Path("/var/lib/mnemoscope")
 
@@ -54,14 +56,17 @@ class Account:
 
     def reaches(self, path: Path) -> bool:
         """Whether every folder above an existing ``path`` lets this account through."""
-        return all(self._may(folder, stat.S_IXUSR, stat.S_IXOTH) for folder in path.parents if folder.exists())
+        return all(self._passes(folder) for folder in path.parents if folder.exists())
 
-    def _may(self, path: Path, as_owner: int, as_other: int) -> bool:
+    def _passes(self, path: Path) -> bool:
+        """Whether it may enter this folder, or execute this file."""
         status = path.stat()
-        return bool(status.st_mode & (as_owner if status.st_uid == self.uid else as_other))
+        if status.st_uid == self.uid:
+            return bool(status.st_mode & stat.S_IXUSR)
+        return bool(status.st_mode & (stat.S_IXGRP if status.st_gid == self.gid else stat.S_IXOTH))
 
     def runs(self, program: Path) -> bool:
-        return self.reaches(program) and self._may(program, stat.S_IXUSR, stat.S_IXOTH)
+        return self.reaches(program) and self._passes(program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,16 @@ class Cluster:
         return self.base / "postgres.log"
 
     @property
+    def passfile(self) -> Path:
+        """The password of the application's role, as libpq reads it."""
+        return self.base / "passfile"
+
+    @property
+    def access(self) -> Path:
+        """Who may connect, and how: outside of the data, so that the server's own account can't change it."""
+        return self.base / "pg_hba.conf"
+
+    @property
     def name(self) -> str:
         """Stands in the title of every process of this server, so that ours can be told from others'."""
         return f"mnemoscope-{hashlib.sha256(os.fsencode(self.base)).hexdigest()[:12]}"
@@ -92,8 +107,7 @@ class Cluster:
         try:
             owner = self.data.stat()
         except FileNotFoundError:
-            nobody = pwd.getpwnam("nobody")
-            return Account(nobody.pw_uid, nobody.pw_gid)
+            return _nobody()
         return Account(owner.st_uid, owner.st_gid)
 
     @property
@@ -105,9 +119,49 @@ class Cluster:
         return Path(f"/tmp/{self.name.replace('-', f'-{self.account.uid}-')}")
 
 
+def _nobody() -> Account:
+    entry = pwd.getpwnam("nobody")
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
 def data_dir() -> Path:
     """``DATA_DIR``, or ``.data`` in the checkout."""
     return Path(os.environ.get("DATA_DIR") or CHECKOUT / ".data").expanduser().resolve()
+
+
+def open_data_dir(folder: Path) -> Path:
+    """The data folder, made if missing, for nobody but us.
+
+    Raises SettingError with a sentence. Root's new folder is one that the database's account may pass through, without
+    seeing what it holds: the database is to lie in it.
+    """
+    try:
+        if not folder.exists():
+            open_folder(folder, 0o700)
+            if os.geteuid() == 0:
+                _let_through(folder, _nobody())
+        if not folder.is_dir():
+            raise NotADirectoryError(0, "it is no folder")
+    except OSError as error:
+        raise SettingError(f"The data folder {folder} can't be made: {error.strerror}.") from error
+    return folder
+
+
+def close_data_dir(folder: Path) -> None:
+    """Takes an existing data folder of ours from everybody but us, and the database's account if it lies in there."""
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
+        return
+    inside = cluster(folder)
+    if inside.account.other and inside.base.is_relative_to(folder):
+        _let_through(folder, inside.account)
+    else:
+        folder.chmod(0o700)
+
+
+def _let_through(folder: Path, account: Account) -> None:
+    os.chown(folder, -1, account.gid)
+    folder.chmod(0o710)
 
 
 def secret_key(folder: Path) -> str:
@@ -119,8 +173,7 @@ def _written_once(path: Path, make: Callable[[], str]) -> str:
     """The text of the file; of several processes that miss it at once, one writes and all read the same."""
     try:
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write_if_missing(path, make())
+            _write_if_missing(open_data_dir(path.parent) / path.name, make())
         return path.read_text()
     except OSError as error:
         raise SettingError(f"The data folder {path.parent} can't be used: {error.strerror} ({path.name}).") from error
@@ -154,13 +207,15 @@ def cluster(folder: Path) -> Cluster:
 def _reachable(inside: Cluster) -> bool:
     account = inside.account
     if account.other:
-        open_folder(inside.base.parent)  # a strict umask may close it, so it is asked about when it is there
+        open_data_dir(inside.base.parent)  # only of a folder that is there one can ask who passes through it
     return not account.other or account.reaches(inside.base)
 
 
 def embedded_database(folder: Path) -> dict[str, Any]:
-    """Django's address of the embedded server: a socket in the data folder, no port."""
-    return {"NAME": DATABASE, "USER": ROLE, "PASSWORD": "", "HOST": str(cluster(folder).socket), "PORT": ""}
+    """Django's address of the embedded server: a socket in the data folder, no port; libpq looks the password up."""
+    home = cluster(folder)
+    address = {"NAME": DATABASE, "USER": ROLE, "PASSWORD": "", "HOST": str(home.socket), "PORT": ""}
+    return {**address, "OPTIONS": {"passfile": str(home.passfile)}}
 
 
 def open_folder(path: Path, mode: int | None = None) -> Path:

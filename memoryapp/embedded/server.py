@@ -1,13 +1,15 @@
 """PostgreSQL itself: made once, started in the foreground, stopped fast, cleaned up after a crash.
 
 The keeper is the only caller and holds the keeper's lock meanwhile, so at most one server is ever being started on a
-cluster. No TCP port; the socket lies in a folder only its owner can enter. The locale is PostgreSQL's own UTF-8 one:
-Cyrillic lower-cases and stems under any ``LANG``.
+cluster. No TCP port; the socket lies in a folder only its owner can enter, and lets nobody in but the application's
+role by its password, which ``passfile`` holds. That role owns the database and is no superuser. The locale is
+PostgreSQL's own UTF-8 one: Cyrillic lower-cases and stems under any ``LANG``.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -16,7 +18,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from memoryapp.embedded import places, processes
+from memoryapp.embedded import ownership, places, processes
 from memoryapp.embedded.places import Cluster, ServerError
 
 _LOCALE = ("-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=PG_UNICODE_FAST")
@@ -50,6 +52,9 @@ class Server:
             self._make()
         self._check()
         self._clear()
+        if not self.cluster.passfile.exists():
+            self._hand_over()
+        self._write(self.cluster.access, f"local all {places.ROLE} scram-sha-256\n", 0o644)
         before = os.fstat(log.fileno()).st_size
         process = self._launch(log)
         self._wait(process, before)
@@ -79,10 +84,36 @@ class Server:
             shutil.rmtree(draft)
         draft = Path(tempfile.mkdtemp(prefix="data.new-", dir=self.cluster.base))
         self._give(draft)
-        self._run("initdb", "-D", draft, "-U", places.ROLE, "-A", "trust", *_LOCALE, "--no-sync", "--no-instructions")
+        superuser = ("-U", places.SUPERUSER, "-A", "reject")
+        self._run("initdb", "-D", draft, *superuser, *_LOCALE, "--no-sync", "--no-instructions")
         if not self.cluster.throwaway:
             self._run("postgres", "--single", "-F", "-D", draft, "postgres", say=f"CREATE DATABASE {places.DATABASE}\n")
         draft.rename(self.cluster.data)
+        self.cluster.passfile.unlink(missing_ok=True)  # of data that is gone
+
+    def _hand_over(self) -> None:
+        """Gives the database, made now or by an earlier version, to the application's role, with a new password.
+
+        The passfile is written last: until it is there, all of this is done again.
+        """
+        password = secrets.token_urlsafe(32)
+        database, statements = places.DATABASE, ownership.HAND_OVER
+        if self.cluster.throwaway:
+            # What databases are made from: those of the tests hold what they need, and their role can break laws.
+            database, statements = "template1", ownership.FOR_TESTS
+        self._run(
+            *("postgres", "--single", "-j", "-D", self.cluster.data, "-c", "log_min_error_statement=panic", database),
+            say=ownership.script(statements, password),
+        )
+        self._write(self.cluster.passfile, f"*:*:*:*:{password}\n", 0o600)
+
+    def _write(self, path: Path, text: str, mode: int) -> None:
+        draft = path.with_name(f"{path.name}.new")
+        draft.unlink(missing_ok=True)
+        draft.touch(0o600)
+        draft.write_text(text)
+        draft.chmod(mode)
+        draft.replace(path)
 
     def _give(self, folder: Path) -> None:
         folder.chmod(0o700)
@@ -101,7 +132,9 @@ class Server:
             **self.account.becoming(),
         )
         if done.returncode or "ERROR:" in done.stderr:
-            reason = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+            lines = done.stderr.strip().splitlines()
+            telling = [line for line in lines if "ERROR:" in line or "FATAL:" in line] or lines[-1:]
+            reason = (telling or [f"exit {done.returncode}"])[0]
             raise ServerError(f"The database in {self.cluster.base} can't be made: {program}: {reason}")
 
     def _check(self) -> None:
@@ -147,8 +180,10 @@ class Server:
         return left
 
     def _earlier(self) -> list[int]:
-        ours = (f"/postgres -D {self.cluster.data} ", f"postgres: {self.cluster.name}: ")
-        return [pid for pid, line in processes.command_lines() if ours[0] in line or line.startswith(ours[1])]
+        served, single = (f"/postgres {how}-D {self.cluster.data} " for how in ("", "--single -j "))
+        title = f"postgres: {self.cluster.name}: "
+        lines = processes.command_lines()
+        return [pid for pid, line in lines if served in line or single in line or line.startswith(title)]
 
     def _prepare_socket(self) -> None:
         folder = self.cluster.socket
@@ -179,6 +214,7 @@ class Server:
             "listen_addresses": "",
             "unix_socket_directories": f'"{folder}"',
             "unix_socket_permissions": "0700",
+            "hba_file": str(self.cluster.access),
             "cluster_name": self.cluster.name,
             "shared_buffers": "128MB",
             # Twelve web processes at their busiest, and the worker.

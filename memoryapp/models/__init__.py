@@ -3,6 +3,7 @@
 from memoryapp.models.card import Card, CardVector
 from memoryapp.models.embedding import EmbeddingProfile, PassageVector, TopicVector
 from memoryapp.models.evaluation import Evaluation
+from memoryapp.models.heartbeat import Heartbeat
 from memoryapp.models.knowledge import Artifact, Fact, KnowledgeEdit, Person
 from memoryapp.models.media import Media
 from memoryapp.models.message import ImportBatch, Message
@@ -26,6 +27,7 @@ __all__ = [
     "EmbeddingProfile",
     "Evaluation",
     "Fact",
+    "Heartbeat",
     "ImportBatch",
     "KnowledgeEdit",
     "Media",

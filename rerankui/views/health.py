@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from memoryapp import heartbeats
 from memoryapp.celery import app
 from memoryapp.metrics import exposition
 
@@ -29,10 +30,14 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Database, migrations and broker, each ``ok`` or what is wrong; 503 unless all are."""
+    """Database, migrations and broker, each ``ok`` or what is wrong; 503 unless all are.
+
+    Worker and beat are told of as well, and count where ``?all=1`` asks: pages are served without them.
+    """
     parts = {"database": _database(), "broker": _broker()}
-    is_ready = all(state == "ok" for state in parts.values())
-    return JsonResponse(parts, status=200 if is_ready else 503)
+    whole = parts | _background()
+    counted = whole if request.GET.get("all") else parts
+    return JsonResponse(whole, status=200 if all(state == "ok" for state in counted.values()) else 503)
 
 
 @login_not_required
@@ -53,6 +58,13 @@ def _database() -> str:
     except DatabaseError:
         return "out of reach"
     return f"{len(pending)} migrations are not applied" if pending else "ok"
+
+
+def _background() -> dict[str, str]:
+    try:
+        return heartbeats.states()
+    except DatabaseError:
+        return dict.fromkeys(heartbeats.PROCESSES, "unknown")
 
 
 def _broker() -> str:

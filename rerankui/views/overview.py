@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from memoryapp import browse, clients
+from memoryapp import browse, clients, heartbeats
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Role, Run, Topic
 from memoryapp.usage import usage, worst_runs
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
@@ -69,12 +69,19 @@ def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[Chat
     """What an operator could do next; the commands are for those who may run them."""
     steps = []
     if operator_of(request).may(Role.CURATOR):
-        steps += _waiting(seen, rows)
+        steps += [*_silent(), *_waiting(seen, rows)]
     if operator_of(request).may(Role.DEBUGGER):
         idle = next((owner for owner, held in rows if held.topics and not held.runs), None)
         if idle:
             steps.append(Step(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
     return steps
+
+
+def _silent() -> list[Step]:
+    """Whoever gave signs of life and gives none any more."""
+    late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
+    sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
+    return [Step(sentence % {"names": ", ".join(late)})] if late else []
 
 
 def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holdings]]) -> list[Step]:

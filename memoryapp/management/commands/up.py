@@ -58,6 +58,7 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         try:
             with ExitStack() as stack:
+                places.close_data_dir(places.open_data_dir(settings.DATA_DIR))
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
                 door = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
                 hold = None if environment.text("DATABASE_URL") else stack.enter_context(self._database())
@@ -83,6 +84,8 @@ class Command(BaseCommand):
         statics.collect()
         if with_demo:
             self._load_demo()
+        if demo.withdraw_superuser():
+            self._say("The demo account is no superuser any more; it keeps the role admin.")
         connection.close()
 
     def _load_demo(self) -> None:
@@ -91,8 +94,8 @@ class Command(BaseCommand):
 
     def _run(self, door: socket.socket, host: str, port: int, hold: Hold | None) -> None:
         family = _family(door, host, port)
-        local = _local(host)
-        # To the network nothing is served before this; where only this machine looks, the web need not wait for it.
+        local = only_here(host)
+        # To others nothing is served before this; where only this machine looks, the web need not wait for it.
         login = "" if local else login_sentence(host)
         try:
             for child in family:
@@ -141,10 +144,15 @@ def _url(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
-def _local(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+def only_here(host: str) -> bool:
+    """Whether only this machine can ask: it alone reaches the address, and no proxy's name is let in."""
+    trusted = (environment.host(origin) for origin in settings.CSRF_TRUSTED_ORIGINS)
+    return all(map(_loopback, (host, *settings.ALLOWED_HOSTS, *trusted)))
+
+
+def _loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
 
@@ -159,13 +167,19 @@ def login_sentence(host: str) -> str:
         return f"Nobody can log in yet; this makes an account: {_manage('createsuperuser')}."
     if not demo.known_password_works():
         return ""
-    if _local(host):
+    if only_here(host):
         return f"Log in as {demo.LOGIN} with the password {demo.PASSWORD}."
     return (
-        "WARNING: other machines can reach this address, so the demo account got a new password, shown only now.\n"
+        f"WARNING: {_who_else(host)}, so the demo account got a new password, shown only now.\n"
         f"Log in as {demo.LOGIN} with the password {demo.renew_password()} (another one: "
         f"{_manage(f'changepassword {demo.LOGIN}')})."
     )
+
+
+def _who_else(host: str) -> str:
+    if not _loopback(host):
+        return "other machines can reach this address"
+    return "ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names others than this machine"
 
 
 def _manage(command: str) -> str:
@@ -252,11 +266,11 @@ def _family(door: socket.socket, host: str, port: int) -> list[Child]:
     python = (sys.executable, "-m")
     celery = (*python, "celery", "-q", "-A", "memoryapp.celery")
     worker = ("worker", "-P", "threads", "-c", "4", "-l", "WARNING", "--without-gossip", "--without-mingle")
-    beat = ("beat", "-l", "WARNING", "--pidfile", "", "-s", str(settings.DATA_DIR / "beat-schedule"))
+    beat = ("beat", "-l", "WARNING", "--pidfile", "")
     return [
         *_webs((*python, "daphne", "-v", "0"), shared, door, (host, port)),
-        Child("worker", (*celery, *worker), shared | quiet, yielding=5),
-        Child("beat", (*celery, *beat), shared | quiet, yielding=5),
+        Child("worker", (*celery, *worker), shared | quiet, yielding=5, silence=settings.HANG_TIMEOUT),
+        Child("beat", (*celery, *beat), shared | quiet, yielding=5, silence=settings.HANG_TIMEOUT),
     ]
 
 
@@ -271,12 +285,15 @@ def _webs(
     served = "rerankui.asgi:application"
     if door.family != socket.AF_INET:
         door.close()
-        return [Child("web", (*daphne, "-b", address[0], "-p", str(address[1]), served), environment)]
+        alone = (*daphne, "-b", address[0], "-p", str(address[1]), served)
+        return [Child("web", alone, environment, silence=settings.HANG_TIMEOUT)]
     # Two processes may wake for one connection.
     door.setblocking(False)
     command = (*daphne, "--fd", str(door.fileno()), served)
     names = ["web", *(f"web {number}" for number in range(2, settings.WEB_CONCURRENCY + 1))]
-    return [Child(name, command, environment, inherits=(door.fileno(),)) for name in names]
+    return [
+        Child(name, command, environment, inherits=(door.fileno(),), silence=settings.HANG_TIMEOUT) for name in names
+    ]
 
 
 def _counts_from_zero(folder: Path) -> Path:

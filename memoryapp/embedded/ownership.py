@@ -1,0 +1,43 @@
+"""What the superuser does for the application's role, in PostgreSQL's single-user mode: nobody can connect meanwhile.
+
+Each statement may run again. ``postgres --single -j`` reads one until a semicolon and an empty line.
+"""
+
+from __future__ import annotations
+
+from memoryapp.embedded.places import DATABASE, ROLE
+
+_ROLE = f"""
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN CREATE ROLE {ROLE}; END IF;
+END $$"""
+_LOGIN = f"ALTER ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD '{{password}}'"
+_EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
+# Earlier versions worked as the superuser, whose things REASSIGN OWNED refuses to pass on. A serial's sequence goes
+# with its table, and what an extension brought stays with the extension.
+_TABLES = f"""
+DO $$ DECLARE thing record; BEGIN
+    FOR thing IN
+        SELECT oid::regclass AS name FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+          AND NOT EXISTS (
+              SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                                      AND deptype IN ('a', 'i', 'e'))
+    LOOP EXECUTE format('ALTER TABLE %s OWNER TO {ROLE}', thing.name); END LOOP;
+    FOR thing IN
+        SELECT oid::regprocedure AS name FROM pg_proc
+        WHERE pronamespace = 'public'::regnamespace
+          AND NOT EXISTS (
+              SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid AND deptype = 'e')
+    LOOP EXECUTE format('ALTER ROUTINE %s OWNER TO {ROLE}', thing.name); END LOOP;
+END $$"""
+_DATABASE = f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}"
+# Tests make databases, and break what triggers and keys forbid, as a disk does that lost something.
+_TESTS = (f"ALTER ROLE {ROLE} CREATEDB", f"GRANT SET ON PARAMETER session_replication_role TO {ROLE}")
+
+HAND_OVER = (_ROLE, _LOGIN, _EXTENSION, _DATABASE, _TABLES)
+FOR_TESTS = (_ROLE, _LOGIN, _EXTENSION, *_TESTS)
+
+
+def script(statements: tuple[str, ...], password: str) -> str:
+    return "".join(f"{statement.strip().replace('{password}', password)};\n\n" for statement in statements)

@@ -1,0 +1,15 @@
+"""When worker and beat last gave a sign of life."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Heartbeat(models.Model):
+    """One row a kind of process, however many there are of it; ``at`` is the database's own clock."""
+
+    process = models.CharField(max_length=16, primary_key=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.process} {self.at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,64 @@
+"""What `up` does about a process that ends, and about one that hangs."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from memoryapp.embedded.children import Child, stop
+
+BEATING = "import time; from memoryapp.embedded import pulse; pulse.from_thread(); time.sleep(600)"
+IN_A_LOOP = """
+import asyncio
+from memoryapp.embedded import pulse
+
+async def main():
+    pulse.from_loop()
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(params=[BEATING, IN_A_LOOP], ids=["thread", "loop"])
+def child(request: pytest.FixtureRequest) -> Iterator[Child]:
+    made = Child("web", (sys.executable, "-c", request.param), {}, silence=4.0)
+    made.start()
+    yield made
+    stop([made])
+
+
+def pid_once_heard(child: Child) -> int:
+    assert select.select([child._pulse], [], [], 60)[0]
+    assert child._process
+    return child._process.pid
+
+
+def tended(child: Child, until: str) -> list[str]:
+    """What is said of it until it is this."""
+    said: list[str] = []
+    deadline = time.monotonic() + 60
+    while not any(until in line for line in said):
+        assert time.monotonic() < deadline, said
+        child.tend(said.append)
+        time.sleep(0.05)
+    return said
+
+
+def test_one_that_hangs_is_killed_and_started_again(child: Child) -> None:
+    before = pid_once_heard(child)
+    os.kill(before, signal.SIGSTOP)
+    assert tended(child, "starting it again") == [
+        "web gave no sign of life for 4 s; killing it",
+        "web ended (signal 9); starting it again in 0.5 s",
+    ]
+    while not child.alive:
+        child.tend(print)
+        time.sleep(0.05)
+    assert pid_once_heard(child) != before
