@@ -58,6 +58,9 @@ def _endpoint_error(error: Any) -> EndpointError:
     code = error.get("code")
     status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 502
     words = [_words(error.get("message")), _words(_mapping(error.get("metadata")).get("raw"))]
+    parameter = text_of(error.get("param"))
+    if parameter and parameter not in words[0]:
+        words.append(f"parameter {parameter}"[:100])
     wait = _number(_mapping(error.get("availability")).get("retry_after")) or None
     return EndpointError(status if 400 <= status < 600 else 502, ": ".join(word for word in words if word), wait)
 

@@ -1,6 +1,6 @@
 """A chat model behind any OpenAI-compatible endpoint.
 
-Between tries the client learns (a capability given up, remembered for the endpoint and model) or waits (408,
+Between tries the client learns (a capability given up, remembered a while for the endpoint and model) or waits (408,
 429, 5xx, a broken line or stream, HTTP 200 that carries an error). All tries share the request's seconds,
 and what failed tries were billed is added to the reply or to the error.
 """
@@ -16,7 +16,17 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from memoryapp.engine.abilities import Abilities, ChatOptions, Learnt, Lesson, body, ignored, refused, unstreamed
+from memoryapp.engine.abilities import (
+    Abilities,
+    ChatOptions,
+    Learnt,
+    Lesson,
+    body,
+    ignored,
+    refused,
+    teaches,
+    unstreamed,
+)
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.exchange import Answer, Problem, exchange
@@ -24,8 +34,6 @@ from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavail
 
 _TRIES = 5
 _FIRST_WAIT = 0.5
-# Endpoints refuse what they lack with these; 500 is what some small servers say instead of 400.
-_MAY_NAME_AN_ABILITY = frozenset({400, 404, 405, 415, 422, 500, 501})
 
 # By status; 0 is no answer at all. A redirect means a wrong address.
 _ADVICE: Mapping[int, str] = {
@@ -96,7 +104,7 @@ class HttpChat:
             else:
                 spent += outcome.spent
                 failures += 1
-                if self._learnt.media_refused(request, outcome.said):
+                if self._learnt.media_refused(request, outcome.status, outcome.said):
                     raise LLMRefused(self._sentence(outcome), spent=spent)
                 wait = self._wait(outcome, failures, budget, spent)
                 yield self._retried(outcome, failures, wait)
@@ -153,7 +161,7 @@ class HttpChat:
 def _lesson(said: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:
     """The ability that the answer to the body ``said`` shows to be missing, if it shows one."""
     if isinstance(outcome, Problem):
-        return refused(said, request, can, outcome.said) if outcome.status in _MAY_NAME_AN_ABILITY else None
+        return refused(said, request, can, outcome.said) if teaches(outcome.status, outcome.said) else None
     return ignored(request, can) if outcome.text and not outcome.tool_calls else None
 
 

@@ -69,11 +69,12 @@ def _payloads(data: list[str]) -> list[str]:
 
 
 class Transcript:
-    """What the chunks of one answer say together."""
+    """What the chunks of one answer say together. ``is_counted`` once its usage came, which is told at the end."""
 
     def __init__(self) -> None:
         self.error: EndpointError | None = None
         self.is_done = False
+        self.is_counted = False
         self._top: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._pieces: dict[str, list[str]] = {}
@@ -104,6 +105,7 @@ class Transcript:
         for choice in _mappings(chunk.get("choices"))[:1]:
             self._choice |= {key: choice[key] for key in ("finish_reason", "native_finish_reason") if choice.get(key)}
             self._add_delta(choice.get("delta") or choice.get("message"))
+        self.is_counted = self.is_counted or (self.is_complete and bool(chunk.get("usage")))
 
     def _add_delta(self, delta: Any) -> None:
         if not isinstance(delta, dict):

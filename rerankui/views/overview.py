@@ -44,6 +44,7 @@ def overview(request: Request) -> HttpResponse:
         sees_all = not (filters.is_narrowed or page.before or page.after)
         tells_all = sees_all and operator_of(request).may(Role.CURATOR)
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
+        context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
     return show(request, "pages/overview.html", "partials/owners.html", context)
 
 

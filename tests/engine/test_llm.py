@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -81,7 +82,6 @@ async def test_odd_tool_calls_are_straightened() -> None:
         ("No endpoints found that support the provided 'tool_choice' value.", 404),
         ("Invalid tool_choice: only 'auto' is supported", 400),
         ("tool_choice: input should be a string", 422),
-        ("tool choice is not implemented", 500),
     ],
 )
 async def test_a_refused_forced_choice_steps_down_to_required(refusal: str, status: int) -> None:
@@ -93,6 +93,78 @@ async def test_a_refused_forced_choice_steps_down_to_required(refusal: str, stat
     assert endpoint.bodies[1]["tool_choice"] == "required"
     await collect(chat.converse(FORCED))
     assert endpoint.bodies[2]["tool_choice"] == "required"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the upstream stream was closed",
+        "best effort failed",
+        "grammar failed to load",
+        "tool choice is not implemented",
+    ],
+)
+@pytest.mark.parametrize("status", [404, 500, 501, 503])
+async def test_the_words_of_a_failing_server_teach_nothing(words: str, status: int, waits: list[float]) -> None:
+    endpoint = Endpoint(error(status, words), error(status, words), says("{}"))
+    learnt = Learnt()
+    chat = endpoint.chat(learnt=learnt, stream=True)
+    with suppress(LLMRefused):
+        await collect(chat.converse(FREE))
+    assert learnt.can == Abilities(stream=learnt.can.stream)
+    assert all(body == endpoint.bodies[0] for body in endpoint.bodies)
+
+
+async def test_a_refusal_that_only_speaks_of_a_stream_is_no_refusal_to_stream() -> None:
+    endpoint = Endpoint(error(400, "the stream ended before the prompt was read"))
+    assert isinstance(await failure(endpoint, stream=True), LLMRefused)
+    assert len(endpoint.bodies) == 1
+
+
+async def test_a_parameter_that_is_named_beside_the_message_is_named() -> None:
+    said = {"error": {"code": 400, "message": "Unsupported value.", "param": "response_format"}}
+    endpoint = Endpoint(httpx.Response(400, json=said), says("{}"))
+    step, _ = await collect(endpoint.chat().converse(FREE))
+    assert (step.instead, step.why) == ("json_object", "Unsupported value.: parameter response_format")
+
+
+async def test_what_was_learnt_is_forgotten_after_some_hours_and_asked_for_again() -> None:
+    now = [1000.0]
+    learnt = Learnt(clock=lambda: now[0])
+    endpoint = Endpoint(error(400, "reasoning is unsupported"), says("hi"))
+    chat = endpoint.chat(learnt=learnt)
+    await collect(chat.converse(PLAIN))
+    (known,) = learnt.remembered()
+    assert known.step == SteppedDown("reasoning effort", "reasoning_effort", "reasoning is unsupported")
+    assert known.seconds_left == 6 * 3600
+    now[0] += 6 * 3600 - 1
+    await collect(chat.converse(PLAIN))
+    assert "reasoning" not in endpoint.bodies[-1]
+    now[0] += 1
+    await collect(chat.converse(PLAIN))
+    assert "reasoning" in endpoint.bodies[-1]
+    assert learnt.remembered() == []
+
+
+async def test_a_refusal_of_pictures_is_forgotten_too() -> None:
+    now = [1000.0]
+    learnt = Learnt(clock=lambda: now[0])
+    endpoint = Endpoint(blind)
+    chat = endpoint.chat(learnt=learnt)
+    for _ in "ab":
+        await refusal_of(chat, showing("image_url"))
+    assert len(endpoint.bodies) == 1
+    assert [known.step.capability for known in learnt.remembered()] == ["media"]
+    now[0] += 7 * 3600
+    await refusal_of(chat, showing("image_url"))
+    assert len(endpoint.bodies) == 2
+
+
+async def test_a_server_that_fails_over_a_picture_is_asked_with_the_next(waits: list[float]) -> None:
+    endpoint = Endpoint(error(500, "image input is not supported"), says("a cat"))
+    chat = endpoint.chat()
+    await refusal_of(chat, showing("image_url"))
+    assert len(await collect(chat.converse(showing("image_url")))) == 1
 
 
 async def test_an_ignored_forced_choice_steps_down_to_auto_and_keeps_the_cost() -> None:

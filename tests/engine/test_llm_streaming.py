@@ -226,6 +226,29 @@ async def test_a_line_that_breaks_after_the_answer_is_complete_does_no_harm() ->
         assert (got.text, got.finish_reason) == ("hi", "stop")
 
 
+def stream_of(content: AsyncIterator[bytes]) -> httpx.Response:
+    return httpx.Response(200, content=content, headers={"Content-Type": "text/event-stream"})
+
+
+async def test_usage_counts_though_a_broken_chunk_stands_between_it_and_the_end_of_the_answer() -> None:
+    got = await streamed(delta(content="hi"), delta("stop") + b"data: {oops}\n\n" + USAGE)
+    assert (got.input_tokens, got.cost_usd) == (100, 0.5)
+
+
+async def test_pings_after_the_end_of_an_answer_do_not_hold_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.engine.exchange._USAGE_SECONDS", 0.05)
+
+    async def pinging() -> AsyncIterator[bytes]:
+        yield delta(content="hi") + delta("stop")
+        while True:
+            await asyncio.sleep(0.01)
+            yield b": ping\n\n"
+
+    async with asyncio.timeout(5):
+        got = await reply(Endpoint(lambda _: stream_of(pinging())), ChatRequest(QUESTION, seconds=60), stream=True)
+    assert got.text == "hi"
+
+
 async def test_a_server_that_never_closes_its_stream_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memoryapp.engine.exchange._USAGE_SECONDS", 0.01)
 
