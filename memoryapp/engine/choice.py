@@ -109,10 +109,3 @@ async def _excerpt(
     if topic and topic.size_chars > over_chars and not is_usable(excerpt):
         return await asyncio.to_thread(best_exchanges, query, topic.messages), "scorer"
     return excerpt, "model" if excerpt else ""
-
-
-async def _verified(pick: Pick, topic: TopicContent | None) -> tuple[Piece, ...]:
-    if topic is None or topic.size_chars + len(str(pick.excerpt)) <= _SHORT_CHARS:
-        return verify(pick.excerpt, topic.messages if topic else ())
-    # A topic of 200,000 characters takes longer than other reranks should wait, a short one less than a thread.
-    return await asyncio.to_thread(verify, pick.excerpt, topic.messages)

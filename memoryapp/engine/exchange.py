@@ -24,6 +24,7 @@ from memoryapp.engine.completions import as_json, error_in, parse_reply, usage_o
 from memoryapp.engine.jsonvalues import written
 from memoryapp.engine.llm import Progress, Reply, Usage
 from memoryapp.engine.streaming import EventStream, Transcript
+from memoryapp.engine.threads import apart
 
 _CONNECT_SECONDS = 5.0
 # After a streamed answer is complete only its usage and the end of the stream are due: some servers count for a
@@ -31,7 +32,9 @@ _CONNECT_SECONDS = 5.0
 _USAGE_SECONDS = 3.0
 _END_SECONDS = 0.1
 _BETWEEN_PROGRESS = 0.1
-_MOST_BYTES = 32 * 1024 * 1024
+_MOST_BYTES = 8 * 1024 * 1024
+# In a stream some three hundred bytes stand around each word.
+_STREAM_OVERHEAD = 4
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _TOO_LONG = "the answer is too long"
 _LOOKS_STREAMED = (b"data:", b"event:", b":")
@@ -77,7 +80,7 @@ async def exchange(
             return
         async with budget.spending():
             content = await _content(response)
-    yield _read(response, content)
+    yield await apart(_read, response, content, size=len(content or b""))
 
 
 async def _send(
@@ -135,11 +138,12 @@ async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Pr
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_bytes())) as chunks:
         while not (broken or heard.is_broken_off):
             chunk = await (_rest(chunks, heard, tail, budget) if heard.is_complete else _next(chunks, budget))
-            broken = _take_in(heard, events.rest() if chunk is None else events.feed(chunk))
+            payloads = events.rest() if chunk is None else events.feed(chunk)
+            broken = await apart(_take_in, heard, payloads, size=sum(map(len, payloads)))
             if chunk is None:
                 break
             size += len(chunk)
-            if size > _MOST_BYTES:
+            if size > _STREAM_OVERHEAD * _MOST_BYTES or events.is_too_long:
                 broken = _TOO_LONG
             if time.monotonic() >= next_at:
                 next_at, before, shown = time.monotonic() + _BETWEEN_PROGRESS, shown, heard.progress()

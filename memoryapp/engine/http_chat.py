@@ -31,6 +31,7 @@ from memoryapp.engine.budget import Budget
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.exchange import Answer, Problem, exchange
 from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply, Usage
+from memoryapp.engine.redaction import growing, redacted
 
 _TRIES = 5
 _FIRST_WAIT = 0.5
@@ -69,6 +70,7 @@ class HttpChat:
         self._headers["Content-Type"] = "application/json"
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
+        self._key = api_key
         self._options = options or ChatOptions()
         self._learnt = learnt or Learnt()
 
@@ -128,11 +130,11 @@ class HttpChat:
     async def _ask(
         self, said: Mapping[str, Any], budget: Budget, spent: Usage
     ) -> AsyncGenerator[Progress | Answer, None]:
-        """One try. Raises LLMTimeout when the budget ends."""
+        """One try, and nothing in it tells the API key. Raises LLMTimeout when the budget ends."""
         try:
             async with aclosing(exchange(self._client, self._url, self._headers, said, budget)) as steps:
                 async for step in steps:
-                    yield step
+                    yield redacted(step, self._key) if isinstance(step, Answer) else self._shown(step)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield Answer(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -140,7 +142,10 @@ class HttpChat:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise LLMRefused(f"{self._host} cannot be asked ({error}): check LLM_BASE_URL.", spent=spent) from error
         except httpx.RequestError as error:
-            yield Answer(Problem(0, str(error) or type(error).__name__))
+            yield Answer(Problem(0, redacted(str(error), self._key) or type(error).__name__))
+
+    def _shown(self, step: Progress) -> Progress:
+        return Progress(growing(step.text, self._key), growing(step.reasoning, self._key))
 
     def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
         """Seconds until the next try. Raises LLMError when there is none."""

@@ -13,10 +13,11 @@ import pytest
 from memoryapp.engine.abilities import Abilities, Learnt, refused
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Reply
+from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply
 from memoryapp.engine.media import names_media
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
+    END,
     FORCED,
     FREE,
     LAST,
@@ -24,10 +25,12 @@ from tests.engine.endpoint import (
     QUESTION,
     Endpoint,
     calls_tool,
+    delta,
     error,
     failure,
     reply,
     says,
+    streams,
 )
 from tests.engine.scripted import collect
 
@@ -74,6 +77,82 @@ async def test_odd_tool_calls_are_straightened() -> None:
     assert json.loads(first.arguments) == {"ids": [1]}
     assert first.id == got.message["tool_calls"][0]["id"] != ""
     assert (second.id, second.name) == ("x", "")
+
+
+def called(id: str, arguments: str, name: str = TOOL_NAME) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+async def test_calls_of_one_id_get_ids_of_their_own_in_the_message_and_in_the_calls() -> None:
+    twice = [called("c1", '{"ids": [1]}'), called("c1", '{"ids": [2]}'), called("c2", '{"ids": [3]}')]
+    got = await reply(Endpoint(says(None, tool_calls=twice)), FORCED)
+    ids = [call.id for call in got.tool_calls]
+    assert (ids[0], ids[2]) == ("c1", "c2")
+    assert len(set(ids)) == 3
+    assert [call["id"] for call in got.message["tool_calls"]] == ids
+    assert [call.arguments for call in got.tool_calls] == ['{"ids": [1]}', '{"ids": [2]}', '{"ids": [3]}']
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"functions.{TOOL_NAME}", f"functions.{TOOL_NAME}:0", f"default_api:{TOOL_NAME}", f"{TOOL_NAME}<|channel|>json"],
+)
+async def test_a_tools_name_is_understood_whatever_models_put_around_it(name: str) -> None:
+    got = await reply(Endpoint(says(None, tool_calls=[called("c1", "{}", name)])), FORCED)
+    assert got.tool_calls[0].name == got.message["tool_calls"][0]["function"]["name"] == TOOL_NAME
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ('{"ids": [1]}', '{"ids": [1]}'),
+        (json.dumps('{"ids": [1]}'), '{"ids": [1]}'),
+        ('{"ids": [1', "{}"),
+        ("[1]", "{}"),
+        ("", "{}"),
+        ("[" * 100_000, "{}"),
+    ],
+    ids=["an object", "encoded twice", "cut off", "a list", "nothing", "deep"],
+)
+async def test_what_is_sent_back_is_a_call_that_strict_endpoints_take(arguments: str, sent: str) -> None:
+    got = await reply(Endpoint(says(None, tool_calls=[called("c1", arguments, "launch rockets!")])), FORCED)
+    assert got.tool_calls[0].arguments == arguments
+    assert got.message["tool_calls"][0]["function"] == {"name": "launch_rockets_", "arguments": sent}
+
+
+KEY = "secret-key"
+
+
+def keyless(*events: object) -> bool:
+    return KEY not in repr(events)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_endpoint_that_echoes_the_api_key_gets_it_neither_stored_nor_shown(stream: bool) -> None:
+    spelt = {"content": f"it is {KEY}", "reasoning": f"the key is {KEY}", "provider_note": {KEY: [KEY]}}
+    whole = says(**{"text" if name == "content" else name: text for name, text in spelt.items()})  # type: ignore[arg-type]
+    pieces = (delta(content="it is sec"), delta(content="ret-key", reasoning=spelt["reasoning"]), delta("stop"), END)
+    endpoint = Endpoint(streams(*pieces) if stream else whole)
+    steps = await collect(endpoint.chat(stream=stream).converse(PLAIN))
+    assert keyless(*steps)
+    assert all(not step.text.endswith("sec") for step in steps if isinstance(step, Progress))
+    assert steps[-1].text == "it is [API key]"  # type: ignore[union-attr]
+
+
+async def test_an_error_that_echoes_the_api_key_is_told_without_it(waits: list[float]) -> None:
+    refusal = await failure(Endpoint(error(401, f"Incorrect API key provided: {KEY}")))
+    assert keyless(str(refusal))
+    assert "Incorrect API key provided: [API key]" in str(refusal)
+    answer = httpx.Response(503, content=b"", extensions={"reason_phrase": b"no " + KEY.encode()})
+    *steps, _ = await collect(
+        Endpoint(answer, httpx.LocalProtocolError(f"Illegal {KEY}"), says("hi")).chat().converse(PLAIN)
+    )
+    assert len(steps) == 2
+    assert keyless(*steps)
+    refused_step, _ = await collect(
+        Endpoint(error(400, f"reasoning of {KEY} is bad"), says("hi")).chat().converse(PLAIN)
+    )
+    assert keyless(refused_step)
 
 
 @pytest.mark.parametrize(

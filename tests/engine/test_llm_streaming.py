@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryapp.engine import exchange
 from memoryapp.engine.abilities import ChatOptions
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.http_chat import HttpChat
@@ -369,3 +371,29 @@ async def test_a_stream_without_end_is_given_up(waits: list[float], monkeypatch:
     monkeypatch.setattr("memoryapp.engine.exchange._MOST_BYTES", 1_000)
     endpoint = Endpoint(lambda _: streams(*(delta(content="x" * 100) for _ in range(50))))
     assert "too long" in str(await failure(endpoint, stream=True))
+
+
+async def test_a_line_without_end_is_given_up_and_never_copied_twice(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoryapp.engine.streaming._MOST_EVENT_BYTES", 1_000)
+    endpoint = Endpoint(lambda _: streams(b"data: ", *(b"x" * 100 for _ in range(50))))
+    assert "too long" in str(await failure(endpoint, stream=True))
+    events, chunk = EventStream(), b"x" * 1_000
+    for _ in range(100):
+        assert events.feed(chunk) == []
+    assert all(part is chunk for part in events._line)
+
+
+async def test_a_long_body_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_by: list[int] = []
+    honest = exchange.parse_reply
+
+    def parse(said: Mapping[str, Any]) -> Reply:
+        read_by.append(threading.get_ident())
+        return honest(said)
+
+    monkeypatch.setattr(exchange, "parse_reply", parse)
+    assert len((await reply(Endpoint(says("x" * 100_000)))).text) == 100_000
+    assert (await reply(Endpoint(says("hi")))).text == "hi"
+    assert read_by[0] != threading.get_ident() == read_by[1]
