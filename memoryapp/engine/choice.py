@@ -77,10 +77,19 @@ async def selected_topics(
     candidates = {candidate.id: candidate for candidate in request.candidates}
     selected = []
     for rank, pick in enumerate(picks, start=1):
-        candidate = candidates[pick.id]
-        excerpt, by = await _excerpt(pick, read.get(pick.id), request.query, limits.excerpt_over_chars)
+        candidate, topic = candidates[pick.id], read.get(pick.id)
+        excerpt, by = await _excerpt(pick, topic, request.query, limits.excerpt_over_chars)
         selected.append(
-            Selected(pick.id, rank, pick.reason, candidate.score, candidate.vector_rank, excerpt, excerpt_by=by)
+            Selected(
+                id=pick.id,
+                rank=rank,
+                reason=pick.reason,
+                score=candidate.score,
+                vector_rank=candidate.vector_rank,
+                excerpt=excerpt,
+                excerpt_by=by,
+                unread=topic is None,
+            )
         )
     return tuple(selected)
 

@@ -104,7 +104,14 @@ def parse_reply(said: Mapping[str, Any]) -> Reply:
         provider=text_of(said.get("provider")),
         cached_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
+        refusal=text_of(message.get("refusal")) or _refusal_part(message.get("content")),
     )
+
+
+def _refusal_part(content: Any) -> str:
+    """The words of a refusal among content in parts."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(text_of(part.get("refusal")) for part in parts if isinstance(part, dict))
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:

@@ -40,9 +40,9 @@ from memoryapp.engine.turns import (
     after_tools,
     begin,
     chat_request,
-    is_forced,
     is_last,
     joined,
+    must_read,
     opening,
     turn_started,
 )
@@ -188,6 +188,7 @@ def _replied(run: Run, state: State, heard: Reply | _Failure, seconds: float) ->
         provider=reply.provider,
         cached_tokens=reply.cached_tokens,
         reasoning_tokens=reply.reasoning_tokens,
+        refusal=reply.refusal,
     )
 
 
@@ -258,10 +259,12 @@ def _openai_call(call: ToolCall) -> Mapping[str, Any]:
 
 async def _settled(run: Run, state: State, reply: Reply) -> State | RunFinished:
     """What a reply without tool calls comes to."""
+    if reply.declined:
+        return _fallen(run, state, reply.declined)
     if not reply.text.strip():
         state = after_silence(state)
         return state if state.empty_replies < _EMPTY_REPLIES else _fallen(run, state, "empty_response")
-    if is_forced(run, state):
+    if must_read(run, state):
         return _fallen(run, state, "protocol_violation")
     picks = await apart(parse_answer, reply.text, size=len(reply.text))
     if picks is None:

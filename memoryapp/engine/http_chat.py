@@ -167,7 +167,8 @@ def _lesson(said: Mapping[str, Any], request: ChatRequest, can: Abilities, outco
     """The ability that the answer to the body ``said`` shows to be missing, if it shows one."""
     if isinstance(outcome, Problem):
         return refused(said, request, can, outcome.said) if teaches(outcome.status, outcome.said) else None
-    return ignored(request, can) if outcome.text and not outcome.tool_calls else None
+    rather_answered = outcome.text and not outcome.tool_calls and not outcome.declined
+    return ignored(request, can) if rather_answered else None
 
 
 def _billed(outcome: Reply | Problem) -> Usage:

@@ -23,6 +23,7 @@ from tests.engine.endpoint import (
     LAST,
     PLAIN,
     QUESTION,
+    USAGE,
     Endpoint,
     calls_tool,
     delta,
@@ -118,6 +119,25 @@ async def test_what_is_sent_back_is_a_call_that_strict_endpoints_take(arguments:
     got = await reply(Endpoint(says(None, tool_calls=[called("c1", arguments, "launch rockets!")])), FORCED)
     assert got.tool_calls[0].arguments == arguments
     assert got.message["tool_calls"][0]["function"] == {"name": "launch_rockets_", "arguments": sent}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_a_refusal_is_told_apart_from_an_answer_and_teaches_nothing(stream: bool) -> None:
+    pieces = (delta(refusal="I can't "), delta(refusal="help."), delta("stop"), USAGE, END)
+    learnt = Learnt()
+    chat = Endpoint(streams(*pieces) if stream else says(None, refusal="I can't help.")).chat(learnt=learnt)
+    *_, got = await collect(chat.converse(FORCED))
+    assert isinstance(got, Reply)
+    assert (got.text, got.refusal, got.declined) == ("", "I can't help.", "refused")
+    parts = [{"type": "refusal", "refusal": "I can't help."}]
+    assert (await reply(Endpoint(says(parts)))).refusal == "I can't help."  # type: ignore[arg-type]
+
+
+async def test_an_answer_that_a_filter_stopped_does_not_ignore_the_forced_choice() -> None:
+    choice = {"finish_reason": "content_filter", "message": {"role": "assistant", "content": "The secret is"}}
+    (got,) = await collect(Endpoint(httpx.Response(200, json={"choices": [choice]})).chat().converse(FORCED))
+    assert isinstance(got, Reply)
+    assert got.declined == "content_filter"
 
 
 KEY = "secret-key"
