@@ -15,7 +15,7 @@ from memoryapp import runs
 from memoryapp.contents import content
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.context import Said, enclosed, joined, topics_text
-from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, Selected, read_in
 from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
 from memoryapp.models import Message, Run, TopicMessage
 
@@ -29,7 +29,7 @@ def document(run: Run) -> dict[str, Any]:
     return {
         "run": str(run.pk),
         "url": reverse("run", args=[run.pk]),
-        "topics": _topics(finished, said),
+        "topics": _topics(finished, said, read_in(events)),
         "people": _items(finished.people, found.people if found else ()),
         "artifacts": _items(finished.artifacts, found.artifacts if found else ()),
         "context": _context(finished, _topics_text(run, finished, found, said)),
@@ -101,13 +101,14 @@ def _told_by_caller(run: Run) -> set[int]:
     return set(Message.objects.of(run.owner_id).filter(external_id__in=names).values_list("pk", flat=True))
 
 
-def _topics(finished: RunFinished, said: Said) -> list[dict[str, Any]]:
+def _topics(finished: RunFinished, said: Said, read: set[str]) -> list[dict[str, Any]]:
     return [
         {
             "id": selected.id,
             "rank": selected.rank,
             "reason": selected.reason,
             "score": selected.score,
+            "read": selected.id in read,
             **_excerpt(selected, said.get(selected.id, ())),
         }
         for selected in finished.selected

@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool
 from memoryapp import database
 from memoryapp.engine.abilities import ChatOptions, Learnt
 from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile
+from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.http_chat import HttpChat
 from memoryapp.engine.llm import Chat
 from memoryapp.engine.offline import OfflineEmbedder
@@ -50,6 +51,16 @@ class Clients:
     layouts: Layouts = field(default_factory=Layouts)
 
 
+@dataclass(frozen=True, slots=True)
+class Limitation:
+    """What a ``model`` at ``host`` was found to lack; it is asked for again after ``seconds_left``."""
+
+    host: str
+    model: str
+    step: SteppedDown
+    seconds_left: float
+
+
 @cache
 def offline_chat() -> OfflineChat:
     return OfflineChat()
@@ -60,12 +71,18 @@ def offline_embedder() -> OfflineEmbedder:
     return OfflineEmbedder()
 
 
+def host_of(address: str) -> str:
+    """Host and port, without a password before them."""
+    return urlsplit(address).netloc.rpartition("@")[2][:100]
+
+
 def profile() -> Profile:
     """The profile whose vectors the settings ask for; makes no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
-    host = urlsplit(settings.EMBEDDING_BASE_URL).netloc.rpartition("@")[2][:100]
-    return Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD)
+    return Profile(
+        host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD
+    )
 
 
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
@@ -77,9 +94,18 @@ def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
 
 
 @cache
-def _learnt(base_url: str, model: str) -> Learnt:
-    """What this process knows of a model at an endpoint, whoever speaks to it."""
-    return Learnt()
+def _learnt() -> dict[tuple[str, str], Learnt]:
+    """What this process knows of a model at an endpoint, whoever speaks to it; by address and model."""
+    return {}
+
+
+def limitations() -> list[Limitation]:
+    """What this process has learnt that endpoints cannot do and has not forgotten yet."""
+    return [
+        Limitation(host_of(address), model, known.step, known.seconds_left)
+        for (address, model), learnt in sorted(_learnt().items())
+        for known in learnt.remembered()
+    ]
 
 
 def _options() -> ChatOptions:
@@ -96,7 +122,7 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
     """The chat model of the settings under this name; the embedded one when no endpoint is set."""
     if not settings.LLM_BASE_URL:
         return offline_chat()
-    learnt = _learnt(settings.LLM_BASE_URL, model)
+    learnt = _learnt().setdefault((settings.LLM_BASE_URL, model), Learnt())
     return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model, _options(), learnt)
 
 

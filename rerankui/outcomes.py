@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted, TopicsRead
+from memoryapp.engine.events import Event, ModelReplied, RunFinished, RunStarted, read_in
 
 # In a list, where there is room for two words.
 NAMES: dict[str, Promise] = {
@@ -26,6 +26,8 @@ NAMES: dict[str, Promise] = {
     "max_tool_calls": pgettext_lazy("outcome", "kept asking"),
     "llm_error": pgettext_lazy("outcome", "model error"),
     "empty_response": pgettext_lazy("outcome", "empty answer"),
+    "refused": pgettext_lazy("outcome", "model refused"),
+    "content_filter": pgettext_lazy("outcome", "content filter"),
     "disabled": pgettext_lazy("outcome", "reranker off"),
     "no_candidates": pgettext_lazy("outcome", "no candidates"),
     "no_vectors": pgettext_lazy("outcome", "no vectors"),
@@ -41,6 +43,8 @@ SENTENCES: dict[str, Promise] = {
     "max_tool_calls": _("The model kept asking for topics until its turns were used up."),
     "llm_error": _("The model could not be reached or answered with an error."),
     "empty_response": _("The model answered with nothing, twice."),
+    "refused": _("The model refused to answer."),
+    "content_filter": _("The endpoint's content filter stopped the answer."),
     "disabled": _("The reranker is switched off, so no model was asked."),
     "no_candidates": _("The search found nothing that could matter, so there was nothing to choose from."),
     "no_vectors": _("No vector of the query could be had."),
@@ -71,6 +75,13 @@ ADVICE: dict[str, Promise] = {
     "empty_response": _(
         "Ask again, for a provider may be silent while it loads a model. If it stays so, choose another one"
         " (RERANKER_MODEL)."
+    ),
+    "refused": _(
+        "Its words stand here. Ask in other words, or choose a model that takes such questions (RERANKER_MODEL)."
+    ),
+    "content_filter": _(
+        "What was asked or read is more than the provider lets through. Ask in other words, or choose another model"
+        " (RERANKER_MODEL) or provider (LLM_PROVIDER)."
     ),
     "disabled": _("Set RERANKER_ENABLED=true to let a model choose."),
     "no_candidates": _("Ask in other words, or look whether the conversation is archived: only topics are searched."),
@@ -114,7 +125,7 @@ def outcome(events: Sequence[Event]) -> Outcome | None:
 
 
 def _nothing_relevant(events: Sequence[Event]) -> str:
-    read = {topic.id for event in events if isinstance(event, TopicsRead) for topic in event.read}
+    read = read_in(events)
     return ngettext(
         "The model read %(n)d topic and found nothing relevant. That is respected.",
         "The model read %(n)d topics and found nothing relevant. That is respected.",
@@ -159,5 +170,8 @@ def _advice(fallback: str, events: Sequence[Event]) -> str:
 def _said(finished: RunFinished, events: Sequence[Event]) -> str:
     if finished.fallback == "no_vectors":
         return finished.note
+    if finished.fallback in {"refused", "content_filter"}:
+        replies = [event.refusal or event.text for event in events if isinstance(event, ModelReplied)]
+        return replies[-1] if replies else ""
     errors = [event.error for event in events if isinstance(event, ModelReplied) and event.error]
     return errors[-1] if errors and finished.fallback in {"llm_error", "timeout", "turn_timeout"} else ""

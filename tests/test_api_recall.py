@@ -154,6 +154,17 @@ async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Ru
         EventLine.model_validate(line)
 
 
+async def test_what_readers_may_take_for_the_end_of_a_line_is_escaped(runner: Runner, client: AsyncClient) -> None:
+    query = "one\u2028two\u2029three\x85four"
+    answer = await post(client, "/v1/recall/stream", query=query)
+    content = b"".join([part async for part in answer.streaming_content]).decode()
+    assert not {"\u2028", "\u2029", "\x85"} & set(content)
+    (run,) = [run async for run in Run.objects.all()]
+    lines = await client.get(f"/v1/runs/{run.pk}/events", headers={"accept": "application/jsonl"})
+    told = b"".join([part async for part in lines.streaming_content]).decode().splitlines()
+    assert json.loads(told[0])["payload"]["query"] == run.query == query
+
+
 async def test_a_stream_that_was_cut_goes_on_after_the_last_event_that_came(
     runner: Runner, client: AsyncClient
 ) -> None:

@@ -7,9 +7,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from memoryapp import clients
+from memoryapp.engine.abilities import Abilities, Learnt, refused
 from memoryapp.models import ChatUser, Message, Operator, Passage, Person
 from tests.browsing import cost, get, grow, opened_to, rows, said, topic_of
 from tests.conftest import signed_in
+from tests.engine.endpoint import PLAIN
 
 LISTS = ["topics", "messages", "people", "artifacts", "facts"]
 
@@ -72,6 +75,22 @@ def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: 
     assert rows(page, "owner") == [anna.pk, boris.pk]
     assert "1 waiting for archive" in page
     assert "manage.py archive --user anna --now" in page
+
+
+def test_the_overview_tells_debuggers_what_the_chat_model_was_found_to_lack(
+    anna: ChatUser, as_debugger: Client, as_viewer: Client
+) -> None:
+    learnt = clients._learnt().setdefault(("https://key@models.example/v1", "acme/flash"), Learnt())
+    lesson = refused({"response_format": {}}, PLAIN, Abilities(), "json_schema is unsupported")
+    assert lesson
+    learnt.learn(lesson)
+    page = get(as_debugger, "/")
+    assert "answer format → json_object" in page
+    assert "acme/flash · models.example" in page
+    assert "asked for again in 6 hours" in page
+    assert "json_schema is unsupported" not in get(as_viewer, "/")
+    clients._learnt.cache_clear()
+    assert "found to lack" not in get(as_debugger, "/")
 
 
 def test_the_overview_tells_what_search_cannot_compare_yet(anna: ChatUser, as_admin: Client) -> None:

@@ -11,10 +11,10 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils.html import escape
 
-from memoryapp import runs
+from memoryapp import answer, runs
 from memoryapp.clients import open_clients
 from memoryapp.engine.events import RunFinished, ToolCall
-from memoryapp.engine.llm import LLMRefused, LLMTimeout, LLMUnavailable, Usage
+from memoryapp.engine.llm import LLMRefused, LLMTimeout, LLMUnavailable, Reply, Usage
 from memoryapp.engine.prompts import TOOL_NAME
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Operator, Run, RunEvent, RunProgress
@@ -47,7 +47,21 @@ ENDS = {
     "answer without reading": End("protocol_violation", lambda a, b, c: (chooses(a),), VECTORS, 1),
     "no JSON after reading": End("parse_error", lambda a, b, c: (asks(b), says("I'd rather talk.")), READ, 2),
     "no JSON, nothing read": End(
-        "parse_error", lambda a, b, c: (calls(ToolCall("a", TOOL_NAME, "{}")), says("hm")), VECTORS, 2
+        "protocol_violation", lambda a, b, c: (calls(ToolCall("a", TOOL_NAME, "{}")), says("hm")), VECTORS, 2
+    ),
+    "no JSON, nothing to be read": End(
+        "parse_error",
+        lambda a, b, c: (calls(ToolCall("a", TOOL_NAME, "{}")), says("hm")),
+        VECTORS,
+        2,
+        {"tool_mode": "auto"},
+    ),
+    "declined": End("refused", lambda a, b, c: (Step(Reply("", refusal="I can't help.")),), VECTORS, 1),
+    "declined after reading": End(
+        "content_filter",
+        lambda a, b, c: (asks(b), Step(Reply("I can't help.", finish_reason="content_filter"))),
+        READ,
+        2,
     ),
     "late before reading": End("timeout", lambda a, b, c: (slow(asks(a)),), VECTORS, 1, {"seconds": 0.4}),
     "late after reading": End("timeout", lambda a, b, c: (asks(b), slow(chooses(a))), READ, 2, {"seconds": 0.8}),
@@ -115,6 +129,8 @@ async def test_a_rerank_that_does_not_choose_ends_once_and_is_explained(name: st
     assert escape(str(SENTENCES[end.code])) in page
     assert end.used in page
     assert escape(str(ADVICE[end.code])).partition("%")[0] in page
+    if "declined" in name:
+        assert page.count("I can&#x27;t help.") >= 2
     if end.used == READ:
         assert [selected.id for selected in finished.selected] == [f"Topic:{ids[1]}"]
     if end.used == VECTORS:
@@ -130,6 +146,16 @@ async def test_a_choice_needs_no_explanation(admin: Operator) -> None:
     finished = await check_whole(run, events, "")
     assert [selected.id for selected in finished.selected] == [f"Topic:{first.pk}"]
     assert "run-outcome" not in await page_of(run, admin)
+
+
+async def test_a_topic_chosen_without_being_read_is_marked_on_the_page_and_in_the_answer(admin: Operator) -> None:
+    memory = await memory_of_three()
+    a, b, _ = [topic.pk async for topic in memory.topic_set.order_by("pk")]
+    run = await start(memory, EVERYTHING)
+    await check_whole(run, await executed(run, chat=ScriptedChat(asks(a), chooses(a, b))), "")
+    told = await sync_to_async(answer.document)(await Run.objects.aget(pk=run.pk))
+    assert [(topic["id"], topic["read"]) for topic in told["topics"]] == [(f"Topic:{a}", True), (f"Topic:{b}", False)]
+    assert (await page_of(run, admin)).count("without reading it") == 1
 
 
 async def test_a_choice_of_nothing_is_respected_and_said(admin: Operator) -> None:

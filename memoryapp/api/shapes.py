@@ -116,12 +116,16 @@ class RecallBody(BaseModel):
 
 
 class ChosenTopic(BaseModel):
-    """``rank`` from 1, ``score`` in (0, 1); ``excerpt`` is cut from the messages, absent where there is none."""
+    """``rank`` from 1, ``score`` in (0, 1); ``excerpt`` is cut from the messages, absent where there is none.
+
+    ``read`` tells whether the model read the topic, or knew of it only by its candidate line.
+    """
 
     id: str
     rank: int
     reason: str
     score: float
+    read: bool
     excerpt: str | None = None
 
 
@@ -150,7 +154,15 @@ class RecallAnswer(BaseModel):
             "example": {
                 "run": "8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11",
                 "url": "http://127.0.0.1:8000/runs/8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11/",
-                "topics": [{"id": "Topic:42", "rank": 1, "reason": "names the card that was bought", "score": 0.91}],
+                "topics": [
+                    {
+                        "id": "Topic:42",
+                        "rank": 1,
+                        "reason": "names the card that was bought",
+                        "score": 0.91,
+                        "read": True,
+                    }
+                ],
                 "people": [],
                 "artifacts": [],
                 "context": "[Topic:42] 2026-07-25 Which GPU to buy\n…",

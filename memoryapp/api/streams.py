@@ -12,6 +12,8 @@ from django.http import StreamingHttpResponse
 from memoryapp.api.following import Line, follow, lines
 from memoryapp.runner import runner
 
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
+
 STREAM: dict[str, Any] = {
     "description": "Server-sent events: `event` is the kind, `id` the number, `data` the payload as JSON.",
     "content": {
@@ -41,7 +43,12 @@ async def _sent_events(run_id: UUID, after: int) -> AsyncIterator[str]:
 
 
 def _event(line: Line) -> str:
-    return f"event: {line.kind}\nid: {line.seq}\ndata: {line.payload}\n\n"
+    return f"event: {line.kind}\nid: {line.seq}\ndata: {_unbroken(line.payload)}\n\n"
+
+
+def _unbroken(payload: str) -> str:
+    """JSON text without the characters that many readers take for the end of a line; they stand only in strings."""
+    return payload.translate(_LINE_ENDS)
 
 
 def event_lines(run_id: UUID) -> StreamingHttpResponse:
@@ -54,7 +61,7 @@ async def _json_lines(run_id: UUID) -> AsyncIterator[str]:
     async with aclosing(lines(pool, run_id)) as recorded:
         async for line in recorded:
             at = line.at.isoformat()
-            yield f'{{"seq": {line.seq}, "kind": "{line.kind}", "at": "{at}", "payload": {line.payload}}}\n'
+            yield f'{{"seq": {line.seq}, "kind": "{line.kind}", "at": "{at}", "payload": {_unbroken(line.payload)}}}\n'
 
 
 def _unbuffered(content: AsyncIterator[str], content_type: str) -> StreamingHttpResponse:

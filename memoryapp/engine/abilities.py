@@ -1,9 +1,11 @@
 """What an OpenAI-compatible endpoint can do, learnt from its refusals, and what is asked of it.
 
-Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing,
-ignored or answered with a 500. Every ability is a ladder: a refusal that names it steps one rung down, for
-good. A forced tool choice that the model ignored may be chance (a router tries several providers, a model is not
-the same twice): the request that saw it steps down at once, all others only when it happened three times in a row.
+Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing or
+ignored. Every ability is a ladder: a refusal that names it steps one rung down, for some hours, since endpoints and
+the providers behind them change. A forced tool choice that the model ignored may be chance (a router tries several
+providers, a model is not the same twice): the request that saw it steps down at once, all others only when it happened
+three times in a row. Only a refusal of the request itself teaches: the words of a failing server name what failed
+there, not what it lacks.
 An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
 Media are no ladder: whoever asked goes on with the text alone, and all that is remembered of an endpoint which takes
 no images, audio or files is that it need not be asked with them again.
@@ -12,14 +14,18 @@ no images, audio or files is that it need not be asked with them again.
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from memoryapp.engine.events import MediaType, SteppedDown
 from memoryapp.engine.llm import ChatRequest
 from memoryapp.engine.media import kinds_in, kinds_lacking
+
+_Key = TypeVar("_Key", bound=str)
 
 _FORCED = ("function", "required", "free")
 # vLLM refuses "auto" without a parser for it, though it forces tools well: then no tool is offered.
@@ -40,9 +46,18 @@ _NAMES_FORMAT = re.compile(
     r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar", re.IGNORECASE
 )
 # Reasoning details are what must be sent back, not what was asked for.
-_NAMES_EFFORT = re.compile(r"reasoning(?![ _]details)|effort|thinking", re.IGNORECASE)
+_NAMES_EFFORT = re.compile(r"reasoning(?![ _]details)|thinking", re.IGNORECASE)
 _NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
+# A stream is also what breaks; only together with one of these is it what was asked for.
+_REFUSES = re.compile(
+    r"support|permit|allow|recogni[sz]ed|unknown|unexpected|invalid|extra|argument|parameter|must be|disabled",
+    re.IGNORECASE,
+)
+# Statuses of a refused request. OpenRouter says 404 where no provider takes one of its parameters.
+_REFUSALS = frozenset({400, 422})
+_NO_PROVIDER = "no endpoints found that"
 _WHY_CHARS = 200
+_REMEMBERED_SECONDS = 6 * 3600.0
 # What is ignored by chance one time in three happens so often in a row one time in 27.
 _SURE_AFTER = 3
 
@@ -150,29 +165,69 @@ class Lesson:
         return replace(can, **{self.ability: self.rung})  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """What was learnt: an ability stands on ``rung``, or media are refused, until the clock says ``until``."""
+
+    rung: str | bool
+    step: SteppedDown
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A step down that all requests begin with, and the seconds until it is forgotten and tried again."""
+
+    step: SteppedDown
+    seconds_left: float
+
+
 class Learnt:
     """The abilities of one model at one endpoint, with which all requests to it begin, whatever run they are of.
 
     ``ignored`` counts by rung how often in a row its forced tool choice was ignored; one that is honoured ends the row.
-    ``media`` holds by kind what was said when it was refused for good, nothing where it was taken once.
+    What is learnt is forgotten after six hours by ``clock`` (seconds that never go back), and found out again where it
+    still holds.
     """
 
-    def __init__(self) -> None:
-        self.can = Abilities()
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ignored: Counter[str | bool] = Counter()
-        self.media: dict[MediaType, str] = {}
+        self._clock = clock
+        self._rungs: dict[str, Memo] = {}
+        self._refused: dict[MediaType, Memo] = {}
+        self._taken: set[MediaType] = set()
+
+    @property
+    def can(self) -> Abilities:
+        rungs: dict[str, Any] = {ability: memo.rung for ability, memo in self._fresh(self._rungs).items()}
+        return replace(Abilities(), **rungs)
+
+    def remembered(self) -> list[Remembered]:
+        """What is known now, in the order it was learnt; a refusal of several kinds of media once."""
+        memos = {memo.step: memo for memo in (*self._fresh(self._rungs).values(), *self._fresh(self._refused).values())}
+        now = self._clock()
+        return [Remembered(memo.step, memo.until - now) for memo in sorted(memos.values(), key=attrgetter("until"))]
+
+    def _fresh(self, memos: Mapping[_Key, Memo]) -> dict[_Key, Memo]:
+        now = self._clock()
+        return {key: memo for key, memo in memos.items() if memo.until > now}
+
+    def _keep(self, lesson: Lesson) -> None:
+        if lesson.applied(can := self.can) != can:
+            until = self._clock() + _REMEMBERED_SECONDS
+            self._rungs = {**self._fresh(self._rungs), lesson.ability: Memo(lesson.rung, lesson.step, until)}
 
     def learn(self, lesson: Lesson) -> SteppedDown:
         """Takes a lesson of one request in, and says what that request tells of it."""
         if not lesson.may_be_chance:
-            self.can = lesson.applied(self.can)
+            self._keep(lesson)
             return lesson.step
         self.ignored[lesson.above] += 1
         times = self.ignored[lesson.above]
         if times < _SURE_AFTER:
             return lesson.step
-        self.can = lesson.applied(self.can)
-        why = f"{lesson.step.why} It did so {times} times in a row; no run asks for it again."
+        self._keep(lesson)
+        why = f"{lesson.step.why} It did so {times} times in a row; for some hours no run asks for it again."
         return replace(lesson.step, why=why)
 
     def honoured(self, request: ChatRequest, can: Abilities) -> None:
@@ -181,17 +236,27 @@ class Learnt:
             del self.ignored[can.forced_choice]
 
     def refusal_of_media(self, request: ChatRequest) -> str:
-        """What the endpoint said of media such as the request's when it refused them for good; else nothing."""
-        return next(filter(None, (self.media.get(kind, "") for kind in kinds_in(request.messages))), "")
+        """What the endpoint said of media such as the request's when it refused them; nothing where it is unknown."""
+        known = self._fresh(self._refused)
+        return next((known[kind].step.why for kind in kinds_in(request.messages) if kind in known), "")
 
     def media_taken(self, request: ChatRequest) -> None:
-        self.media.update(dict.fromkeys(kinds_in(request.messages), ""))
+        kinds = kinds_in(request.messages)
+        self._taken |= kinds
+        self._refused = {kind: memo for kind, memo in self._refused.items() if kind not in kinds}
 
-    def media_refused(self, request: ChatRequest, why: str) -> bool:
+    def media_refused(self, request: ChatRequest, status: int, why: str) -> bool:
         """Whether ``why`` says that the model takes no media such as the request's, and it never took any."""
-        lacking = kinds_in(request.messages) & kinds_lacking(why)
-        self.media = {**dict.fromkeys(lacking, why[:_WHY_CHARS]), **self.media}
-        return any(self.media[kind] for kind in lacking)
+        lacking = kinds_in(request.messages) & kinds_lacking(why) - self._taken
+        if teaches(status, why):
+            memo = Memo(False, _step("media", "the text alone", why), self._clock() + _REMEMBERED_SECONDS)
+            self._refused = {**dict.fromkeys(lacking, memo), **self._fresh(self._refused)}
+        return bool(lacking)
+
+
+def teaches(status: int, why: str) -> bool:
+    """Whether an answer of that status refuses the request for what it asks, so that its words tell what is lacking."""
+    return status in _REFUSALS or (status == 404 and _NO_PROVIDER in why.lower())
 
 
 def refused(said: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
@@ -206,7 +271,7 @@ def refused(said: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
         return _down("format_alone", _FORMAT, can.format_alone, "answer format", why)
     if ("reasoning" in said or "reasoning_effort" in said) and _NAMES_EFFORT.search(why):
         return _down("effort", _EFFORT, can.effort, "reasoning effort", why)
-    if "stream" in said and _NAMES_STREAM.search(why):
+    if "stream" in said and _NAMES_STREAM.search(why) and _REFUSES.search(why):
         return _down("stream", _STREAM, can.stream, "streaming", why)
     return None
 

@@ -21,6 +21,7 @@ from memoryapp.engine.memory import item_id, parse_item_id
 _MAX_CHARS = 200_000
 _MAX_OPENINGS = 500
 _MAX_ID_CHARS = 80
+_MAX_REASON_CHARS = 600
 
 _KINDS = {
     "topics": "Topic",
@@ -74,14 +75,31 @@ def parse_answer(text: str) -> tuple[Pick, ...] | None:
 def parse_ids(arguments: str) -> tuple[str, ...] | None:
     """Ids from the JSON text of a tool call's arguments, without repeats; None when there are none to read."""
     try:
-        value = _repaired(arguments[:_MAX_CHARS])
+        value = _unwrapped(_repaired(arguments[:_MAX_CHARS]))
+        if isinstance(value, dict):
+            value = next((value[key] for key in ("ids", "topic_ids", "topics", "id", "topic_id") if key in value), None)
+        value = _unwrapped(value)
     except _UNREADABLE:
         return None
-    if isinstance(value, dict):
-        value = next((value[key] for key in ("ids", "topic_ids", "topics", "id", "topic_id") if key in value), None)
     items = value if isinstance(value, list) else [value]
     ids = tuple(dict.fromkeys(pick.id for item in items if (pick := _pick(item, "Topic"))))
     return ids or None
+
+
+def _unwrapped(value: Any) -> Any:
+    """What a text holds that is itself JSON, or a list between commas; else ``value``. Raises as ``_repaired`` does."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.startswith(("{", "[")) and not _KIND_PREFIX.match(text):
+        return _repaired(text)
+    parts = text.split(",")
+    return parts if all(map(_names_topic, parts)) else value
+
+
+def _names_topic(text: str) -> bool:
+    named = parse_item_id(text.strip(), "Topic")
+    return named is not None and named[0] == "Topic"
 
 
 def read_id(value: object, kind: str = "Topic") -> str | None:
@@ -141,7 +159,11 @@ def _pick(item: Any, kind: str) -> Pick | None:
     if id is None:
         return None
     reason = item.get("reason")
-    return Pick(id, reason.strip() if isinstance(reason, str) else "", _excerpt(item.get("excerpt")))
+    return Pick(id, _clipped(reason.strip()) if isinstance(reason, str) else "", _excerpt(item.get("excerpt")))
+
+
+def _clipped(reason: str) -> str:
+    return reason if len(reason) <= _MAX_REASON_CHARS else reason[: _MAX_REASON_CHARS - 1].rstrip() + "…"
 
 
 def _excerpt(value: Any) -> tuple[ExcerptPart, ...]:

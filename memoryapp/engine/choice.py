@@ -77,10 +77,19 @@ async def selected_topics(
     candidates = {candidate.id: candidate for candidate in request.candidates}
     selected = []
     for rank, pick in enumerate(picks, start=1):
-        candidate = candidates[pick.id]
-        excerpt, by = await _excerpt(pick, read.get(pick.id), request.query, limits.excerpt_over_chars)
+        candidate, topic = candidates[pick.id], read.get(pick.id)
+        excerpt, by = await _excerpt(pick, topic, request.query, limits.excerpt_over_chars)
         selected.append(
-            Selected(pick.id, rank, pick.reason, candidate.score, candidate.vector_rank, excerpt, excerpt_by=by)
+            Selected(
+                id=pick.id,
+                rank=rank,
+                reason=pick.reason,
+                score=candidate.score,
+                vector_rank=candidate.vector_rank,
+                excerpt=excerpt,
+                excerpt_by=by,
+                unread=topic is None,
+            )
         )
     return tuple(selected)
 
@@ -109,10 +118,3 @@ async def _excerpt(
     if topic and topic.size_chars > over_chars and not is_usable(excerpt):
         return await asyncio.to_thread(best_exchanges, query, topic.messages), "scorer"
     return excerpt, "model" if excerpt else ""
-
-
-async def _verified(pick: Pick, topic: TopicContent | None) -> tuple[Piece, ...]:
-    if topic is None or topic.size_chars + len(str(pick.excerpt)) <= _SHORT_CHARS:
-        return verify(pick.excerpt, topic.messages if topic else ())
-    # A topic of 200,000 characters takes longer than other reranks should wait, a short one less than a thread.
-    return await asyncio.to_thread(verify, pick.excerpt, topic.messages)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from uuid import uuid4
 
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.llm import Reply, Usage
+
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ def _endpoint_error(error: Any) -> EndpointError:
     code = error.get("code")
     status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 502
     words = [_words(error.get("message")), _words(_mapping(error.get("metadata")).get("raw"))]
+    parameter = text_of(error.get("param"))
+    if parameter and parameter not in words[0]:
+        words.append(f"parameter {parameter}"[:100])
     wait = _number(_mapping(error.get("availability")).get("retry_after")) or None
     return EndpointError(status if 400 <= status < 600 else 502, ": ".join(word for word in words if word), wait)
 
@@ -87,9 +93,9 @@ def parse_reply(said: Mapping[str, Any]) -> Reply:
     usage = usage_of(said)
     return Reply(
         text=text_of(message.get("content")),
-        tool_calls=tuple(ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls),
+        tool_calls=tuple(_understood(call) for call in calls),
         reasoning=reasoning_of(message),
-        message=_assistant_message(message, calls),
+        message=_assistant_message(message, [_sendable(call) for call in calls]),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost_usd=usage.cost_usd,
@@ -98,7 +104,14 @@ def parse_reply(said: Mapping[str, Any]) -> Reply:
         provider=text_of(said.get("provider")),
         cached_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
+        refusal=text_of(message.get("refusal")) or _refusal_part(message.get("content")),
     )
+
+
+def _refusal_part(content: Any) -> str:
+    """The words of a refusal among content in parts."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(text_of(part.get("refusal")) for part in parts if isinstance(part, dict))
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
@@ -121,17 +134,54 @@ def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) 
 
 
 def _tool_calls(value: Any) -> list[dict[str, Any]]:
-    """Tool calls in OpenAI's shape; each has an id and arguments as text."""
-    calls = [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
-    return [_tool_call(call) for call in calls]
+    """Tool calls in OpenAI's shape; each has an id of its own and arguments as text."""
+    calls: dict[str, dict[str, Any]] = {}
+    for call in value if isinstance(value, list) else ():
+        if isinstance(call, dict):
+            id = text_of(call.get("id"))
+            # Two calls of one id could not both be answered. Mistral takes ids of nine letters and digits alone.
+            id = id if id and id not in calls else uuid4().hex[:9]
+            calls[id] = _tool_call(call, id)
+    return list(calls.values())
 
 
-def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
+def _tool_call(call: dict[str, Any], id: str) -> dict[str, Any]:
     function = _mapping(call.get("function"))
     arguments = function.get("arguments")
     written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    named = {**function, "name": text_of(function.get("name")), "arguments": written}
-    return {**call, "id": text_of(call.get("id")) or f"call_{uuid4().hex[:12]}", "type": "function", "function": named}
+    named = {**function, "name": _plain_name(text_of(function.get("name"))), "arguments": written}
+    return {**call, "id": id, "type": "function", "function": named}
+
+
+def _plain_name(name: str) -> str:
+    """A tool's name without what models put around it: ``functions.search:0``, ``search<|channel|>json``."""
+    name = name.partition("<|")[0].strip()
+    before, _, number = name.rpartition(":")
+    name = before if number.isdecimal() else name
+    return name.replace("/", ".").replace(":", ".").rpartition(".")[2]
+
+
+def _understood(call: Mapping[str, Any]) -> ToolCall:
+    function = call["function"]
+    return ToolCall(call["id"], function["name"], function["arguments"])
+
+
+def _sendable(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The call as it is sent back. Strict endpoints refuse odd names, and arguments that hold no JSON object."""
+    function = call["function"]
+    name = _UNNAMEABLE.sub("_", function["name"])[:64] or "unnamed"
+    return {**call, "function": {**function, "name": name, "arguments": _object_text(function["arguments"])}}
+
+
+def _object_text(arguments: str) -> str:
+    """The JSON object in ``arguments``, also where it was encoded twice; an empty one where there is none."""
+    if as_json(arguments.encode("utf-8", "replace")) is not None:
+        return arguments
+    try:
+        inner = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return "{}"
+    return inner if isinstance(inner, str) and as_json(inner.encode("utf-8", "replace")) is not None else "{}"
 
 
 def _choice(said: Mapping[str, Any]) -> Mapping[str, Any]:

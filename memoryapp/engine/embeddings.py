@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryapp.engine.lexical import clean
+from memoryapp.engine.redaction import redacted
 from memoryapp.engine.transfer import send
 
 Vectors = NDArray[np.float32]
@@ -73,6 +74,7 @@ class HttpEmbedder:
         self.profile = profile
         self._http = http
         self._url = base_url.rstrip("/") + "/embeddings"
+        self._key = api_key
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -92,11 +94,11 @@ class HttpEmbedder:
                 break
             await asyncio.sleep(_wait(response, attempt))
         if response.status_code != httpx.codes.OK:
-            raise EmbeddingError(f"{self._place} answered {response.status_code}{_reason(response)}.")
+            raise self._failure(f"answered {response.status_code}{_reason(response)}.")
         try:
             return response.json()
         except ValueError as error:
-            raise EmbeddingError(f"{self._place} did not answer with JSON.") from error
+            raise self._failure("did not answer with JSON.") from error
 
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
         try:
@@ -105,20 +107,20 @@ class HttpEmbedder:
                 await response.aread()
                 return response
         except httpx.TimeoutException as error:
-            raise EmbeddingError(f"{self._place} did not answer within {_SECONDS:.0f} seconds.") from error
+            raise self._failure(f"did not answer within {_SECONDS:.0f} seconds.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise EmbeddingError(f"{self._place} cannot be reached: {error or type(error).__name__}.") from error
+            raise self._failure(f"cannot be reached: {error or type(error).__name__}.") from error
 
-    @property
-    def _place(self) -> str:
-        return f"The embedding endpoint {self._url}"
+    def _failure(self, words: str) -> EmbeddingError:
+        """The sentence, without the API key should the endpoint echo it."""
+        return EmbeddingError(redacted(f"The embedding endpoint {self._url} {words}", self._key))
 
     def _vectors(self, answer: Any, count: int) -> Vectors:
         rows = _rows(answer)
         if rows is None:
-            raise EmbeddingError(f"{self._place} answered without embeddings{_told(answer)}.")
+            raise self._failure(f"answered without embeddings{_told(answer)}.")
         if sorted(rows) != list(range(count)):
-            raise EmbeddingError(f"{self._place} answered {len(rows)} vectors for {count} texts.")
+            raise self._failure(f"answered {len(rows)} vectors for {count} texts.")
         return self._matrix([rows[index] for index in range(count)])
 
     def _matrix(self, rows: Sequence[Any]) -> Vectors:
@@ -126,11 +128,11 @@ class HttpEmbedder:
         for row in rows:
             if not isinstance(row, list) or len(row) != wanted:
                 got = f"{len(row)} dimensions" if isinstance(row, list) else "no list of numbers"
-                raise EmbeddingError(f"{self._place} answered {got}; EMBEDDING_DIMENSIONS is {wanted}.")
+                raise self._failure(f"answered {got}; EMBEDDING_DIMENSIONS is {wanted}.")
         try:
             return unit(np.array(rows, dtype=np.float32))
         except (TypeError, ValueError) as error:
-            raise EmbeddingError(f"{self._place} answered a vector that cannot be used: {error}.") from error
+            raise self._failure(f"answered a vector that cannot be used: {error}.") from error
 
 
 def unit(vectors: Vectors) -> Vectors:

@@ -66,11 +66,12 @@ async def enrich(
 
 
 def _written(raw: QueryEnriched, reply: Reply) -> QueryEnriched:
-    line = one_line(reply.text)[:LONGEST]
+    line = "" if reply.declined else one_line(reply.text)[:LONGEST]
+    words = one_line(reply.refusal or reply.text)[:LONGEST] if reply.declined else ""
     return replace(
         raw,
         enriched=line or raw.query,
-        note="" if line else "failed",
+        note="" if line else f"failed: {words}" if words else "failed",
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,
         cost_usd=reply.cost_usd,

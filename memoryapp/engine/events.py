@@ -83,7 +83,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A chosen item. ``rank`` is the model's order within its kind, from 1; ``score`` the candidate's."""
+    """A chosen item. ``rank`` is the model's order within its kind, from 1; ``score`` the candidate's.
+
+    ``unread`` marks a topic that the model chose by its candidate line alone; runs of before did not tell.
+    """
 
     id: str
     rank: int
@@ -92,6 +95,7 @@ class Selected:
     vector_rank: int
     excerpt: tuple[Piece, ...] = ()
     excerpt_by: Literal["model", "scorer", ""] = ""
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,7 @@ class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
     Cached tokens are part of the input, reasoning tokens of the output; ``provider`` is who served the turn,
-    where a router says so.
+    where a router says so. ``refusal`` is what the model said where it refused to answer.
     """
 
     kind: ClassVar[str] = "model_replied"
@@ -224,6 +228,7 @@ class ModelReplied:
     provider: str = ""
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +345,11 @@ def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
     """The event stored under ``kind``. Raises KeyError for an unknown kind."""
     event: Event = built(KINDS[kind], payload)
     return event
+
+
+def read_in(events: Iterable[Event]) -> set[str]:
+    """The ids of the topics that a model read in a run."""
+    return {topic.id for event in events if isinstance(event, TopicsRead) for topic in event.read}
 
 
 def summarise(events: Iterable[Event]) -> Totals:

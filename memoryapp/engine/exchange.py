@@ -24,14 +24,18 @@ from memoryapp.engine.completions import as_json, error_in, parse_reply, usage_o
 from memoryapp.engine.jsonvalues import written
 from memoryapp.engine.llm import Progress, Reply, Usage
 from memoryapp.engine.streaming import EventStream, Transcript
+from memoryapp.engine.threads import apart
 from memoryapp.engine.transfer import send
 
 _CONNECT_SECONDS = 5.0
-# After a streamed answer is complete only its usage and the end of the stream are due; some servers stay open.
-_USAGE_SECONDS = 1.0
+# After a streamed answer is complete only its usage and the end of the stream are due: some servers count for a
+# second or two, some stay open for ever.
+_USAGE_SECONDS = 3.0
 _END_SECONDS = 0.1
 _BETWEEN_PROGRESS = 0.1
-_MOST_BYTES = 32 * 1024 * 1024
+_MOST_BYTES = 8 * 1024 * 1024
+# In a stream some three hundred bytes stand around each word.
+_STREAM_OVERHEAD = 4
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _TOO_LONG = "the answer is too long"
 _LOOKS_STREAMED = (b"data:", b"event:", b":")
@@ -77,7 +81,7 @@ async def exchange(
             return
         async with budget.spending():
             content = await _content(response)
-    yield _read(response, content)
+    yield await apart(_read, response, content, size=len(content or b""))
 
 
 async def _send(
@@ -131,15 +135,16 @@ def _read(response: httpx.Response, content: bytes | None) -> Answer:
 
 async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Progress | Answer, None]:
     heard, events, shown, size = Transcript(), EventStream(), Progress("", ""), 0
-    next_at, broken = 0.0, ""
+    next_at, broken, tail = 0.0, "", Budget(_USAGE_SECONDS)
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_bytes())) as chunks:
         while not (broken or heard.is_broken_off):
-            chunk = await _next(chunks, heard, budget)
-            broken = _take_in(heard, events.rest() if chunk is None else events.feed(chunk))
+            chunk = await (_rest(chunks, heard, tail, budget) if heard.is_complete else _next(chunks, budget))
+            payloads = events.rest() if chunk is None else events.feed(chunk)
+            broken = await apart(_take_in, heard, payloads, size=sum(map(len, payloads)))
             if chunk is None:
                 break
             size += len(chunk)
-            if size > _MOST_BYTES:
+            if size > _STREAM_OVERHEAD * _MOST_BYTES or events.is_too_long:
                 broken = _TOO_LONG
             if time.monotonic() >= next_at:
                 next_at, before, shown = time.monotonic() + _BETWEEN_PROGRESS, shown, heard.progress()
@@ -148,28 +153,33 @@ async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Pr
     yield Answer(_heard(heard, broken), streamed=True)
 
 
-async def _next(chunks: AsyncIterator[bytes], heard: Transcript, budget: Budget) -> bytes | None:
-    """The next bytes; None at the end, and when only the rest of a complete answer is missing."""
-    if not heard.is_complete:
-        async with budget.spending():
-            return await anext(chunks, None)
-    tail = Budget(min(_END_SECONDS if heard.is_done else _USAGE_SECONDS, budget.left))
+async def _next(chunks: AsyncIterator[bytes], budget: Budget) -> bytes | None:
+    """The next bytes, None at the end."""
+    async with budget.spending():
+        return await anext(chunks, None)
+
+
+async def _rest(chunks: AsyncIterator[bytes], heard: Transcript, tail: Budget, budget: Budget) -> bytes | None:
+    """The next bytes after a complete answer; None when no more come in the seconds of ``tail`` or ``budget``."""
+    left = min(tail.left, budget.left)
+    waiting = Budget(min(left, _END_SECONDS) if heard.is_done or heard.is_counted else left)
     try:
-        async with tail.spending():
-            return await anext(chunks, None)
+        return await _next(chunks, waiting)
     except (TimeoutError, httpx.RequestError):
         return None
     finally:
-        budget.charge(tail.spent)
+        tail.charge(waiting.spent)
+        budget.charge(waiting.spent)
 
 
 def _take_in(heard: Transcript, payloads: Iterable[str]) -> str:
-    """Add the payloads; what is wrong with them, empty when nothing is or the answer is complete without."""
+    """Add the payloads; what is wrong with one, empty when nothing is or the answer is complete without it."""
     for payload in payloads:
         try:
             heard.add(payload)
         except ValueError as error:
-            return "" if heard.is_complete else str(error)
+            if not heard.is_complete:
+                return str(error)
     return ""
 
 

@@ -32,6 +32,7 @@ from memoryapp.engine.memory import ReadTopics, topic_id
 from memoryapp.engine.outcomes import Fallback, chosen, fall_back
 from memoryapp.engine.prompts import RerankRequest
 from memoryapp.engine.reading import Order, Shelf, load, understand
+from memoryapp.engine.threads import apart
 from memoryapp.engine.turns import (
     Run,
     State,
@@ -39,9 +40,9 @@ from memoryapp.engine.turns import (
     after_tools,
     begin,
     chat_request,
-    is_forced,
     is_last,
     joined,
+    must_read,
     opening,
     turn_started,
 )
@@ -187,6 +188,7 @@ def _replied(run: Run, state: State, heard: Reply | _Failure, seconds: float) ->
         provider=reply.provider,
         cached_tokens=reply.cached_tokens,
         reasoning_tokens=reply.reasoning_tokens,
+        refusal=reply.refusal,
     )
 
 
@@ -206,8 +208,7 @@ def _silent(run: Run, failure: _Failure) -> Reply:
 
 async def _read(run: Run, state: State, reply: Reply) -> AsyncGenerator[TopicsRead | State | RunFinished, None]:
     """Answer each tool call of a reply once. Ends with the next state, or late with ``RunFinished``."""
-    calls = {call.id: call for call in reversed(reply.tool_calls)}
-    orders = [understand(calls[id], run.candidates) for id in dict.fromkeys(call.id for call in reply.tool_calls)]
+    orders = [await apart(understand, call, run.candidates, size=len(call.arguments)) for call in reply.tool_calls]
     state = replace(
         state,
         requested=joined(state.requested, *(o.wanted for o in orders)),
@@ -258,12 +259,14 @@ def _openai_call(call: ToolCall) -> Mapping[str, Any]:
 
 async def _settled(run: Run, state: State, reply: Reply) -> State | RunFinished:
     """What a reply without tool calls comes to."""
+    if reply.declined:
+        return _fallen(run, state, reply.declined)
     if not reply.text.strip():
         state = after_silence(state)
         return state if state.empty_replies < _EMPTY_REPLIES else _fallen(run, state, "empty_response")
-    if is_forced(run, state):
+    if must_read(run, state):
         return _fallen(run, state, "protocol_violation")
-    picks = parse_answer(reply.text)
+    picks = await apart(parse_answer, reply.text, size=len(reply.text))
     if picks is None:
         return _fallen(run, state, "parse_error")
     choice = sort_out(picks, run.request, run.limits)

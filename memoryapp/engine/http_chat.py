@@ -1,6 +1,6 @@
 """A chat model behind any OpenAI-compatible endpoint.
 
-Between tries the client learns (a capability given up, remembered for the endpoint and model) or waits (408,
+Between tries the client learns (a capability given up, remembered a while for the endpoint and model) or waits (408,
 429, 5xx, a broken line or stream, HTTP 200 that carries an error). All tries share the request's seconds,
 and what failed tries were billed is added to the reply or to the error.
 """
@@ -16,16 +16,25 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from memoryapp.engine.abilities import Abilities, ChatOptions, Learnt, Lesson, body, ignored, refused, unstreamed
+from memoryapp.engine.abilities import (
+    Abilities,
+    ChatOptions,
+    Learnt,
+    Lesson,
+    body,
+    ignored,
+    refused,
+    teaches,
+    unstreamed,
+)
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.exchange import Answer, Problem, exchange
 from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply, Usage
+from memoryapp.engine.redaction import growing, redacted
 
 _TRIES = 5
 _FIRST_WAIT = 0.5
-# Endpoints refuse what they lack with these; 500 is what some small servers say instead of 400.
-_MAY_NAME_AN_ABILITY = frozenset({400, 404, 405, 415, 422, 500, 501})
 
 # By status; 0 is no answer at all. A redirect means a wrong address.
 _ADVICE: Mapping[int, str] = {
@@ -61,6 +70,7 @@ class HttpChat:
         self._headers["Content-Type"] = "application/json"
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
+        self._key = api_key
         self._options = options or ChatOptions()
         self._learnt = learnt or Learnt()
 
@@ -96,7 +106,7 @@ class HttpChat:
             else:
                 spent += outcome.spent
                 failures += 1
-                if self._learnt.media_refused(request, outcome.said):
+                if self._learnt.media_refused(request, outcome.status, outcome.said):
                     raise LLMRefused(self._sentence(outcome), spent=spent)
                 wait = self._wait(outcome, failures, budget, spent)
                 yield self._retried(outcome, failures, wait)
@@ -120,11 +130,11 @@ class HttpChat:
     async def _ask(
         self, said: Mapping[str, Any], budget: Budget, spent: Usage
     ) -> AsyncGenerator[Progress | Answer, None]:
-        """One try. Raises LLMTimeout when the budget ends."""
+        """One try, and nothing in it tells the API key. Raises LLMTimeout when the budget ends."""
         try:
             async with aclosing(exchange(self._client, self._url, self._headers, said, budget)) as steps:
                 async for step in steps:
-                    yield step
+                    yield redacted(step, self._key) if isinstance(step, Answer) else self._shown(step)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield Answer(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -132,7 +142,10 @@ class HttpChat:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise LLMRefused(f"{self._host} cannot be asked ({error}): check LLM_BASE_URL.", spent=spent) from error
         except httpx.RequestError as error:
-            yield Answer(Problem(0, str(error) or type(error).__name__))
+            yield Answer(Problem(0, redacted(str(error), self._key) or type(error).__name__))
+
+    def _shown(self, step: Progress) -> Progress:
+        return Progress(growing(step.text, self._key), growing(step.reasoning, self._key))
 
     def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
         """Seconds until the next try. Raises LLMError when there is none."""
@@ -153,8 +166,9 @@ class HttpChat:
 def _lesson(said: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:
     """The ability that the answer to the body ``said`` shows to be missing, if it shows one."""
     if isinstance(outcome, Problem):
-        return refused(said, request, can, outcome.said) if outcome.status in _MAY_NAME_AN_ABILITY else None
-    return ignored(request, can) if outcome.text and not outcome.tool_calls else None
+        return refused(said, request, can, outcome.said) if teaches(outcome.status, outcome.said) else None
+    rather_answered = outcome.text and not outcome.tool_calls and not outcome.declined
+    return ignored(request, can) if rather_answered else None
 
 
 def _billed(outcome: Reply | Problem) -> Usage:

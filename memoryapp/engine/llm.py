@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 
@@ -83,10 +83,11 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said. ``message`` is the assistant message to send back unmodified.
+    """What the model said. ``message`` is the assistant message to send back unmodified; ids of ``tool_calls`` differ.
 
-    An empty ``text`` without tool calls is possible: the model said nothing. Tokens and dollars are those of
-    every try; ``provider`` is who served it, where a router says so.
+    ``refusal`` is what it said instead of an answer, where it refused to give one. An empty ``text`` without tool calls
+    is possible: the model said nothing. Tokens and dollars are those of every try; ``provider`` is who served it,
+    where a router says so.
     """
 
     text: str
@@ -101,6 +102,14 @@ class Reply:
     provider: str = ""
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    refusal: str = ""
+
+    @property
+    def declined(self) -> Literal["refused", "content_filter", ""]:
+        """How there came to be no answer though the model replied; empty where there is one."""
+        if self.finish_reason == "content_filter":
+            return "content_filter"
+        return "refused" if self.refusal or self.finish_reason == "refusal" else ""
 
 
 @dataclass(frozen=True, slots=True)

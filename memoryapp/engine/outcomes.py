@@ -22,6 +22,8 @@ Fallback = Literal[
     "max_tool_calls",
     "llm_error",
     "empty_response",
+    "refused",
+    "content_filter",
     "disabled",
     "no_candidates",
 ]
@@ -34,6 +36,8 @@ _CAUSES: Mapping[Fallback, str] = {
     "max_tool_calls": "The model kept calling tools instead of answering",
     "llm_error": "The chat model failed",
     "empty_response": "The model twice said nothing",
+    "refused": "The model refused to answer",
+    "content_filter": "The endpoint's content filter stopped the answer",
     "disabled": "The reranker is switched off",
     "no_candidates": "Search found no candidates",
 }

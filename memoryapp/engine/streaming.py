@@ -16,6 +16,8 @@ from memoryapp.engine.completions import EndpointError, as_json, error_in, reaso
 from memoryapp.engine.llm import Progress
 
 DONE = "[DONE]"
+# The longest event is an answer that came whole.
+_MOST_EVENT_BYTES = 8 * 1024 * 1024
 # By bytes, at CR and LF alone: str.splitlines would cut inside a JSON text that holds U+2028.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # Pieces of these are joined; of every other field the last value counts.
@@ -25,30 +27,41 @@ _GROWING_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class EventStream:
-    """Server-sent events out of chunks of bytes."""
+    """Server-sent events out of chunks of bytes. ``is_too_long`` once an event is longer than any answer's chunk."""
 
     def __init__(self) -> None:
-        self._line = b""
+        self._line: list[bytes] = []
         self._data: list[str] = []
+        self._size = 0
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._size > _MOST_EVENT_BYTES
 
     def feed(self, chunk: bytes) -> list[str]:
         """The payloads that ``chunk`` completes."""
-        text = self._line + chunk
+        self._size += len(chunk)
+        ends = _LINE_END.search(chunk) or (self._line and self._line[-1].endswith(b"\r"))
+        if not ends:
+            # Joined once it ends, for a long line would be copied with every chunk of it.
+            self._line.append(chunk)
+            return []
+        text = b"".join((*self._line, chunk))
         # A CR at the very end may be half of a CRLF.
         held = text[-1:] if text.endswith(b"\r") else b""
-        lines = _LINE_END.split(text.removesuffix(held))
-        self._line = lines.pop() + held
+        *lines, rest = _LINE_END.split(text.removesuffix(held))
+        self._line = [rest + held]
         return [payload for line in lines for payload in self._take(line)]
 
     def rest(self) -> list[str]:
         """What a stream that ends without its last empty line still holds."""
-        return [payload for line in (*_LINE_END.split(self._line), b"") for payload in self._take(line)]
+        return [payload for line in (*_LINE_END.split(b"".join(self._line)), b"") for payload in self._take(line)]
 
     def _take(self, line: bytes) -> list[str]:
         if line:
             self._keep(line.decode("utf-8", "replace").removeprefix("\ufeff"))
             return []
-        data, self._data = self._data, []
+        data, self._data, self._size = self._data, [], 0
         return _payloads(data)
 
     def _keep(self, line: str) -> None:
@@ -69,11 +82,12 @@ def _payloads(data: list[str]) -> list[str]:
 
 
 class Transcript:
-    """What the chunks of one answer say together."""
+    """What the chunks of one answer say together. ``is_counted`` once its usage came, which is told at the end."""
 
     def __init__(self) -> None:
         self.error: EndpointError | None = None
         self.is_done = False
+        self.is_counted = False
         self._top: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._pieces: dict[str, list[str]] = {}
@@ -104,6 +118,7 @@ class Transcript:
         for choice in _mappings(chunk.get("choices"))[:1]:
             self._choice |= {key: choice[key] for key in ("finish_reason", "native_finish_reason") if choice.get(key)}
             self._add_delta(choice.get("delta") or choice.get("message"))
+        self.is_counted = self.is_counted or (self.is_complete and bool(chunk.get("usage")))
 
     def _add_delta(self, delta: Any) -> None:
         if not isinstance(delta, dict):

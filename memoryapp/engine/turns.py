@@ -93,13 +93,18 @@ def is_last(run: Run, state: State) -> bool:
     return state.tool_turns >= run.limits.max_tool_calls or not run.candidates
 
 
+def must_read(run: Run, state: State) -> bool:
+    """Whether an answer would not count yet: a call of another tool, or of no candidate, reads nothing."""
+    return run.limits.tool_mode == "forced" and bool(run.candidates) and not state.requested
+
+
 def is_forced(run: Run, state: State) -> bool:
-    return state.tool_turns == 0 and run.limits.tool_mode == "forced" and not is_last(run, state)
+    return must_read(run, state) and not is_last(run, state)
 
 
 def wants_answer(run: Run, state: State) -> bool:
     """Whether the answer's format is asked for: never together with a forced tool, which Gemini refuses."""
-    return state.tool_turns > 0 or is_last(run, state)
+    return is_last(run, state) or (state.tool_turns > 0 and not is_forced(run, state))
 
 
 def turn_started(run: Run, state: State) -> TurnStarted:

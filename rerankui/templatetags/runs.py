@@ -69,6 +69,16 @@ def seconds(value: float) -> str:
 
 
 @register.filter
+def asked_again(seconds_left: float) -> str:
+    """When a capability that was given up is asked for again."""
+    minutes = max(round(seconds_left / 60), 1)
+    if minutes < 60:
+        return ngettext("asked for again in %(n)d minute", "asked for again in %(n)d minutes", minutes) % {"n": minutes}
+    hours = round(minutes / 60)
+    return ngettext("asked for again in %(n)d hour", "asked for again in %(n)d hours", hours) % {"n": hours}
+
+
+@register.filter
 def tokens(totals: Totals) -> str:
     """Both directions together, ``12.4K`` from a thousand."""
     count = totals.input_tokens + totals.output_tokens

@@ -47,6 +47,7 @@ def overview(request: Request) -> HttpResponse:
         tells_all = sees_all and operator_of(request).may(Role.CURATOR)
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
         context |= _usage(seen)
+        context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
     return show(request, "pages/overview.html", "partials/owners.html", context)
 
 

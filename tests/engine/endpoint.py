@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.engine.abilities import ChatOptions
+from memoryapp.engine.abilities import ChatOptions, Learnt
 from memoryapp.engine.http_chat import HttpChat
 from memoryapp.engine.llm import ChatRequest, LLMError, Reply
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
@@ -38,9 +38,10 @@ class Endpoint:
             raise answer
         return answer if isinstance(answer, httpx.Response) else answer(self.bodies[-1])
 
-    def chat(self, **options: Any) -> HttpChat:
+    def chat(self, learnt: Learnt | None = None, **options: Any) -> HttpChat:
         client = httpx.AsyncClient(transport=httpx.MockTransport(self))
-        return HttpChat(client, "https://models.example/v1/", "secret-key", "acme/flash", ChatOptions(**options))
+        given = ChatOptions(**options)
+        return HttpChat(client, "https://models.example/v1/", "secret-key", "acme/flash", given, learnt)
 
 
 def says(text: str | None, **message: Any) -> httpx.Response:

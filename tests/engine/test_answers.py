@@ -106,6 +106,11 @@ def test_the_first_of_repeated_topics_keeps_its_reason() -> None:
         ('{"ids": 42}', ("Topic:42",)),
         ('{"ids": [42, 18', ("Topic:42", "Topic:18")),
         ('{"ids": [42, 42]}', ("Topic:42",)),
+        (json.dumps('{"ids": [42, 18]}'), ("Topic:42", "Topic:18")),
+        (json.dumps("[42, 18]"), ("Topic:42", "Topic:18")),
+        ('{"ids": "[42, 18]"}', ("Topic:42", "Topic:18")),
+        ('{"ids": "42, Topic:18"}', ("Topic:42", "Topic:18")),
+        ('{"ids": "[Topic:42]"}', ("Topic:42",)),
         ("", None),
         ("{}", None),
         ('{"ids": []}', None),
@@ -114,6 +119,14 @@ def test_the_first_of_repeated_topics_keeps_its_reason() -> None:
 )
 def test_tool_arguments_are_read_as_leniently(arguments: str, expected: tuple[str, ...] | None) -> None:
     assert parse_ids(arguments) == expected
+
+
+def test_a_long_reason_is_cut_with_a_mark() -> None:
+    (pick,) = parse_answer(json.dumps({"topics": [{"id": 1, "reason": "because " * 100}]})) or ()
+    assert len(pick.reason) <= 600
+    assert pick.reason.endswith("because…")
+    (short,) = parse_answer(json.dumps({"topics": [{"id": 1, "reason": "x" * 600}]})) or ()
+    assert short.reason == "x" * 600
 
 
 @pytest.mark.parametrize("value", [True, None, [], {}, "", "   "])

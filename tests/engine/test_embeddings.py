@@ -132,3 +132,10 @@ async def test_a_broken_line_is_a_sentence(error: httpx.HTTPError, sentence: str
 async def test_a_page_of_html_is_a_sentence() -> None:
     with pytest.raises(EmbeddingError, match="did not answer with JSON"):
         await embedder(lambda request: httpx.Response(200, text="<html>")).embed(["one"])
+
+
+async def test_an_endpoint_that_echoes_the_api_key_gets_it_not_told() -> None:
+    echo = httpx.Response(401, json={"error": {"message": "Incorrect API key: a-key-of-12"}})
+    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: echo))
+    with pytest.raises(EmbeddingError, match=r"Incorrect API key: \[API key\]"):
+        await HttpEmbedder(http, "http://models.test/v1/", "a-key-of-12", PROFILE).embed(["one"])

@@ -103,18 +103,18 @@ async def test_every_tool_call_is_answered_once_whatever_is_wrong_with_it() -> N
         ToolCall("a", TOOL_NAME, '{"ids": [1]}'),
         ToolCall("b", "launch_rockets", "{}"),
         ToolCall("c", TOOL_NAME, "not json at all"),
-        ToolCall("a", TOOL_NAME, '{"ids": [2]}'),
+        ToolCall("e", TOOL_NAME, '{"ids": [2]}'),
         ToolCall("d", TOOL_NAME, '{"ids": [99, "nonsense"]}'),
     )
     chat = ScriptedChat(step, chooses(1))
     events = await collect(rerank(request(1, 2), chat=chat, read_topics=shelf(), limits=Limits()))
     answers = [m for m in chat.requests[1].messages if m["role"] == "tool"]
-    assert [m["tool_call_id"] for m in answers] == ["a", "b", "c", "d"]
+    assert [m["tool_call_id"] for m in answers] == ["a", "b", "c", "e", "d"]
     assert "There is no tool 'launch_rockets'" in answers[1]["content"]
     assert "must look like" in answers[2]["content"]
-    assert "Not among the candidates: Topic:99, nonsense." in answers[3]["content"]
+    assert "Not among the candidates: Topic:99, nonsense." in answers[4]["content"]
     finished = end(events)
-    assert finished.requested == ("Topic:1",)
+    assert finished.requested == ("Topic:1", "Topic:2")
     assert finished.hallucinated == ("Topic:99", "nonsense")
 
 

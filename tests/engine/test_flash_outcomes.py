@@ -14,12 +14,13 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.flash import Limits, rerank
-from memoryapp.engine.llm import LLMRefused, LLMTimeout, LLMUnavailable, Usage
+from memoryapp.engine.llm import LLMRefused, LLMTimeout, LLMUnavailable, Reply, Usage
 from memoryapp.engine.outcomes import fall_back
 from memoryapp.engine.prompts import TOOL_NAME
 from tests.engine.reranks import VECTOR_TOP, end, ids, of, run
 from tests.engine.scripted import (
     ScriptedChat,
+    Step,
     asks,
     calls,
     chooses,
@@ -27,6 +28,7 @@ from tests.engine.scripted import (
     fails,
     request,
     says,
+    shelf,
     slow,
 )
 
@@ -64,9 +66,67 @@ async def test_an_unreadable_answer_falls_back_to_the_first_requested_topics() -
 
 
 async def test_an_unreadable_answer_with_nothing_requested_falls_back_to_the_vector_order() -> None:
-    finished = end(await run(calls(ToolCall("a", TOOL_NAME, "{}")), says("hm")))
+    finished = end(await run(calls(ToolCall("a", TOOL_NAME, "{}")), says("hm"), tool_mode="auto"))
     assert (finished.fallback, ids(finished)) == ("parse_error", VECTOR_TOP)
     assert finished.note == "The model's answer could not be read; the nearest topics by vector stand in."
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ToolCall("a", "launch_rockets", '{"ids": [1]}'),
+        ToolCall("a", TOOL_NAME, "{}"),
+        ToolCall("a", TOOL_NAME, '{"ids": []}'),
+        ToolCall("a", TOOL_NAME, '{"ids": [98, 99]}'),
+    ],
+    ids=["another tool", "no ids", "an empty list", "unknown ids"],
+)
+async def test_a_call_that_reads_nothing_does_not_count_as_having_read(call: ToolCall) -> None:
+    chat = ScriptedChat(calls(call), chooses(1))
+    events = await collect(rerank(request(1, 2, 3, 4, 5, 6, 7), chat=chat, read_topics=shelf(), limits=Limits()))
+    assert (end(events).fallback, ids(end(events)), end(events).requested) == ("protocol_violation", VECTOR_TOP, ())
+    assert [turn.tool_choice for turn in of(TurnStarted, events)] == ["forced", "forced"]
+    assert [asked.answer_schema for asked in chat.requests] == [None, None]
+
+
+async def test_a_model_may_read_after_a_call_that_read_nothing() -> None:
+    events = await run(asks(99), asks(2, call="b"), chooses(2))
+    assert (end(events).fallback, ids(end(events)), end(events).requested) == ("", ["Topic:2"], ("Topic:2",))
+    assert [turn.tool_choice for turn in of(TurnStarted, events)] == ["forced", "forced", "auto"]
+
+
+async def test_an_answer_in_the_last_turn_counts_only_where_something_was_read() -> None:
+    events = await run(asks(99), asks(98, call="b"), asks(97, call="c"), chooses(1))
+    assert end(events).fallback == "protocol_violation"
+    assert of(TurnStarted, events)[-1].tool_choice == "none"
+
+
+async def test_a_topic_that_was_chosen_without_being_read_is_marked() -> None:
+    finished = end(await run(asks(1), chooses(1, 2)))
+    assert [(topic.id, topic.unread) for topic in finished.selected] == [("Topic:1", False), ("Topic:2", True)]
+
+
+def declines(text: str = "", **fields: Any) -> Step:
+    return Step(Reply(text=text, input_tokens=100, output_tokens=10, **fields))
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "note"),
+    [
+        (declines(refusal="I can't help with that."), "refused", "The model refused to answer"),
+        (declines(finish_reason="refusal"), "refused", "The model refused to answer"),
+        (declines('{"topics": [1', finish_reason="content_filter"), "content_filter", "content filter stopped"),
+    ],
+    ids=["refusal", "as finish reason", "content filter"],
+)
+async def test_a_model_that_declines_is_an_outcome_of_its_own(step: Step, code: str, note: str) -> None:
+    first = await run(step)
+    assert (end(first).fallback, ids(end(first))) == (code, VECTOR_TOP)
+    assert note in end(first).note
+    (replied,) = of(ModelReplied, first)
+    assert (replied.refusal, replied.error) == (step.outcome.refusal, "")  # type: ignore[union-attr]
+    later = end(await run(asks(2), step))
+    assert (later.fallback, ids(later)) == (code, ["Topic:2"])
 
 
 async def test_the_run_ends_when_its_time_is_over_before_any_reading() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -12,21 +13,25 @@ import pytest
 from memoryapp.engine.abilities import Abilities, Learnt, refused
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Reply
+from memoryapp.engine.llm import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply
 from memoryapp.engine.media import names_media
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
+    END,
     FORCED,
     FREE,
     LAST,
     PLAIN,
     QUESTION,
+    USAGE,
     Endpoint,
     calls_tool,
+    delta,
     error,
     failure,
     reply,
     says,
+    streams,
 )
 from tests.engine.scripted import collect
 
@@ -75,13 +80,107 @@ async def test_odd_tool_calls_are_straightened() -> None:
     assert (second.id, second.name) == ("x", "")
 
 
+def called(id: str, arguments: str, name: str = TOOL_NAME) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+async def test_calls_of_one_id_get_ids_of_their_own_in_the_message_and_in_the_calls() -> None:
+    twice = [called("c1", '{"ids": [1]}'), called("c1", '{"ids": [2]}'), called("c2", '{"ids": [3]}')]
+    got = await reply(Endpoint(says(None, tool_calls=twice)), FORCED)
+    ids = [call.id for call in got.tool_calls]
+    assert (ids[0], ids[2]) == ("c1", "c2")
+    assert len(set(ids)) == 3
+    assert [call["id"] for call in got.message["tool_calls"]] == ids
+    assert [call.arguments for call in got.tool_calls] == ['{"ids": [1]}', '{"ids": [2]}', '{"ids": [3]}']
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"functions.{TOOL_NAME}", f"functions.{TOOL_NAME}:0", f"default_api:{TOOL_NAME}", f"{TOOL_NAME}<|channel|>json"],
+)
+async def test_a_tools_name_is_understood_whatever_models_put_around_it(name: str) -> None:
+    got = await reply(Endpoint(says(None, tool_calls=[called("c1", "{}", name)])), FORCED)
+    assert got.tool_calls[0].name == got.message["tool_calls"][0]["function"]["name"] == TOOL_NAME
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ('{"ids": [1]}', '{"ids": [1]}'),
+        (json.dumps('{"ids": [1]}'), '{"ids": [1]}'),
+        ('{"ids": [1', "{}"),
+        ("[1]", "{}"),
+        ("", "{}"),
+        ("[" * 100_000, "{}"),
+    ],
+    ids=["an object", "encoded twice", "cut off", "a list", "nothing", "deep"],
+)
+async def test_what_is_sent_back_is_a_call_that_strict_endpoints_take(arguments: str, sent: str) -> None:
+    got = await reply(Endpoint(says(None, tool_calls=[called("c1", arguments, "launch rockets!")])), FORCED)
+    assert got.tool_calls[0].arguments == arguments
+    assert got.message["tool_calls"][0]["function"] == {"name": "launch_rockets_", "arguments": sent}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_a_refusal_is_told_apart_from_an_answer_and_teaches_nothing(stream: bool) -> None:
+    pieces = (delta(refusal="I can't "), delta(refusal="help."), delta("stop"), USAGE, END)
+    learnt = Learnt()
+    chat = Endpoint(streams(*pieces) if stream else says(None, refusal="I can't help.")).chat(learnt=learnt)
+    *_, got = await collect(chat.converse(FORCED))
+    assert isinstance(got, Reply)
+    assert (got.text, got.refusal, got.declined) == ("", "I can't help.", "refused")
+    parts = [{"type": "refusal", "refusal": "I can't help."}]
+    assert (await reply(Endpoint(says(parts)))).refusal == "I can't help."  # type: ignore[arg-type]
+
+
+async def test_an_answer_that_a_filter_stopped_does_not_ignore_the_forced_choice() -> None:
+    choice = {"finish_reason": "content_filter", "message": {"role": "assistant", "content": "The secret is"}}
+    (got,) = await collect(Endpoint(httpx.Response(200, json={"choices": [choice]})).chat().converse(FORCED))
+    assert isinstance(got, Reply)
+    assert got.declined == "content_filter"
+
+
+KEY = "secret-key"
+
+
+def keyless(*events: object) -> bool:
+    return KEY not in repr(events)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_endpoint_that_echoes_the_api_key_gets_it_neither_stored_nor_shown(stream: bool) -> None:
+    spelt = {"content": f"it is {KEY}", "reasoning": f"the key is {KEY}", "provider_note": {KEY: [KEY]}}
+    whole = says(**{"text" if name == "content" else name: text for name, text in spelt.items()})  # type: ignore[arg-type]
+    pieces = (delta(content="it is sec"), delta(content="ret-key", reasoning=spelt["reasoning"]), delta("stop"), END)
+    endpoint = Endpoint(streams(*pieces) if stream else whole)
+    steps = await collect(endpoint.chat(stream=stream).converse(PLAIN))
+    assert keyless(*steps)
+    assert all(not step.text.endswith("sec") for step in steps if isinstance(step, Progress))
+    assert steps[-1].text == "it is [API key]"  # type: ignore[union-attr]
+
+
+async def test_an_error_that_echoes_the_api_key_is_told_without_it(waits: list[float]) -> None:
+    refusal = await failure(Endpoint(error(401, f"Incorrect API key provided: {KEY}")))
+    assert keyless(str(refusal))
+    assert "Incorrect API key provided: [API key]" in str(refusal)
+    answer = httpx.Response(503, content=b"", extensions={"reason_phrase": b"no " + KEY.encode()})
+    *steps, _ = await collect(
+        Endpoint(answer, httpx.LocalProtocolError(f"Illegal {KEY}"), says("hi")).chat().converse(PLAIN)
+    )
+    assert len(steps) == 2
+    assert keyless(*steps)
+    refused_step, _ = await collect(
+        Endpoint(error(400, f"reasoning of {KEY} is bad"), says("hi")).chat().converse(PLAIN)
+    )
+    assert keyless(refused_step)
+
+
 @pytest.mark.parametrize(
     ("refusal", "status"),
     [
         ("No endpoints found that support the provided 'tool_choice' value.", 404),
         ("Invalid tool_choice: only 'auto' is supported", 400),
         ("tool_choice: input should be a string", 422),
-        ("tool choice is not implemented", 500),
     ],
 )
 async def test_a_refused_forced_choice_steps_down_to_required(refusal: str, status: int) -> None:
@@ -93,6 +192,78 @@ async def test_a_refused_forced_choice_steps_down_to_required(refusal: str, stat
     assert endpoint.bodies[1]["tool_choice"] == "required"
     await collect(chat.converse(FORCED))
     assert endpoint.bodies[2]["tool_choice"] == "required"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the upstream stream was closed",
+        "best effort failed",
+        "grammar failed to load",
+        "tool choice is not implemented",
+    ],
+)
+@pytest.mark.parametrize("status", [404, 500, 501, 503])
+async def test_the_words_of_a_failing_server_teach_nothing(words: str, status: int, waits: list[float]) -> None:
+    endpoint = Endpoint(error(status, words), error(status, words), says("{}"))
+    learnt = Learnt()
+    chat = endpoint.chat(learnt=learnt, stream=True)
+    with suppress(LLMRefused):
+        await collect(chat.converse(FREE))
+    assert learnt.can == Abilities(stream=learnt.can.stream)
+    assert all(body == endpoint.bodies[0] for body in endpoint.bodies)
+
+
+async def test_a_refusal_that_only_speaks_of_a_stream_is_no_refusal_to_stream() -> None:
+    endpoint = Endpoint(error(400, "the stream ended before the prompt was read"))
+    assert isinstance(await failure(endpoint, stream=True), LLMRefused)
+    assert len(endpoint.bodies) == 1
+
+
+async def test_a_parameter_that_is_named_beside_the_message_is_named() -> None:
+    said = {"error": {"code": 400, "message": "Unsupported value.", "param": "response_format"}}
+    endpoint = Endpoint(httpx.Response(400, json=said), says("{}"))
+    step, _ = await collect(endpoint.chat().converse(FREE))
+    assert (step.instead, step.why) == ("json_object", "Unsupported value.: parameter response_format")
+
+
+async def test_what_was_learnt_is_forgotten_after_some_hours_and_asked_for_again() -> None:
+    now = [1000.0]
+    learnt = Learnt(clock=lambda: now[0])
+    endpoint = Endpoint(error(400, "reasoning is unsupported"), says("hi"))
+    chat = endpoint.chat(learnt=learnt)
+    await collect(chat.converse(PLAIN))
+    (known,) = learnt.remembered()
+    assert known.step == SteppedDown("reasoning effort", "reasoning_effort", "reasoning is unsupported")
+    assert known.seconds_left == 6 * 3600
+    now[0] += 6 * 3600 - 1
+    await collect(chat.converse(PLAIN))
+    assert "reasoning" not in endpoint.bodies[-1]
+    now[0] += 1
+    await collect(chat.converse(PLAIN))
+    assert "reasoning" in endpoint.bodies[-1]
+    assert learnt.remembered() == []
+
+
+async def test_a_refusal_of_pictures_is_forgotten_too() -> None:
+    now = [1000.0]
+    learnt = Learnt(clock=lambda: now[0])
+    endpoint = Endpoint(blind)
+    chat = endpoint.chat(learnt=learnt)
+    for _ in "ab":
+        await refusal_of(chat, showing("image_url"))
+    assert len(endpoint.bodies) == 1
+    assert [known.step.capability for known in learnt.remembered()] == ["media"]
+    now[0] += 7 * 3600
+    await refusal_of(chat, showing("image_url"))
+    assert len(endpoint.bodies) == 2
+
+
+async def test_a_server_that_fails_over_a_picture_is_asked_with_the_next(waits: list[float]) -> None:
+    endpoint = Endpoint(error(500, "image input is not supported"), says("a cat"))
+    chat = endpoint.chat()
+    await refusal_of(chat, showing("image_url"))
+    assert len(await collect(chat.converse(showing("image_url")))) == 1
 
 
 async def test_an_ignored_forced_choice_steps_down_to_auto_and_keeps_the_cost() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryapp.engine import exchange
 from memoryapp.engine.abilities import ChatOptions
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.http_chat import HttpChat
@@ -226,6 +228,29 @@ async def test_a_line_that_breaks_after_the_answer_is_complete_does_no_harm() ->
         assert (got.text, got.finish_reason) == ("hi", "stop")
 
 
+def stream_of(content: AsyncIterator[bytes]) -> httpx.Response:
+    return httpx.Response(200, content=content, headers={"Content-Type": "text/event-stream"})
+
+
+async def test_usage_counts_though_a_broken_chunk_stands_between_it_and_the_end_of_the_answer() -> None:
+    got = await streamed(delta(content="hi"), delta("stop") + b"data: {oops}\n\n" + USAGE)
+    assert (got.input_tokens, got.cost_usd) == (100, 0.5)
+
+
+async def test_pings_after_the_end_of_an_answer_do_not_hold_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.engine.exchange._USAGE_SECONDS", 0.05)
+
+    async def pinging() -> AsyncIterator[bytes]:
+        yield delta(content="hi") + delta("stop")
+        while True:
+            await asyncio.sleep(0.01)
+            yield b": ping\n\n"
+
+    async with asyncio.timeout(5):
+        got = await reply(Endpoint(lambda _: stream_of(pinging())), ChatRequest(QUESTION, seconds=60), stream=True)
+    assert got.text == "hi"
+
+
 async def test_a_server_that_never_closes_its_stream_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memoryapp.engine.exchange._USAGE_SECONDS", 0.01)
 
@@ -346,3 +371,29 @@ async def test_a_stream_without_end_is_given_up(waits: list[float], monkeypatch:
     monkeypatch.setattr("memoryapp.engine.exchange._MOST_BYTES", 1_000)
     endpoint = Endpoint(lambda _: streams(*(delta(content="x" * 100) for _ in range(50))))
     assert "too long" in str(await failure(endpoint, stream=True))
+
+
+async def test_a_line_without_end_is_given_up_and_never_copied_twice(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoryapp.engine.streaming._MOST_EVENT_BYTES", 1_000)
+    endpoint = Endpoint(lambda _: streams(b"data: ", *(b"x" * 100 for _ in range(50))))
+    assert "too long" in str(await failure(endpoint, stream=True))
+    events, chunk = EventStream(), b"x" * 1_000
+    for _ in range(100):
+        assert events.feed(chunk) == []
+    assert all(part is chunk for part in events._line)
+
+
+async def test_a_long_body_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_by: list[int] = []
+    honest = exchange.parse_reply
+
+    def parse(said: Mapping[str, Any]) -> Reply:
+        read_by.append(threading.get_ident())
+        return honest(said)
+
+    monkeypatch.setattr(exchange, "parse_reply", parse)
+    assert len((await reply(Endpoint(says("x" * 100_000)))).text) == 100_000
+    assert (await reply(Endpoint(says("hi")))).text == "hi"
+    assert read_by[0] != threading.get_ident() == read_by[1]
