@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 http = get_asgi_application()
 
 from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
+from rerankui import server_limits  # noqa: E402
 from rerankui.routing import websocket_urlpatterns  # noqa: E402
 
 doors = ProtocolTypeRouter(
@@ -33,6 +34,7 @@ def _warm_up() -> None:
 
 
 _warm_up()
+server_limits.limit()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
