@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 
 WEB = ("http", "https")
 
+_CREDENTIALS = re.compile(r"(?<=//)[^/]*@")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*+(ms|s|m|h|d|)")
+_RATE = re.compile(r"(\d{1,9})\s*+/\s*+(s|m|h|d)")
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -123,13 +126,13 @@ def _check_address(name: str, raw: str, schemes: Sequence[str]) -> None:
 
 def _shown(url: str) -> str:
     """``url`` without what stands before an @: that is a password."""
-    return re.sub(r"(?<=//)[^/]*@", "…@", url)
+    return _CREDENTIALS.sub("…@", url)
 
 
 def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9) -> float:
     """A duration such as ``10s``, ``500ms``, ``1h`` or ``90`` (seconds), within ``least`` and ``most`` seconds."""
     raw = text(name, default)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", raw)
+    match = _DURATION.fullmatch(raw)
     if not match:
         raise SettingError(f"{name} must be a duration such as 10s, 500ms or 1h, not {raw!r}.")
     value = float(match[1]) * _SECONDS[match[2]]
@@ -141,7 +144,7 @@ def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9)
 def rate(name: str, default: str) -> tuple[int, float]:
     """How many in how many seconds: ``600/m``, ``10/s``, ``5000/h``."""
     raw = text(name, default)
-    match = re.fullmatch(r"(\d{1,9})\s*/\s*(s|m|h|d)", raw)
+    match = _RATE.fullmatch(raw)
     if not match or not int(match[1]):
         raise SettingError(f"{name} must be a number of requests in a time, such as 600/m or 10/s, not {raw!r}.")
     return int(match[1]), _SECONDS[match[2]]

@@ -16,6 +16,7 @@ http = get_asgi_application()
 
 from memoryapp.embedded import pulse  # noqa: E402
 from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
+from rerankui import server_limits  # noqa: E402
 from rerankui.routing import websocket_urlpatterns  # noqa: E402
 
 doors = ProtocolTypeRouter(
@@ -35,6 +36,7 @@ def _warm_up() -> None:
 
 
 _warm_up()
+server_limits.limit()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

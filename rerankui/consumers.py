@@ -14,14 +14,13 @@ from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
-from django.http import HttpRequest
-from django.utils.translation import get_language_from_request
 
 from memoryapp import metrics
 from memoryapp.database import in_thread
 from memoryapp.notices import FAULTS, group_of
 from rerankui import fragments
 from rerankui.access import run_seen_by
+from rerankui.languages import language_of
 from rerankui.local_time import reader_zone
 
 LOOK_AGAIN = 1.0
@@ -100,8 +99,5 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
 
 def _language(scope: dict[str, Any]) -> str:
-    """The page's: the one chosen, else the one the browser prefers."""
-    asked = HttpRequest()
-    asked.COOKIES = scope.get("cookies", {})
-    asked.META["HTTP_ACCEPT_LANGUAGE"] = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
-    return get_language_from_request(asked)
+    accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
+    return language_of(scope.get("cookies", {}), accepted)

@@ -18,6 +18,7 @@ MOST_PAIRS = 900
 MOST_WORDS = 600
 ALIKE = 0.4
 
+_WORD = re.compile(r"\w+")
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 Kind = Literal["same", "changed", "removed", "added", "fold"]
@@ -96,7 +97,7 @@ def _rewritten(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
 
 def _alike(one: str, other: str) -> float:
     """The share of words that both lines have, from 0 to 1."""
-    ours, theirs = set(re.findall(r"\w+", one)), set(re.findall(r"\w+", other))
+    ours, theirs = set(_WORD.findall(one)), set(_WORD.findall(other))
     return 2 * len(ours & theirs) / (len(ours) + len(theirs)) if ours and theirs else float(one == other)
 
 

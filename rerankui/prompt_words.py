@@ -51,18 +51,24 @@ HOLDS: dict[str, Promise] = {
     "artifact_candidates": _("a line for each file that search found"),
 }
 
+# A variable as a text uses it: $name or ${name}; $$ is a dollar sign.
+_USED = re.compile(r"(?<!\$)\$(?:(\w+)|\{(\w+)\})")
+
 # What the engine finds wrong, which it says in English, and how the reader is told.
-FAULTS: tuple[tuple[str, Promise], ...] = (
-    (r"The (?P<part>\w+) message is longer than (?P<n>\d+) characters\.", _("%(part)s: longer than %(n)s characters.")),
+FAULTS: tuple[tuple[re.Pattern[str], Promise], ...] = (
     (
-        r"The (?P<part>\w+) message has a \$ that begins no variable; .*",
+        re.compile(r"The (?P<part>\w+) message is longer than (?P<n>\d+) characters\."),
+        _("%(part)s: longer than %(n)s characters."),
+    ),
+    (
+        re.compile(r"The (?P<part>\w+) message has a \$ that begins no variable; .*"),
         _("%(part)s: a $ that begins no variable. Write $$ for a dollar sign."),
     ),
     (
-        r"The (?P<part>\w+) message uses \$(?P<name>\w+), which is no variable of this prompt\.",
+        re.compile(r"The (?P<part>\w+) message uses \$(?P<name>\w+), which is no variable of this prompt\."),
         _("%(part)s: $%(name)s is no variable of this prompt."),
     ),
-    (r"The (?P<part>\w+) message must hold \$(?P<name>\w+)\.", _("%(part)s: it must hold $%(name)s.")),
+    (re.compile(r"The (?P<part>\w+) message must hold \$(?P<name>\w+)\."), _("%(part)s: it must hold $%(name)s.")),
 )
 PARTS: dict[str, Promise] = {"system": _("System message"), "user": _("User message")}
 
@@ -70,7 +76,7 @@ PARTS: dict[str, Promise] = {"system": _("System message"), "user": _("User mess
 def told(fault: str) -> str:
     """A sentence of ``engine.prompts.faults`` in the reader's language; one that is new here as it came."""
     for pattern, words in FAULTS:
-        found = re.fullmatch(pattern, fault)
+        found = pattern.fullmatch(fault)
         if found:
             return str(words) % {**found.groupdict(), "part": PARTS.get(found["part"], found["part"])}
     return fault
@@ -106,4 +112,4 @@ def variables_of(text: PromptText) -> Sequence[Variable]:
 
 
 def _uses(name: str, text: PromptText) -> int:
-    return len(re.findall(rf"(?<!\$)\$(?:{name}\b|\{{{name}\}})", f"{text.system}\n{text.user}"))
+    return sum(name in found.groups() for found in _USED.finditer(f"{text.system}\n{text.user}"))

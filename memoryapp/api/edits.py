@@ -32,7 +32,7 @@ from memoryapp.engine.memory import topic_id
 from memoryapp.models import EditedTopic, TopicEdit
 from memoryapp.tokens import Grant
 
-_ID = re.compile(r"\s*\[?\s*(?:edit\s*:)?\s*(\d{1,19})\s*\]?\s*", re.I | re.ASCII)
+_ID = re.compile(r"\s*+\[?\s*+(?:edit\s*+:)?\s*+(\d{1,19})\s*+\]?\s*+", re.I | re.ASCII)
 NOTHING_SAID = UndoBody()
 
 router = Router(tags=["curation"], auth=Token(Scope.CURATE))

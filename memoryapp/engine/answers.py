@@ -35,10 +35,10 @@ _KINDS = {
     "files": "Artifact",
 }
 _ID_KEYS = ("id", "topic_id", "person_id", "artifact_id")
-_KIND_PREFIX = re.compile(r"^\s*\[?\s*(topic|person|artifact)\s*:", re.IGNORECASE)
+_KIND_PREFIX = re.compile(r"^\s*+\[?\s*+(topic|person|artifact)\s*+:", re.IGNORECASE)
 # A file of the running conversation, which models name by its place: Artifact:session:2.
 _SESSION_FILE = re.compile(
-    r"^\[?\s*(?P<kind>artifact\s*:)?\s*session\s*(?::\s*(?P<number>\d{1,3}))?\s*\]?$", re.IGNORECASE
+    r"^\[?\s*+(?P<kind>artifact\s*+:)?\s*+session\s*+(?::\s*+(?P<number>\d{1,3}))?\s*+\]?$", re.IGNORECASE
 )
 _LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
 # A string that ends inside an id ("Topic:1) may have been going to be "Topic:18".
@@ -46,6 +46,7 @@ _CUT_ID = re.compile(r"""(?<=[\[,:{\s])["']\[?[a-z]*:?\d*$""", re.IGNORECASE)
 # "[" opens many things in prose; JSON goes on with one of these.
 _OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
 
+_KEY = re.compile(rf"[\"'](?:{'|'.join(_KINDS)})[\"']\s*+:")
 _LAST_WORD_EMPTY = re.compile(r"\[\s*\][\s.`]*\Z")
 
 ExcerptPart = str | int
@@ -247,7 +248,7 @@ def _mended(text: str) -> Iterator[Any]:
 
 
 def _broken_starts(text: str) -> Sequence[int]:
-    key = re.search(rf"[\"'](?:{'|'.join(_KINDS)})[\"']\s*:", text)
+    key = _KEY.search(text)
     brace = text.rfind("{", 0, key.start()) if key else -1
     first = _OPENING.search(text)
     return [start for start in (brace, first.start() if first else -1) if start >= 0]

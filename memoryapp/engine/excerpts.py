@@ -50,10 +50,12 @@ _Place = tuple[int, int]
 _WORD = re.compile(r"\w+")
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 # Heads part the messages of an excerpt wherever they stand: stored text cannot hold one.
-_HEAD = re.compile(r"\[(?:User|Assistant|Peer|System|Forwarded)\b[^\]\n]{0,400}\]:[ \t]?", re.IGNORECASE)
+_HEAD = re.compile(r"\[(?:User|Assistant|Peer|System|Forwarded)\b[^\[\]\n]{0,400}+\]:[ \t]?", re.IGNORECASE)
 # What may stand between the beginning of a line and its first word: indents, quote marks and bullets.
-_BEFORE = re.compile(r"(?:^|\n)[^\S\n]*(?:[>*•#]+[^\S\n]*|[-–—][^\S\n]+)*\Z")
-_AFTER = re.compile(r"[^\S\n]*(?:\n|\Z)")
+# Possessive throughout: after any of it only one thing can follow, and a row of marks must not be tried in parts.
+_BEFORE = re.compile(r"[^\S\n]*+(?:[>*•#]++[^\S\n]*+|[-–—][^\S\n]++)*+")
+_AFTER = re.compile(r"[^\S\n]*+(?:\n|\Z)")
+_ID = re.compile(r"\s*+[0-9]{1,18}\s*+")
 _TYPOGRAPHY = str.maketrans("“”„«»‘’‚–—−", '"""""\'\'\'---')
 
 
@@ -101,7 +103,7 @@ class _Source:
     def has_whole_lines(self, span: _Span) -> bool:
         start, end = span
         line = self.text.rfind("\n", 0, start) + 1
-        return bool(_BEFORE.search(self.text[line:start]) and _AFTER.match(self.text, end))
+        return bool(_BEFORE.fullmatch(self.text, line, start) and _AFTER.match(self.text, end))
 
     def piece(self, text: str, status: PieceStatus, span: _Span) -> Piece:
         return Piece(text, status, self.id, *span)
@@ -163,7 +165,7 @@ def best_exchanges(query: str, messages: Sequence[MessageContent]) -> tuple[Piec
 
 
 def _of_id(part: ExcerptPart, sources: Sequence[_Source]) -> list[Piece]:
-    if isinstance(part, str) and not re.fullmatch(r"\s*[0-9]{1,18}\s*", part):
+    if isinstance(part, str) and not _ID.fullmatch(part):
         return []
     return [Piece(s.text, "exact", s.id, 0, len(s.text)) for s in sources if s.id == int(part)]
 

@@ -28,13 +28,16 @@ _OURS = (
     "|topics?|people|person|artifacts?|(?:start|end)_of_turn"
 )
 # Characters without width would otherwise part what looks like one.
-_GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+# Possessive: what stands beside a gap is none of its characters, so giving some back would find nothing.
+_GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"
 _POSING = re.compile(
     rf"<(?={_GAP}/?{_GAP}(?:{_OURS})\b|{_GAP}\|)"
     rf"|\[(?={_GAP}(?:(?:topic|person|artifact){_GAP}:|(?:user|assistant|peer|system|forwarded)\b))"
     rf"|=(?==={_GAP}topic\b)",
     re.IGNORECASE,
 )
+# What gives a head or a line its shape.
+_SHAPING = re.compile(r"[\[\]()<>|\"=]")
 _TWINS = {"<": "\uff1c", "[": "\uff3b", "=": "\uff1d"}
 
 # The head of a message as ``message_text`` writes it, and as models shorten it ("[User]: ").
@@ -161,4 +164,4 @@ def _name(message: MessageContent) -> str:
 @lru_cache(maxsize=1_000)
 def plain(name: str) -> str:
     """A name without the characters that shape a head or a line."""
-    return " ".join(re.sub(r"[\[\]()<>|\"=]", " ", name).split())[:_NAME_CHARS]
+    return " ".join(_SHAPING.sub(" ", name).split())[:_NAME_CHARS]

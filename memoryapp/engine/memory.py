@@ -43,7 +43,9 @@ class TopicDraft:
 
 ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]
 
-_ID = re.compile(r"^\s*\[?\s*(?:(?P<kind>topic|person|artifact)\s*:)?\s*(?P<number>\d{1,40})(?:\.0+)?\s*\]?\s*$", re.I)
+_ID = re.compile(
+    r"^\s*+\[?\s*+(?:(?P<kind>topic|person|artifact)\s*+:)?\s*+(?P<number>\d{1,40})(?:\.0+)?\s*+\]?\s*+$", re.I
+)
 
 
 def item_id(kind: str, number: int) -> str:

@@ -28,7 +28,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 # "Петров (@petrov) (aka Петя, Pete) [Work_Inner]": all before the circle are names.
-_CIRCLE = re.compile(r"\s*\[[^\]]*\]$")
+_CIRCLE = re.compile(r"(?<!\s)\s*+\[[^\[\]]*+\]$")
 _TYPE = re.compile(r'^(?P<type>[^:]*): "(?P<name>.*)"$')
 _VOWELS = "аяеёиоуыэюйь"
 _ENDED = "а я у ю ы и е о ой ей ом ем ым им ам ям ах ях ами ями ою ею ов ев ин ина ину ины ине иной s"

@@ -31,6 +31,8 @@ LONGEST_SUMMARY = 500
 _LINE_CHARS = 100
 _LEAST_TEXT_CHARS = 100
 _OPENING_CHARS = 120
+_LAST_DIGITS = re.compile(r"\d{1,18}(?!\d)")
+_OPENS_CODE = re.compile(r"\s*+[{\[`]")
 # Beyond this an answer is noise; it also bounds the work of mending it.
 _MOST_ANSWER_CHARS = 100_000
 _MOST_PARTS = 200
@@ -240,7 +242,7 @@ def _number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str):
-        digits = re.search(r"\d{1,18}(?!\d)", value[:100])
+        digits = _LAST_DIGITS.search(value[:100])
         return int(digits[0]) if digits else None
     return int(value) if math.isfinite(value) else None
 
@@ -253,7 +255,7 @@ def _summary(text: str) -> str:
         return ""
     if found is not None:
         return _written(found["merged_summary"])
-    return "" if re.match(r"\s*[{\[`]", text) else _written(text.strip().strip("\"'“”«»"))
+    return "" if _OPENS_CODE.match(text) else _written(text.strip().strip("\"'“”«»"))
 
 
 def _written(summary: object) -> str:

@@ -48,7 +48,7 @@ _SMALL_TALK = (
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
 # What reads badly in a title: media markers, addresses, code, list marks.
-_CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\]]*\]|https?://\S+|[*_`#>]+", re.DOTALL)
+_CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL)
 
 
 async def title(messages: Sequence[MessageContent], embedder: Embedder) -> str:

@@ -32,7 +32,7 @@ _PARTS = {
     "real_time_user_audio_video_asset_pointer": "[audio]",
 }
 # Citations stand in the text between characters of Unicode's private use area, for the page to replace.
-_CITATION = re.compile("\ue200[^\ue201]*\ue201")
+_CITATION = re.compile("\ue200[^\ue200\ue201]*+\ue201")
 
 Node = Mapping[str, Any]
 
