@@ -41,9 +41,10 @@ def run(*arguments: Any) -> tuple[dict[str, Any], str]:
 def test_a_second_run_adds_nothing(chat: Path) -> None:
     chat.write_text(line("anna", "one", "two"))
     first, _err = run(chat, "--user", "anna")
-    assert first == {"users": ["anna"], "messages_added": 2, "messages_skipped": 0, "rejected": []}
+    nothing_wrong = {"messages_rejected": 0, "rejected": [], "messages_changed": 0, "changed": []}
+    assert first == {"users": ["anna"], "messages_added": 2, "messages_skipped": 0, **nothing_wrong}
     second, _err = run(chat, "--user", "anna")
-    assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, "rejected": []}
+    assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, **nothing_wrong}
 
 
 def test_a_file_that_names_one_user_goes_to_the_one_asked_for(chat: Path) -> None:
