@@ -35,6 +35,7 @@ from memoryapp.models import (
 )
 
 RUNS_LOOKED_AT = 300
+MOST_MONTHS = 240
 
 # A passage with several messages of a part counts once.
 NEAREST_TO_PARTS = """
@@ -129,12 +130,17 @@ def _last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
-    """Months from the first message to the last with their numbers of messages, the empty ones too."""
+    """The latest months that hold messages, with how many, oldest first, and the empty ones between them.
+
+    Where one message is dated centuries off, only the months that hold some; never more than ``MOST_MONTHS``.
+    """
     rows = Message.objects.of(owner).annotate(month=TruncMonth("sent_at")).values_list("month").annotate(n=Count("id"))
-    found = {month.date(): n for month, n in rows.order_by("month")}
+    found = {month.date(): n for month, n in rows.order_by("-month")[:MOST_MONTHS]}
     if not found:
         return []
-    return [(month, found.get(month, 0)) for month in _months(min(found), max(found))]
+    first, last = min(found), max(found)
+    is_long = (last.year - first.year) * 12 + last.month - first.month >= MOST_MONTHS
+    return [(month, found.get(month, 0)) for month in (sorted(found) if is_long else _months(first, last))]
 
 
 def _months(first: date, last: date) -> list[date]:

@@ -7,28 +7,66 @@ nothing, so its numbers are those the import will have.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
-from memoryapp.ingestion import BATCH, Added, add_messages, sort_out, taken
+from memoryapp.ingestion import BATCH, Added, add_messages, content_hash, sort_out, taken
 from memoryapp.models import ChatUser, ImportBatch
 
 MOST_REJECTED_KEPT = 1000
+# How many rejected and changed messages a report names; the rest are counted.
+MOST_NAMED = 10_000
+
+
+@dataclass(slots=True)
+class Named:
+    """Messages with which something was not right: the first ones, and how many there are."""
+
+    items: list[Rejected] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, found: Sequence[Rejected]) -> None:
+        self.count += len(found)
+        self.items += found[: MOST_NAMED - len(self.items)]
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a file brought. ``users`` are the chat users with at least one message in it; ``note`` is a
-    sentence when the importer's choice of a chat user was not followed, else empty."""
+    """What a file brought. ``users`` are the chat users with at least one message in it; ``changed`` are messages
+    that were edited since they were imported, of which the memory keeps the text it has; ``note`` is a sentence
+    when the importer's choice of a chat user was not followed, else empty."""
 
     users: tuple[str, ...]
     added: int
     skipped: int
-    rejected: tuple[Rejected, ...]
+    rejected: Named
+    changed: Named
     note: str = ""
+
+
+class _Seen:
+    """The ids of a file with what they said; on the disk, for a file may hold millions."""
+
+    def __init__(self) -> None:
+        self._rows = sqlite3.connect("")
+        self._rows.execute("CREATE TABLE seen (owner TEXT, id TEXT, said TEXT, PRIMARY KEY (owner, id))")
+
+    def first(self, owner: str, record: MessageRecord) -> str:
+        """The hash of what the id said when it came first in the file: this record's, if it comes now; else empty."""
+        said = content_hash(record)
+        row = (owner, record.external_id)
+        if self._rows.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (*row, said)).rowcount:
+            return ""
+        found: str = self._rows.execute("SELECT said FROM seen WHERE owner = ? AND id = ?", row).fetchone()[0]
+        return found
+
+    def close(self) -> None:
+        self._rows.close()
 
 
 @dataclass
@@ -38,20 +76,12 @@ class _Intake:
     owner: ChatUser | None
     batch: ImportBatch | None
     waiting: list[MessageRecord] = field(default_factory=list)
-    seen: dict[str, int] = field(default_factory=dict)
-    rejected: list[Rejected] = field(default_factory=list)
+    changed: Named = field(default_factory=Named)
     added: int = 0
     skipped: int = 0
 
     def take(self, record: MessageRecord) -> None:
-        content = hash((record.sent_at, record.text))
-        if record.external_id not in self.seen:
-            self.seen[record.external_id] = content
-            self.waiting.append(record)
-        elif self.seen[record.external_id] == content:
-            self.skipped += 1
-        else:
-            self.rejected.append(taken(record))
+        self.waiting.append(record)
         if len(self.waiting) >= BATCH:
             self.store()
 
@@ -60,7 +90,7 @@ class _Intake:
         self.waiting = []
         self.added += stored.added
         self.skipped += stored.skipped
-        self.rejected += stored.rejected
+        self.changed.add(stored.rejected)
         if self.batch:
             self.batch.added, self.batch.skipped = self.added, self.skipped
             self.batch.save(update_fields=["added", "skipped"])
@@ -73,38 +103,80 @@ class _Intake:
             return Added(len(new), known, tuple(refused))
         return add_messages(self.owner, records, batch=self.batch)
 
-    def finish(self, unread: Sequence[Rejected]) -> None:
+    def finish(self, rejected: Sequence[Rejected]) -> None:
         self.store()
         if self.batch:
-            kept = [*unread, *self.rejected][:MOST_REJECTED_KEPT]
+            kept = [*rejected, *self.changed.items][:MOST_REJECTED_KEPT]
             self.batch.rejected = [{"line": item.line, "reason": item.reason} for item in kept]
             self.batch.save(update_fields=["rejected"])
 
 
-def import_chat(chat: ChatFile, user: str = "", *, dry_run: bool = False) -> Imported:
-    """Stores the messages of ``chat`` that are not there yet; any part of it may be repeated."""
-    addressee, note = _addressee(chat, user)
-    intakes: dict[str, _Intake] = {}
-    unread: list[Rejected] = []
-    for item in chat.records():
-        name = addressee(item.user)
+class _Import:
+    """One file on its way into the memory."""
+
+    def __init__(self, chat: ChatFile, seen: _Seen, *, dry_run: bool, report: Report) -> None:
+        self.chat, self.seen, self.dry_run, self.report = chat, seen, dry_run, report
+        self.intakes: dict[str, _Intake] = {}
+        self.rejected = Named()
+        self.count = 0
+
+    def take(self, item: MessageRecord | Rejected, name: str) -> None:
+        self.count += 1
         if isinstance(item, Rejected):
-            unread.append(Rejected(item.line, item.reason, name))
+            self.rejected.add([Rejected(item.line, item.reason, name)])
         elif not name:
-            unread.append(Rejected(item.line, _("it names no user: say whose memory this is with --user")))
+            reason = _("it names no user: say whose memory this is with --user")
+            self.rejected.add([Rejected(item.line, reason)])
         else:
-            if name not in intakes:
-                intakes[name] = _open(chat, name, dry_run)
-            intakes[name].take(item)
-    for name, intake in intakes.items():
-        intake.finish([item for item in unread if item.user in ("", name)])
-    return Imported(
-        users=tuple(intakes),
-        added=sum(intake.added for intake in intakes.values()),
-        skipped=sum(intake.skipped for intake in intakes.values()),
-        rejected=(*unread, *(item for intake in intakes.values() for item in intake.rejected)),
-        note=note,
-    )
+            self._sort_in(item, name)
+        if self.count % BATCH == 0:
+            self.report(self.count, self.chat.meter.share)
+
+    def _sort_in(self, record: MessageRecord, name: str) -> None:
+        if name not in self.intakes:
+            self.intakes[name] = _open(self.chat, name, self.dry_run)
+        first = self.seen.first(name, record)
+        if not first:
+            self.intakes[name].take(record)
+        elif first == content_hash(record):
+            self.intakes[name].skipped += 1
+        else:
+            self.rejected.add([Rejected(record.line, taken(record).reason, name)])
+
+    def finish(self, note: str) -> Imported:
+        changed = Named()
+        for name, intake in self.intakes.items():
+            intake.finish([item for item in self.rejected.items if item.user in ("", name)])
+            changed.add(intake.changed.items)
+            changed.count += intake.changed.count - len(intake.changed.items)
+        return Imported(
+            users=tuple(self.intakes),
+            added=sum(intake.added for intake in self.intakes.values()),
+            skipped=sum(intake.skipped for intake in self.intakes.values()),
+            rejected=self.rejected,
+            changed=changed,
+            note=note,
+        )
+
+
+# Called every so often with how many messages were read and which share of the file.
+Report = Callable[[int, float], None]
+
+
+def import_chat(
+    chat: ChatFile, user: str = "", *, dry_run: bool = False, report: Report = lambda count, share: None
+) -> Imported:
+    """Stores the messages of ``chat`` that are not there yet; any part of it may be repeated.
+
+    A message whose id is there with another text or time is reported as changed and left as it is: passages, topics
+    and past runs were made from what is stored.
+    """
+    addressee, note = _addressee(chat, user)
+    with closing(_Seen()) as seen:
+        going_on = _Import(chat, seen, dry_run=dry_run, report=report)
+        for item in chat.records():
+            going_on.take(item, addressee(item.user))
+        return going_on.finish(note)
 
 
 def _addressee(chat: ChatFile, user: str) -> tuple[Callable[[str], str], str]:
@@ -116,8 +188,9 @@ def _addressee(chat: ChatFile, user: str) -> tuple[Callable[[str], str], str]:
 
 
 def _names_several(chat: ChatFile) -> bool:
+    """Whether the file names more than one user; only JSON Lines name any."""
     first = ""
-    for item in chat.records():
+    for item in chat.records() if chat.format == "jsonl" else ():
         if isinstance(item, MessageRecord) and item.user:
             first = first or item.user
             if item.user != first:

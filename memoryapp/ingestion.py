@@ -121,7 +121,7 @@ def sort_out(owner: ChatUser, records: Sequence[MessageRecord]) -> tuple[list[Me
 
 def taken(record: MessageRecord) -> Rejected:
     reason = _("the id %(id)s is already another message's (other text or time); that one was kept")
-    return Rejected(record.line, reason % {"id": record.external_id}, record.user)
+    return Rejected(record.line, reason % {"id": record.external_id}, record.user, record.external_id)
 
 
 def content_hash(record: MessageRecord) -> str:

@@ -14,6 +14,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
+from memoryapp import imports
 from memoryapp.models import ChatUser, ImportBatch, Message
 
 pytestmark = pytest.mark.django_db
@@ -41,9 +42,10 @@ def run(*arguments: Any) -> tuple[dict[str, Any], str]:
 def test_a_second_run_adds_nothing(chat: Path) -> None:
     chat.write_text(line("anna", "one", "two"))
     first, _err = run(chat, "--user", "anna")
-    assert first == {"users": ["anna"], "messages_added": 2, "messages_skipped": 0, "rejected": []}
+    nothing_wrong = {"messages_rejected": 0, "rejected": [], "messages_changed": 0, "changed": []}
+    assert first == {"users": ["anna"], "messages_added": 2, "messages_skipped": 0, **nothing_wrong}
     second, _err = run(chat, "--user", "anna")
-    assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, "rejected": []}
+    assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, **nothing_wrong}
 
 
 def test_a_file_that_names_one_user_goes_to_the_one_asked_for(chat: Path) -> None:
@@ -86,6 +88,73 @@ def test_an_id_used_twice_in_a_file_is_told_unless_it_is_the_same_message(chat: 
     report, _err = run(chat)
     assert (report["messages_added"], report["messages_skipped"]) == (1, 1)
     assert [item["line"] for item in report["rejected"]] == ["line 3, message 1"]
+
+
+def test_messages_edited_since_an_import_are_reported_and_left_as_they_are(chat: Path) -> None:
+    chat.write_text(line("anna", "one", "two"))
+    run(chat)
+    chat.write_text(line("anna", "one", "two, edited", "three"))
+    dry, _err = run(chat, "--dry-run")
+    report, _err = run(chat)
+    assert dry == report
+    assert (report["messages_added"], report["messages_skipped"], report["rejected"]) == (1, 1, [])
+    assert (report["messages_changed"], report["changed"]) == (1, ["m1"])
+    assert Message.objects.get(external_id="m1").text == "two"
+    assert ImportBatch.objects.latest("pk").rejected[0]["line"] == "line 1, message 2"
+
+
+def test_edited_messages_are_a_sentence_for_people(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("one", "one, edited"):
+        chat.write_text(line("anna", text))
+        call_command("import_chat", str(chat))
+    assert "1 message was edited since it was imported; the memory keeps the text it has: m0" in capsys.readouterr().err
+
+
+def test_more_bad_records_than_a_report_names_are_counted(chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "MOST_NAMED", 3)
+    chat.write_text(f"{line('anna', 'one')}\n" + "{oops\n" * 5)
+    report, _err = run(chat)
+    assert (report["messages_rejected"], len(report["rejected"])) == (5, 3)
+
+
+def test_a_file_without_times_says_how_it_can_be_imported(chat: Path) -> None:
+    chat.write_text(line("anna", "one", "two", ts=None))
+    with pytest.raises(CommandError, match="no time; --start DATE"):
+        run(chat)
+    report, _err = run(chat, "--start", "2024-05-01")
+    assert report["messages_added"] == 2
+    times = Message.objects.order_by("sent_at").values_list("external_id", "sent_at")
+    assert [(id, time.isoformat()) for id, time in times] == [
+        ("m0", "2024-05-01T00:00:00+00:00"),
+        ("m1", "2024-05-01T00:01:00+00:00"),
+    ]
+    with pytest.raises(CommandError, match="'soon' is not a time"):
+        run(chat, "--start", "soon")
+
+
+def group(tmp_path: Path) -> Path:
+    sent = {"id": 1, "type": "message", "date_unixtime": "1744698600", "from": "Me", "from_id": "user1", "text": "hi"}
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"name": "B", "type": "private_group", "id": 7, "messages": [sent]}))
+    return path
+
+
+def test_a_script_is_told_to_say_who_of_a_group_the_user_is(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="--me NAME"):
+        run(group(tmp_path), "--user", "anna")
+    assert not ChatUser.objects.exists()
+    run(group(tmp_path), "--user", "anna", "--me", "Me")
+    assert Message.objects.get().role == "user"
+
+
+def test_a_person_at_a_terminal_is_asked_who_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("Me\n"))
+    call_command("import_chat", str(group(tmp_path)), "--user", "anna")
+    assert Message.objects.get().role == "user"
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(chat: Path) -> None:

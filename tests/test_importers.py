@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp.importers import MessageRecord, Rejected, UnreadableFile, document, open_chat, read
+from memoryapp.importers import MessageRecord, Rejected, UnreadableFile, open_chat, read, source
 from memoryapp.importers.record import BadRecord, clean
 from tests.chats import chatgpt, node, said, sent, telegram, written
 
@@ -41,7 +41,7 @@ class TestFiles:
             ("[" * 100_000, "nested too deeply"),
             ("9" * 5000, "not valid JSON"),
             ('{"some": "thing"}', "none of the formats"),
-            ('[{"uuid": "1", "chat_messages": []}]', "none of the formats"),
+            ('[{"uuid": "1", "chat_messages": []}]', "a Claude export; it cannot be read yet"),
             ("[]", "none of the formats"),
         ],
     )
@@ -73,7 +73,7 @@ class TestFiles:
     def test_a_huge_file_is_refused_before_it_is_read(self, tmp_path: Path) -> None:
         path = tmp_path / "huge.jsonl"
         with path.open("wb") as file:
-            file.truncate(document.MOST_BYTES + 1)
+            file.truncate(source.MOST_BYTES + 1)
         with pytest.raises(UnreadableFile, match="at most 1,000 MB"):
             open_chat(path)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from django.test import Client
 
+from memoryapp.browse import messages_by_month
 from memoryapp.models import Artifact, ChatUser, Message
 from tests.browsing import get, link, rows, said, topic_of
 from tests.conftest import BEGAN
@@ -48,6 +50,24 @@ def test_a_permalink_shows_the_message_with_what_was_said_around_it(
 @pytest.mark.parametrize("at", ["0", "nonsense", "9" * 40, "-1"])
 def test_a_permalink_to_no_message_is_not_found(at: str, anna: ChatUser, as_viewer: Client) -> None:
     assert as_viewer.get(f"/memory/{anna.pk}/messages/", {"at": at}).status_code == 404
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_message_dated_centuries_off_makes_no_page_of_its_months(
+    year: int, anna: ChatUser, as_viewer: Client
+) -> None:
+    said(anna, "In March")
+    odd = said(anna, "When?", minutes=1)
+    Message.objects.filter(pk=odd.pk).update(sent_at=datetime(year, 5, 1, tzinfo=UTC))
+    for page in (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/messages/"):
+        assert len(get(as_viewer, page)) < 100_000
+    assert [month.year for month, _count in messages_by_month(anna)] == sorted([2026, year])
+
+
+def test_the_empty_months_between_others_are_shown(anna: ChatUser) -> None:
+    said(anna, "In March")
+    said(anna, "In May", minutes=70 * 1440)
+    assert [count for _month, count in messages_by_month(anna)] == [1, 0, 1]
 
 
 def test_a_month_leads_to_its_first_message(anna: ChatUser, as_viewer: Client) -> None:

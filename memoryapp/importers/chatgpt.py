@@ -8,12 +8,13 @@ are nodes that never were on the screen: hidden ones, reasoning, calls of tools 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.record import BadRecord, MessageRecord, Rejected, message, moment, shown
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
 
 _ASIDE = {
     "model_editable_context",
@@ -48,16 +49,24 @@ def _conversations(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read(value: object) -> Iterator[MessageRecord | Rejected]:
+def prefix(value: object) -> str:
+    """Where the conversations of a document with this outline are, in ijson's notation."""
+    if isinstance(value, list):
+        return "item"
+    return "conversations.item" if isinstance(value, Mapping) and "conversations" in value else ""
+
+
+def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """The shown messages of every conversation, oldest first within each."""
-    for index, conversation in enumerate(_conversations(value)):
+    for index, conversation in enumerate(conversations):
         place = f"[{index}]"
         try:
             key, path = _path(conversation)
         except BadRecord as error:
             yield Rejected(place, str(error))
             continue
-        yield from _messages(conversation, key, path, place)
+        yield from _messages(_mapping(conversation), key, path, place, clock)
+        clock.pause()
 
 
 def _path(conversation: object) -> tuple[str, list[tuple[str, Node]]]:
@@ -90,7 +99,7 @@ def _last(conversation: Node, mapping: Node) -> object:
 
 
 def _messages(
-    conversation: Node, key: str, path: list[tuple[str, Node]], place: str
+    conversation: Node, key: str, path: list[tuple[str, Node]], place: str, clock: Clock
 ) -> Iterator[MessageRecord | Rejected]:
     broken = path[0][1].get("parent")
     if broken is not None:
@@ -102,16 +111,25 @@ def _messages(
         if not isinstance(said, Mapping) or _aside(said):
             continue
         try:
-            record = _record(conversation, key, node, said, before, f"{place}.mapping[{node}]")
+            sent_at = _time(conversation, said, before, clock)
+            record = _record(conversation, key, node, said, sent_at, f"{place}.mapping[{node}]")
         except BadRecord as error:
             yield Rejected(f"{place}.mapping[{node}]", str(error))
             continue
         if record.text:
             yield record
-            before = record.sent_at.timestamp()
+            if before is not None or said.get("create_time") is not None:
+                before = record.sent_at.timestamp()
 
 
-def _record(conversation: Node, key: str, node: str, said: Node, before: object, line: str) -> MessageRecord:
+def _time(conversation: Node, said: Node, before: object, clock: Clock) -> datetime:
+    """The path is the order: a node without a time, or with an earlier one, takes that before it."""
+    known = [moment(time) for time in (said.get("create_time"), before) if time is not None]
+    latest = max(known, default=None)
+    return clock.read(conversation.get("update_time") if latest is None else latest.isoformat())
+
+
+def _record(conversation: Node, key: str, node: str, said: Node, sent_at: datetime, line: str) -> MessageRecord:
     role = _role(said)
     metadata = _mapping(said.get("metadata"))
     return message(
@@ -119,9 +137,7 @@ def _record(conversation: Node, key: str, node: str, said: Node, before: object,
         external_id=f"chatgpt:{key}:{node}",
         role=_ROLES.get(role, role),
         author="" if role == "user" else "ChatGPT",
-        # The path is the order: a node without a time, or with an earlier one, takes that before it.
-        sent_at=max((moment(time) for time in (said.get("create_time"), before) if time is not None), default=None)
-        or moment(conversation.get("update_time")),
+        sent_at=sent_at,
         text=_text(said, metadata),
         session=key,
         metadata={

@@ -1,4 +1,4 @@
-r"""The JSON in a file or in an exported archive, read whole, within bounds.
+r"""The JSON of a source, read as a stream: a document of any size takes the memory of one item.
 
 Real exports break the rules of JSON: Telegram Desktop writes control characters as ``\x0B``, which no
 parser takes, and hand-made files hold raw ones. Both are mended here. What cannot be read is a
@@ -7,23 +7,29 @@ sentence with its place, and neither a huge file nor a tower of brackets is more
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
-import zipfile
-import zlib
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+import ijson
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.record import UnreadableFile
+from memoryapp.importers.source import Pieces, Source
 
-MOST_BYTES = 1_000_000_000
+MOST_DEPTH = 100
+# How many events of a document are looked at for its kind: an account's contacts come before its chats.
+OUTLINES = (5_000, 1_000_000)
+# What is small enough to be read whole, for the exact place of a fault.
+SMALL = 10_000_000
 
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
-_EXPORTED = re.compile(r"(?:.*/)?(?:conversations[^/]*|result)\.json")
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# What a stream is mended by: whole escapes, one that the next piece goes on with, quotes, and control characters.
+_MENDED = re.compile(rb'\\x[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]?)?\Z|\\.|"|[\x00-\x1f]', re.DOTALL)
 
 
 def parse(text: str) -> Any:
@@ -48,57 +54,137 @@ def _mended(escape: re.Match[str]) -> str:
     return f"\\u00{escape[1][1:]}" if len(escape[1]) == 3 else escape[0]
 
 
-def check(path: Path) -> None:
-    """Raises UnreadableFile unless ``path`` is a file of a size that can be read."""
-    if not path.exists():
-        raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
-    if not path.is_file():
-        raise UnreadableFile(_("%(path)s is not a file.") % {"path": path})
-    _check_size(path, path.stat().st_size)
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON document known to be valid to its end; ``mend`` is what its bytes have to go through for that."""
+
+    source: Source
+    mend: Callable[[Pieces], Pieces] | None = None
+
+    def items(self, prefix: str) -> Iterator[Any]:
+        """The values at ``prefix`` in ijson's notation, one in memory at a time."""
+        with _faults(self.source), self.source.opened(self.mend) as file:
+            yield from ijson.items(file, prefix, use_float=True)
+
+    def places(self) -> Iterator[tuple[str, str, Any]]:
+        """Every event of the document as ijson has it: prefix, event, value."""
+        with _faults(self.source), self.source.opened(self.mend) as file:
+            yield from ijson.parse(file, use_float=True)
+
+    def without(self, field: str) -> Any:
+        """The document, an object, but for one of its fields."""
+        builder = ijson.ObjectBuilder()
+        for prefix, event, value in self.places():
+            is_key = prefix == "" and event == "map_key" and value == field
+            if not is_key and prefix.partition(".")[0] != field:
+                builder.event(event, value)
+        return builder.value
+
+    def outline(self, most: int) -> Any:
+        """The document as far as its first ``most`` events tell."""
+        builder = ijson.ObjectBuilder()
+        with _faults(self.source), self.source.opened(self.mend) as file:
+            for event, value in islice(ijson.basic_parse(file, use_float=True), most):
+                builder.event(event, value)
+        return builder.value
 
 
-def _check_size(path: Path, size: int) -> None:
-    if size > MOST_BYTES:
-        raise UnreadableFile(
-            _("%(path)s holds %(size)s MB; at most %(most)s MB can be read at once.")
-            % {"path": path, "size": f"{size // 1_000_000:,}", "most": f"{MOST_BYTES // 1_000_000:,}"}
+def read(source: Source) -> Document:
+    """The document of a source, looked through to its end. Raises UnreadableFile."""
+    try:
+        _look_through(source, None)
+    except ijson.JSONError as error:
+        if "lexical error" not in str(error):
+            raise _fault(source, error) from None
+        with _faults(source):
+            _look_through(source, mended)
+        return Document(source, mended)
+    return Document(source)
+
+
+def _look_through(source: Source, mend: Callable[[Pieces], Pieces] | None) -> None:
+    depth = 0
+    with source.opened(mend) as file:
+        for event, _value in ijson.basic_parse(file, use_float=True):
+            if event in ("start_map", "start_array"):
+                depth += 1
+                if depth > MOST_DEPTH:
+                    raise UnreadableFile(
+                        _("%(path)s is not valid JSON: %(error)s.")
+                        % {"path": source.name, "error": _("it is nested too deeply")}
+                    )
+            elif event in ("end_map", "end_array"):
+                depth -= 1
+
+
+@contextmanager
+def _faults(source: Source) -> Iterator[None]:
+    try:
+        yield
+    except ijson.JSONError as error:
+        raise _fault(source, error) from None
+
+
+def _fault(source: Source, error: ijson.JSONError) -> UnreadableFile:
+    """The sentence for what a parser says; of a small document with the line and column of its own parser."""
+    if "premature EOF" in str(error) and not _is_empty(source):
+        return UnreadableFile(
+            _("%(path)s is not valid JSON: it was cut off before its end; export or copy it again.")
+            % {"path": source.name}
         )
+    reason = _told(error)
+    with source.opened() as file:
+        raw = file.read(SMALL + 1)
+    if len(raw) <= SMALL:
+        try:
+            reason = _reason(raw.decode())
+        except UnicodeDecodeError as fault:
+            return UnreadableFile(
+                _("%(path)s is not UTF-8 text (byte %(place)s).") % {"path": source.name, "place": fault.start}
+            )
+    return UnreadableFile(_("%(path)s is not valid JSON: %(error)s.") % {"path": source.name, "error": reason})
 
 
-def encoding(path: Path) -> str:
-    """UTF-16 when the file says so in its first bytes (as PowerShell writes), else UTF-8."""
-    with path.open("rb") as file:
-        return "utf-16" if file.read(2) in _UTF_16 else "utf-8-sig"
+def _is_empty(source: Source) -> bool:
+    with source.opened() as file:
+        return not file.read(1_000).strip()
 
 
-def load(path: Path) -> Any:
-    """The document of a JSON file; of a zip archive, the conversations in it as one list."""
-    if zipfile.is_zipfile(path):
-        return _load_archive(path)
-    return _document(path, path.read_bytes())
-
-
-def _document(path: Path, raw: bytes) -> Any:
+def _reason(text: str) -> str:
     try:
-        return parse(raw.decode("utf-16" if raw[:2] in _UTF_16 else "utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(
-            _("%(path)s is not UTF-8 text (byte %(place)s).") % {"path": path, "place": error.start}
-        ) from None
+        parse(text)
     except ValueError as error:
-        raise UnreadableFile(_("%(path)s is not valid JSON: %(error)s.") % {"path": path, "error": error}) from None
+        return str(error)
+    return _("it holds a number that is too large, or one that is none (NaN, Infinity)")
 
 
-def _load_archive(path: Path) -> Any:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = sorted(name for name in archive.namelist() if _EXPORTED.fullmatch(name))
-            _check_size(path, sum(archive.getinfo(name).file_size for name in members))
-            documents = [_document(path / name, archive.read(name)) for name in members]
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise UnreadableFile(_("%(path)s cannot be unpacked: %(error)s.") % {"path": path, "error": error}) from None
-    if not documents:
-        raise UnreadableFile(_("%(path)s holds neither conversations.json nor result.json.") % {"path": path})
-    if len(documents) == 1:
-        return documents[0]
-    return [conversation for document in documents if isinstance(document, list) for conversation in document]
+def _told(error: ijson.JSONError) -> str:
+    """The parser's words and the text around the place, in one line."""
+    return " ".join(str(error).partition("(right here)")[0].split())[:200]
+
+
+def mended(pieces: Pieces) -> Pieces:
+    r"""JSON as its writers meant it: ``\x0B`` and control characters in texts as ``\u000B``."""
+    inside, rest = False, b""
+
+    def mend(found: re.Match[bytes]) -> bytes:
+        nonlocal inside, rest
+        part = found[0]
+        if part == b'"':
+            inside = not inside
+        elif len(part) == 4:
+            return b"\\u00" + part[2:]
+        elif part[:1] == b"\\" and found.end() == len(found.string) and part in _UNFINISHED:
+            rest = part
+            return b""
+        elif inside and part[0] < 0x20:
+            return b"\\u%04x" % part[0]
+        return part
+
+    for piece in pieces:
+        whole, rest = rest + piece, b""
+        yield _MENDED.sub(mend, whole)
+    yield rest
+
+
+_UNFINISHED = {b"\\", *(b"\\x" + digit for digit in (b"", *(bytes([code]) for code in b"0123456789abcdefABCDEF")))}

@@ -7,18 +7,18 @@ that are not known are kept: a message's in its metadata, a conversation's with 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
-from memoryapp.importers.record import BadRecord, MessageRecord, Rejected, message, moment, shown, words
+from memoryapp.importers.document import Document
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown, words
+from memoryapp.importers.source import Source
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
-_UNDECODED = re.compile("[\udc80-\udcff]")
+MOST_LINE = 16_000_000
 
 
 def recognises(value: object) -> bool:
@@ -28,48 +28,74 @@ def recognises(value: object) -> bool:
     )
 
 
-def read(path: Path) -> Iterator[MessageRecord | Rejected]:
-    """The messages of a file, one line in memory at a time."""
-    encoding = document.encoding(path)
-    # Only UTF-8 can carry bad bytes through as surrogates, to be told of with their line.
-    with path.open(encoding=encoding, errors="replace" if encoding == "utf-16" else "surrogateescape") as file:
-        for number, line in enumerate(file, start=1):
+def lines(source: Source) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something, with their numbers; of one that is too long, its beginning."""
+    with source.opened() as file:
+        number = 1
+        while line := file.readline(MOST_LINE + 1):
             if line.strip():
-                yield from _line(number, line)
+                yield number, line
+            while not line.endswith(b"\n") and (rest := file.readline(MOST_LINE)):
+                line = rest
+            number += 1
 
 
-def read_document(conversations: list[Any]) -> Iterator[MessageRecord | Rejected]:
-    """The same conversations as the items of one JSON list."""
-    for index, value in enumerate(conversations):
-        yield from conversation(value, f"[{index}]")
+def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The messages of a file, one line in memory at a time."""
+    for number, line in lines(source):
+        yield from _line(number, line, clock)
 
 
-def _line(number: int, line: str) -> Iterator[MessageRecord | Rejected]:
-    if _UNDECODED.search(line):
-        yield Rejected(number, _("not UTF-8 text"))
+def read_document(document: Document, prefix: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The same conversations as the items of one JSON document, where ijson's ``prefix`` has them."""
+    for index, value in enumerate(document.items(prefix)):
+        yield from conversation(value, f"[{index}]", clock)
+
+
+def read_conversation(document: Document, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """A document that is one conversation, one message in memory at a time."""
+    try:
+        user, _messages, rest = _opened({**document.without("messages"), "messages": []})
+    except BadRecord as error:
+        yield Rejected("[0]", str(error))
+        return
+    for number, item in enumerate(document.items("messages.item"), start=1):
+        extra = {"conversation": rest} if rest and number == 1 else {}
+        yield _message(item, user, f"[0], message {number}", extra, clock)
+
+
+def _line(number: int, line: bytes, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    if len(line) > MOST_LINE:
+        most = f"{MOST_LINE // 1_000_000}"
+        yield Rejected(number, _("longer than %(most)s MB: write the conversation as several lines") % {"most": most})
         return
     try:
-        value = document.parse(line)
+        value = document.parse(line.decode())
+    except UnicodeDecodeError:
+        yield Rejected(number, _("not UTF-8 text"))
+        return
     except ValueError as error:
         yield Rejected(number, _("not valid JSON: %(error)s") % {"error": error})
         return
-    yield from conversation(value, number)
+    yield from conversation(value, number, clock)
 
 
-def conversation(value: object, place: int | str) -> Iterator[MessageRecord | Rejected]:
+def conversation(value: object, place: int | str, clock: Clock | None = None) -> Iterator[MessageRecord | Rejected]:
     """The messages of one conversation; ``place`` is its line number, or its path in a document."""
+    clock = clock or Clock()
     try:
         user, messages, rest = _opened(value)
     except BadRecord as error:
         yield Rejected(place, str(error))
         return
     if messages is None:
-        yield _message(rest, user, place, {})
+        yield _message(rest, user, place, {}, clock)
         return
     where = f"line {place}" if isinstance(place, int) else place
     for number, item in enumerate(messages, start=1):
         extra = {"conversation": rest} if rest and number == 1 else {}
-        yield _message(item, user, f"{where}, message {number}", extra)
+        yield _message(item, user, f"{where}, message {number}", extra, clock)
+    clock.pause()
 
 
 def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
@@ -86,14 +112,14 @@ def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
     return user, messages, rest
 
 
-def _message(item: object, user: str, line: int | str, extra: dict[str, Any]) -> MessageRecord | Rejected:
+def _message(item: object, user: str, line: int | str, extra: dict[str, Any], clock: Clock) -> MessageRecord | Rejected:
     try:
-        return _checked(item, user, line, extra)
+        return _checked(item, user, line, extra, clock)
     except BadRecord as error:
         return Rejected(line, str(error), user)
 
 
-def _checked(item: object, user: str, line: int | str, extra: dict[str, Any]) -> MessageRecord:
+def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], clock: Clock) -> MessageRecord:
     if not isinstance(item, Mapping):
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
     if item.get("text") is None and not item.get("attachments"):
@@ -103,7 +129,7 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any]) ->
         external_id=item.get("id"),
         role=item.get("role"),
         author=item.get("author"),
-        sent_at=moment(item.get("ts")),
+        sent_at=clock.read(item.get("ts")),
         text=item.get("text"),
         session=item.get("session"),
         reply_to=item.get("reply_to"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -29,11 +29,24 @@ LONGEST = {
     "text": MOST_TEXT,
 }
 
+# Numbers too large for seconds are thousandths, millionths or thousand millionths of them.
+_UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 10**3))
+_SECONDS = re.compile(r"-?\d{9,19}(?:\.\d{1,9})?")
+_STEP = timedelta(minutes=1)
+_PAUSE = timedelta(days=1)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnreadableFile(Exception):
     """Nothing can be read from this file; the text is a sentence for people."""
+
+
+class UnknownSpeaker(UnreadableFile):
+    """A group does not tell which of its ``speakers`` the user is."""
+
+    def __init__(self, sentence: str, speakers: Sequence[str]) -> None:
+        super().__init__(sentence)
+        self.speakers = speakers
 
 
 class BadRecord(Exception):
@@ -63,11 +76,13 @@ class MessageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record left out: its place (a line number, or a path in the document), why, and whose it was."""
+    """A record left out: its place (a line number, or a path in the document), why, whose it was, and the id of
+    the stored message it would have changed."""
 
     line: int | str
     reason: str
     user: str = ""
+    known_id: str = ""
 
 
 def message(**fields: Any) -> MessageRecord:
@@ -118,18 +133,69 @@ def clean(value: Any, depth: int = 0) -> Any:
 
 
 def moment(value: object) -> datetime:
-    """An ISO 8601 text or seconds since 1970 as an aware time in UTC; no zone means UTC. Raises BadRecord."""
+    """An ISO 8601 text, or seconds or parts of seconds since 1970, as an aware time in UTC; no zone means UTC.
+
+    Raises BadRecord.
+    """
     if value is None or value == "":
         raise BadRecord(_("it has no time"))
     try:
+        if isinstance(value, str) and _SECONDS.fullmatch(value.strip()):
+            value = float(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
+            return datetime.fromtimestamp(_seconds(value), UTC)
         if isinstance(value, str):
             read = datetime.fromisoformat(value.strip())
             return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         pass
     raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": shown(value)})
+
+
+def _seconds(value: float) -> float:
+    return next((value / parts for least, parts in _UNITS if abs(value) >= least), value)
+
+
+@dataclass(slots=True)
+class Clock:
+    """The times of one file's messages.
+
+    ``start`` is when a file without times began: its messages follow one another by a minute, conversations by a
+    day, and one between others that have times takes that of the one before. Without ``any_dates`` only times from
+    1970 to the next year are taken, for others are faults of the program that wrote them. ``advises`` says that
+    whoever reads the reasons can give both.
+    """
+
+    start: datetime | None = None
+    any_dates: bool = False
+    advises: bool = False
+    _before: datetime | None = None
+    _is_counted: bool = False
+
+    def read(self, value: object) -> datetime:
+        """The time of the next message. Raises BadRecord."""
+        if value is not None and value != "":
+            self._before, self._is_counted = self._checked(moment(value)), False
+        elif self.start is None:
+            advice = _("it has no time; --start DATE gives such messages times in their order")
+            raise BadRecord(advice if self.advises else _("it has no time"))
+        elif self._before is None:
+            self._before, self._is_counted = self.start, True
+        elif self._is_counted:
+            self._before += _STEP
+        return self._before
+
+    def pause(self) -> None:
+        """A conversation ended, and the next has nothing to do with it."""
+        if self._before is not None and self._is_counted:
+            self._before += _PAUSE
+
+    def _checked(self, time: datetime) -> datetime:
+        if not self.any_dates and not 1970 <= time.year <= datetime.now(UTC).year + 1:
+            reason = _("the date %(date)s is not between 1970 and the end of next year")
+            advice = _("the date %(date)s is not between 1970 and the end of next year; --any-dates takes it")
+            raise BadRecord((advice if self.advises else reason) % {"date": time.date().isoformat()})
+        return time
 
 
 def shown(value: object) -> str:

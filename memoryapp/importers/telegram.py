@@ -2,22 +2,23 @@
 
 Ids count within a chat, so a message is ``telegram:<chat>:<id>``, and each chat is a session of its own.
 Whose memory it is: an account export names its owner; in a private chat the peer is the one whose id is
-the chat's, and whoever else speaks is the user; a group tells nothing, so only an author with the
-user's own name is the user, and everybody else a peer.
+the chat's, and whoever else speaks is the user; a group tells nothing, so its user is the author with the
+chat user's own name, or whom the importer names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.record import BadRecord, MessageRecord, Rejected, message, moment, shown
+from memoryapp.importers.document import Document
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.telegram_chats import SHARED, Chat, messages_of, sender
 from memoryapp.importers.telegram_text import Fields, happened, links, name, words
 
-_SHARED = {"private_group", "private_supergroup", "public_supergroup", "private_channel", "public_channel"}
 _KINDS = ("message", "service", "unsupported")
 _TOLD = {
     "id",
@@ -32,23 +33,6 @@ _TOLD = {
     "text",
     "text_entities",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Chat:
-    """A chat's place in the file and what tells the user from the others.
-
-    ``owner_id`` is the account's ``user123`` where the export names it, ``peer_id`` the other one's in a
-    private chat where messages bear it, ``owner`` the name under which the user imports.
-    """
-
-    place: str
-    id: str
-    name: str
-    type: str
-    owner_id: str
-    peer_id: str
-    owner: str
 
 
 def recognises(value: object) -> bool:
@@ -66,63 +50,31 @@ def _is_message(item: object) -> bool:
     return isinstance(item, Mapping) and (item.get("type") in _KINDS or "date_unixtime" in item) and "role" not in item
 
 
-def read(value: Mapping[str, Any], owner: str = "") -> Iterator[MessageRecord | Rejected]:
-    """The messages of every chat in the file, each chat in its order."""
-    account = value.get("personal_information")
-    owner_id = _sender(account.get("user_id")) if isinstance(account, Mapping) else ""
-    for place, fields in _chats(value):
-        if not isinstance(fields, Mapping) or not isinstance(fields.get("messages"), list):
-            yield Rejected(place or "$", _("the chat has no list of messages"))
-            continue
-        chat = _chat(place, fields, owner_id, owner)
-        for index, item in enumerate(fields["messages"]):
-            yield _message(chat, item, index)
+def read(document: Document, chats: Sequence[Chat], clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The messages of every chat that ``scan`` found in the document, each chat in its order."""
+    for part, of_part in groupby(chats, key=lambda chat: chat.part):
+        items = document.items(messages_of(part))
+        for chat in of_part:
+            if not chat.is_read:
+                yield Rejected(chat.place or "$", _("the chat has no list of messages"))
+            for index, item in enumerate(islice(items, chat.count)):
+                if chat.is_read:
+                    yield _message(chat, item, index, clock)
 
 
-def _chats(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    if "messages" in value:
-        yield "", value
-    for part in ("chats", "left_chats"):
-        listed = value.get(part)
-        chats = listed.get("list") if isinstance(listed, Mapping) else None
-        for index, chat in enumerate(chats if isinstance(chats, list) else ()):
-            yield f"{part}.list[{index}]", chat
-
-
-def _chat(place: str, fields: Fields, owner_id: str, owner: str) -> Chat:
-    peer_id = _sender(fields.get("id"))
-    senders = {_sender(item.get("from_id")) for item in fields["messages"] if isinstance(item, Mapping)}
-    return Chat(
-        place=f"{place}." if place else "",
-        id=str(fields.get("id", fields.get("name") or "")),
-        name=fields["name"] if isinstance(fields.get("name"), str) else "",
-        type=str(fields.get("type")),
-        owner_id=owner_id,
-        peer_id=peer_id if peer_id in senders else "",
-        owner=owner.casefold(),
-    )
-
-
-def _sender(value: object) -> str:
-    """``user123``; exports before 2021 hold the bare number."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"user{value}"
-    return value if isinstance(value, str) else ""
-
-
-def _message(chat: Chat, item: object, index: int) -> MessageRecord | Rejected:
-    line = f"{chat.place}messages[{index}]"
+def _message(chat: Chat, item: object, index: int, clock: Clock) -> MessageRecord | Rejected:
+    line = f"{chat.place}.messages[{index}]".lstrip(".")
     try:
         if not isinstance(item, Mapping):
             raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
         if "id" in item:
             line = f"{line} (id {shown(item['id'])})"
-        return _record(chat, item, line)
+        return _record(chat, item, line, clock)
     except BadRecord as error:
         return Rejected(line, str(error))
 
 
-def _record(chat: Chat, item: Fields, line: str) -> MessageRecord:
+def _record(chat: Chat, item: Fields, line: str, clock: Clock) -> MessageRecord:
     number, kind = item.get("id"), item.get("type", "message")
     if not isinstance(number, int) or isinstance(number, bool):
         raise BadRecord(_("it has no id"))
@@ -136,7 +88,7 @@ def _record(chat: Chat, item: Fields, line: str) -> MessageRecord:
         external_id=f"telegram:{chat.id}:{number}",
         role="system" if service else _role(chat, item),
         author=_author(item, "actor" if service else "from"),
-        sent_at=_time(item),
+        sent_at=clock.read(_time(item)),
         text=happened(item) if service else words(item),
         session=f"telegram:{chat.id}",
         reply_to=_reply(chat, item),
@@ -147,17 +99,19 @@ def _record(chat: Chat, item: Fields, line: str) -> MessageRecord:
 
 
 def _role(chat: Chat, item: Fields) -> str:
-    if _is_own(chat, _sender(item.get("from_id")), item.get("from")):
+    if _is_own(chat, sender(item.get("from_id")), item.get("from")):
         return "user"
     return "assistant" if chat.type == "bot_chat" else "peer"
 
 
 def _is_own(chat: Chat, sender: str, author: object) -> bool:
+    if chat.me:
+        return chat.me in (sender.casefold(), author.casefold() if isinstance(author, str) else "")
     if chat.owner_id and sender:
         return sender == chat.owner_id
     if chat.type == "saved_messages":
         return True
-    if chat.type in _SHARED:
+    if chat.type in SHARED:
         return bool(chat.owner) and isinstance(author, str) and author.casefold() == chat.owner
     return sender != chat.peer_id if chat.peer_id else (author or "") != chat.name
 
@@ -174,7 +128,7 @@ def _time(item: Fields) -> Any:
     seconds = item.get("date_unixtime")
     if isinstance(seconds, str) and seconds.lstrip("-").isdecimal():
         seconds = int(seconds[:20])
-    return moment(seconds if isinstance(seconds, int | float) else item.get("date"))
+    return seconds if isinstance(seconds, int | float) else item.get("date")
 
 
 def _reply(chat: Chat, item: Fields) -> str:

@@ -1,0 +1,223 @@
+"""Where a chat's bytes come from: a file, a gzip file, or the JSON files of an exported zip archive.
+
+Whatever it is, it comes out as UTF-8 in pieces, so that a file of any size takes the memory of one piece. What
+unpacking yields is counted while it happens, for a header may say anything, and ends with a sentence where no
+chat would go on.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers import foreign
+from memoryapp.importers.record import UnreadableFile
+
+MOST_BYTES = 1_000_000_000
+# Chats shrink to a tenth or a twentieth; a file of nothing but zeros to a thousandth.
+MOST_RATIO = 200
+UNSUSPICIOUS_BYTES = 20_000_000
+# The list of an archive's files is read whole; this much of it names about 200,000 files.
+MOST_LISTED_BYTES = 20_000_000
+PIECE = 65_536
+
+_EXPORTED = re.compile(r"(?:.*/)?(?:conversations[^/]*|result)\.json")
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+# The record that ends an archive: a mark, eight bytes, then the size of the list of its files.
+_LIST_END = b"PK\x05\x06"
+_LONGEST_END = 65_557
+
+Pieces = Iterator[bytes]
+
+
+@dataclass(slots=True)
+class Meter:
+    """How much of a file's ``size`` bytes, as they lie on the disk, was read; ``passes`` times it is read whole."""
+
+    size: int
+    read: int = 0
+    passes: int = 1
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.read / max(1, self.size * self.passes))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or the file named ``member`` of a zip archive."""
+
+    path: Path
+    packing: str = ""
+    member: str = ""
+    meter: Meter = field(default_factory=lambda: Meter(0), compare=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.path / self.member) if self.member else str(self.path)
+
+    @contextmanager
+    def opened(self, change: Callable[[Pieces], Pieces] | None = None) -> Iterator[IO[bytes]]:
+        """The bytes as UTF-8, without a byte order mark; ``change`` may mend them. Reading raises UnreadableFile."""
+        with closing(self._pieces()) as pieces:
+            text = _utf8(pieces)
+            joined: io.RawIOBase = _Joined(change(text) if change else text)
+            with io.BufferedReader(joined, PIECE) as file:
+                yield file
+
+    def _pieces(self) -> Generator[bytes, None, None]:
+        try:
+            with self.path.open("rb") as file, self._unpacked(file) as stream:
+                yield from self._counted(file, stream)
+        except EOFError:
+            raise _cut_off(self.name) from None
+        except (zipfile.BadZipFile, gzip.BadGzipFile, NotImplementedError, RuntimeError, zlib.error) as error:
+            raise UnreadableFile(
+                _("%(path)s cannot be unpacked: %(error)s.") % {"path": self.name, "error": error}
+            ) from None
+
+    @contextmanager
+    def _unpacked(self, file: IO[bytes]) -> Iterator[IO[bytes]]:
+        if self.packing == "gzip":
+            with gzip.GzipFile(fileobj=file) as stream:
+                yield cast(IO[bytes], stream)
+        elif self.packing == "zip":
+            with zipfile.ZipFile(file) as archive, archive.open(self.member) as stream:
+                yield stream
+        else:
+            yield file
+
+    def _counted(self, file: IO[bytes], stream: IO[bytes]) -> Iterator[bytes]:
+        total, began, counted = 0, file.tell() if self.packing == "zip" else 0, self.meter.read
+        while piece := stream.read(PIECE):
+            total += len(piece)
+            packed = file.tell() - began
+            self.meter.read = counted + max(0, packed)
+            self._check(total, packed)
+            yield piece
+
+    def _check(self, total: int, packed: int) -> None:
+        if total > MOST_BYTES:
+            raise too_large(self.name, total)
+        if self.packing and total > UNSUSPICIOUS_BYTES and total > MOST_RATIO * max(packed, 1):
+            raise UnreadableFile(
+                _("%(path)s unpacks to more than %(ratio)s times its size: no chat does, so it was not read further.")
+                % {"path": self.name, "ratio": MOST_RATIO}
+            )
+
+
+class _Joined(io.RawIOBase):
+    """Pieces as a stream."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def sources(path: Path) -> list[Source]:
+    """What can be read of ``path``: itself, or an exported archive's JSON files. Raises UnreadableFile, OSError."""
+    if not path.exists():
+        raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
+    if not path.is_file():
+        raise UnreadableFile(_("%(path)s is not a file.") % {"path": path})
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise too_large(str(path), size)
+    meter = Meter(size)
+    with path.open("rb") as file:
+        start = file.read(4)
+    if start[:2] == _GZIP:
+        return [Source(path, "gzip", meter=meter)]
+    if start == _ZIP:
+        return [Source(path, "zip", name, meter) for name in _members(path)]
+    return [Source(path, meter=meter)]
+
+
+def too_large(name: str, size: int) -> UnreadableFile:
+    return UnreadableFile(
+        _("%(path)s holds %(size)s MB; at most %(most)s MB can be read at once.")
+        % {"path": name, "size": f"{size // 1_000_000:,}", "most": f"{MOST_BYTES // 1_000_000:,}"}
+    )
+
+
+def _cut_off(name: str) -> UnreadableFile:
+    return UnreadableFile(_("%(path)s was cut off before its end: download or copy it again.") % {"path": name})
+
+
+def _members(path: Path) -> list[str]:
+    """The names of the chats in an archive, in order. Raises UnreadableFile."""
+    if not zipfile.is_zipfile(path):
+        raise _cut_off(str(path))
+    if _listed_bytes(path) > MOST_LISTED_BYTES:
+        raise UnreadableFile(
+            _("%(path)s holds too many files; put the chat alone into an archive, or import it unpacked.")
+            % {"path": path}
+        )
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise UnreadableFile(_("%(path)s cannot be unpacked: %(error)s.") % {"path": path, "error": error}) from None
+    members = sorted(name for name in names if _EXPORTED.fullmatch(name))
+    if members:
+        return members
+    foreign.refuse(str(path), foreign.archive(names))
+    raise UnreadableFile(_("%(path)s holds neither conversations.json nor result.json.") % {"path": path})
+
+
+def _listed_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        file.seek(-min(_LONGEST_END, path.stat().st_size), io.SEEK_END)
+        end = file.read()
+    at = end.rfind(_LIST_END)
+    return int(struct.unpack_from("<L", end, at + 12)[0]) if at >= 0 and at + 16 <= len(end) else 0
+
+
+def _utf8(pieces: Pieces) -> Pieces:
+    """UTF-16 as UTF-8, with or without a byte order mark (PowerShell writes one); all else as it is."""
+    first = next(pieces, b"")
+    encoding = _encoding(first)
+    if encoding:
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        yield decoder.decode(first).encode("utf-8", "replace")
+        for piece in pieces:
+            yield decoder.decode(piece).encode("utf-8", "replace")
+        yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+    else:
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from pieces
+
+
+def _encoding(first: bytes) -> str:
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # A bracket or brace, then what begins with it: Latin letters and marks have a zero byte in UTF-16.
+    if len(first) >= 4 and first[1] == first[3] == 0 < first[0]:
+        return "utf-16-le"
+    return "utf-16-be" if len(first) >= 4 and first[0] == first[2] == 0 < first[1] else ""

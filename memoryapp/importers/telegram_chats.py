@@ -1,0 +1,181 @@
+"""The chats of a Telegram export: who they are with, who speaks in them, and where their messages lie.
+
+One look through the document before its messages are read, for a message alone tells neither whose chat it is of
+nor who else is in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers.document import Document
+from memoryapp.importers.record import UnknownSpeaker
+
+# The parts of a document that hold chats, with where one of them lies in it; a single chat is the document.
+PARTS = {"": "", "chats": "chats.list.item", "left_chats": "left_chats.list.item"}
+GROUPS = {"private_group", "private_supergroup", "public_supergroup"}
+SHARED = {*GROUPS, "private_channel", "public_channel"}
+# What says that none of the speakers is the user.
+NOBODY = "-"
+MOST_NAMED = 20
+
+_BEGINS = {"start_map", "start_array", "string", "number", "boolean", "null"}
+
+
+@dataclass(slots=True)
+class Chat:
+    """A chat's place in the file and what tells the user from the others.
+
+    ``count`` messages lie in ``part``, after those of the chats before it. ``owner_id`` is the account's ``user123``
+    where the export names it, ``peer_id`` the other one's in a private chat where messages bear it, ``owner`` the
+    name under which the user imports, ``me`` the speaker whom the importer named, by name or id. ``speakers``
+    counts messages by id (or name) and name.
+    """
+
+    part: str
+    place: str
+    id: str = ""
+    name: str = ""
+    type: str = ""
+    owner_id: str = ""
+    peer_id: str = ""
+    owner: str = ""
+    me: str = ""
+    count: int = 0
+    is_read: bool = False
+    speakers: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def messages_of(part: str) -> str:
+    """Where the messages of a part's chats lie, in ijson's notation."""
+    return f"{PARTS[part]}.messages.item".lstrip(".")
+
+
+def sender(value: object) -> str:
+    """``user123``; exports before 2021 hold the bare number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"user{value}"
+    return value if isinstance(value, str) else ""
+
+
+def scan(document: Document, owner: str, me: str) -> list[Chat]:
+    """The chats of the document, part by part. Raises UnknownSpeaker when ``me`` has to be named."""
+    found = _Scan()
+    for prefix, event, value in document.places():
+        step = found.steps.get(prefix)
+        if step:
+            step(event, value)
+    chats = found.found()
+    for chat in chats:
+        chat.owner_id, chat.owner, chat.me = found.owner_id, owner.casefold(), me.casefold()
+        ids = {id for id, _name in chat.speakers}
+        chat.peer_id = chat.peer_id if chat.peer_id in ids else ""
+    _check_speakers(chats)
+    return chats
+
+
+class _Scan:
+    """Takes the events of a document; ``steps`` has what to do at each place that matters."""
+
+    def __init__(self) -> None:
+        self.owner_id = ""
+        self.is_chat = False
+        self.chats: dict[str, list[Chat]] = {part: [] for part in PARTS}
+        self.steps: dict[str, Callable[[str, Any], None]] = {"personal_information.user_id": self._account}
+        self._message: dict[str, str] = {}
+        for part, place in PARTS.items():
+            self._follow(part, f"{place}.".lstrip("."))
+            if place:
+                self.steps[place] = partial(self._begin, part)
+
+    def _follow(self, part: str, base: str) -> None:
+        steps = {
+            "name": self._name,
+            "type": self._type,
+            "id": self._id,
+            "messages": self._list,
+            "messages.item": self._item,
+            "messages.item.from": self._from,
+            "messages.item.from_id": self._from_id,
+        }
+        self.steps |= {f"{base}{place}": partial(step, part) for place, step in steps.items()}
+
+    def found(self) -> list[Chat]:
+        return [chat for part in PARTS for chat in self.chats[part] if part or self.is_chat]
+
+    def _account(self, event: str, value: Any) -> None:
+        self.owner_id = sender(value)
+
+    def _begin(self, part: str, event: str, value: Any) -> None:
+        if event in _BEGINS:
+            self.chats[part].append(Chat(part, f"{part}.list[{len(self.chats[part])}]"))
+
+    def _chat(self, part: str) -> Chat:
+        """The chat that is being read; a document that is a chat begins without an event of its own."""
+        if not self.chats[part]:
+            self.chats[part].append(Chat(part, ""))
+        return self.chats[part][-1]
+
+    def _name(self, part: str, event: str, value: Any) -> None:
+        if event == "string":
+            chat = self._chat(part)
+            chat.name, chat.id = value, chat.id or value
+
+    def _type(self, part: str, event: str, value: Any) -> None:
+        self._chat(part).type = value if event == "string" else ""
+
+    def _id(self, part: str, event: str, value: Any) -> None:
+        chat = self._chat(part)
+        chat.id, chat.peer_id = str(value), sender(value)
+
+    def _list(self, part: str, event: str, value: Any) -> None:
+        self.is_chat = self.is_chat or not part
+        if event == "start_array":
+            self._chat(part).is_read = True
+
+    def _item(self, part: str, event: str, value: Any) -> None:
+        chat = self._chat(part)
+        chat.count += event in _BEGINS
+        if event == "end_map" and self._message:
+            name = self._message.get("from", "")
+            chat.speakers[self._message.get("from_id") or name, name] += 1
+        if event != "map_key":
+            self._message = {}
+
+    def _from(self, part: str, event: str, value: Any) -> None:
+        if event == "string":
+            self._message["from"] = value
+
+    def _from_id(self, part: str, event: str, value: Any) -> None:
+        self._message["from_id"] = sender(value)
+
+
+def _check_speakers(chats: Sequence[Chat]) -> None:
+    """Raises UnknownSpeaker when a group does not tell who of it is the user, or ``me`` speaks in no chat."""
+    asked = [chat for chat in chats if chat.me and chat.me != NOBODY]
+    if asked and not any(_speaks(chat, chat.me) for chat in asked):
+        raise _unknown(_("Nobody in this file is “%(name)s”."), asked, asked[0].me)
+    silent = [chat for chat in chats if _is_group(chat) and not chat.me and not _speaks(chat, chat.owner)]
+    if silent:
+        raise _unknown(_("The group “%(name)s” does not tell which of its people the user is."), silent, silent[0].name)
+
+
+def _is_group(chat: Chat) -> bool:
+    return chat.type in GROUPS and not chat.owner_id and bool(chat.speakers)
+
+
+def _speaks(chat: Chat, name: str) -> bool:
+    return bool(name) and any(name in (id.casefold(), shown.casefold()) for id, shown in chat.speakers)
+
+
+def _unknown(sentence: str, chats: Sequence[Chat], name: str) -> UnknownSpeaker:
+    counted = sum((chat.speakers for chat in chats), Counter[tuple[str, str]]())
+    speakers = [shown or id for (id, shown), _count in counted.most_common(MOST_NAMED)]
+    ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
+    return UnknownSpeaker(f"{sentence % {'name': name}} {ask % {'speakers': ', '.join(speakers)}}", speakers)
