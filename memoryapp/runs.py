@@ -3,7 +3,8 @@
 The rows are the truth. ``execute`` claims a run and records each event in a transaction of its own; a notice
 then says only that there is more. Whoever watches reads rows after the last number they have, so a notice may
 be lost or doubled and the page is right all the same. A process that dies leaves a run without a sign of
-life; ``close_abandoned`` ends it, and a run nobody began is ``waiting`` for the worker.
+life; ``close_abandoned`` ends it, and a run nobody began is ``waiting`` for the worker. ``stop`` ends a run that
+goes on, whichever process executes it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from memoryapp import metrics
+from memoryapp import metrics, stopping
 from memoryapp.claiming import Claim, claim, request_of
 from memoryapp.clients import Clients
 from memoryapp.engine.events import Event, MediaItem, ModelProgress, RunFinished, from_payload, summarise, to_payload
@@ -33,13 +34,17 @@ from memoryapp.notices import Announce, say_nothing
 from memoryapp.parameters import overridden, strategy_named
 from memoryapp.recall import recall
 from memoryapp.recording import Recorder, RunClosed, finished_columns
+from memoryapp.stopping import Stop, Stopped
 
 HEARTBEAT = 3.0
 SILENCE = timedelta(seconds=15)
 PATIENCE = timedelta(seconds=3)
 LONGEST_QUERY = 4_000
 ABANDONED = "The process that worked on this run was stopped, so nothing was chosen."
+STOPPED = "{by} stopped this run before the model had chosen."
 CRASHED = "A fault in the program ended this run, so nothing was chosen; the log of the server tells which."
+# The sign of life tells also whether somebody asked for the end.
+BEAT = "UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s RETURNING stopped_by"
 
 logger = logging.getLogger(__name__)
 
@@ -101,11 +106,14 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = say_nothi
 async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce)
-    with _heartbeat(run_id, clients):
+    with stopping.stoppable(run_id) as stop, _heartbeat(run_id, clients, stop):
         try:
-            await _follow(recorder, claimed, clients)
+            await stop.bound(_follow(recorder, claimed, clients))
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
+        except Stopped as stopped:
+            with suppress(RunClosed):
+                await asyncio.shield(recorder.close(_stopped(stopped.by)))
         except BaseException as error:
             with suppress(RunClosed):
                 await asyncio.shield(recorder.close(_ending(error)))
@@ -124,18 +132,26 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 
 
 def _ending(error: BaseException) -> RunFinished:
-    stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
-    fallback, note = ("abandoned", ABANDONED) if stopped else ("crashed", CRASHED)
-    return RunFinished(selected=(), dropped=(), fallback=fallback, note=note)
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        return _nothing("abandoned", ABANDONED)
+    return _nothing("crashed", CRASHED)
+
+
+def _stopped(by: str) -> RunFinished:
+    return _nothing("stopped", STOPPED.format(by=by), stopped_by=by)
+
+
+def _nothing(fallback: str, note: str, stopped_by: str = "") -> RunFinished:
+    return RunFinished(selected=(), dropped=(), fallback=fallback, note=note, stopped_by=stopped_by)
 
 
 @contextmanager
-def _heartbeat(run_id: UUID, clients: Clients) -> Iterator[None]:
+def _heartbeat(run_id: UUID, clients: Clients, stop: Stop) -> Iterator[None]:
     """Signs of life while the body lasts; the claim was the first."""
     beating: list[asyncio.Task[None]] = []
 
     def begin() -> None:
-        beating.append(asyncio.create_task(_beat(run_id, clients)))
+        beating.append(asyncio.create_task(_beat(run_id, clients, stop)))
 
     # Many runs are over by then, and a timer costs less than a task that never gets its turn.
     first = asyncio.get_running_loop().call_later(HEARTBEAT, begin)
@@ -147,11 +163,12 @@ def _heartbeat(run_id: UUID, clients: Clients) -> Iterator[None]:
             task.cancel()
 
 
-async def _beat(run_id: UUID, clients: Clients) -> None:
+async def _beat(run_id: UUID, clients: Clients, stop: Stop) -> None:
     while True:
         try:
             async with clients.pool.connection() as connection:
-                await connection.execute("UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s", [run_id])
+                row = await (await connection.execute(BEAT, [run_id])).fetchone()
+            stop.ask(row[0] if row else "")
         except psycopg.Error as error:
             logger.warning("no sign of life for run %s: %s", run_id, error)
         await asyncio.sleep(HEARTBEAT)
@@ -196,18 +213,44 @@ def _close(run_id: UUID, silence: timedelta) -> bool:
         )
         if run is None:
             return False
-        events = [item.event for item in stored(run_id)]
-        finished = RunFinished(selected=(), dropped=(), fallback="abandoned", note=ABANDONED, totals=summarise(events))
-        RunEvent.objects.create(
-            owner_id=run.owner_id,
-            run=run,
-            seq=len(events) + 1,
-            kind=finished.kind,
-            at=timezone.now(),
-            payload=to_payload(finished),
-        )
-        columns = finished_columns([*events, finished], finished)
-        Run.objects.filter(pk=run_id).update(**columns, finished_at=timezone.now())
-        RunProgress.objects.filter(pk=run_id).delete()
-    metrics.run_finished([*events, finished], owner=run.owner_id)
+        events = _end(run)
+    metrics.run_finished(events, owner=run.owner_id)
+    return True
+
+
+def _end(run: Run) -> list[Event]:
+    """Write the last event of a run that nobody executes, which the caller has locked; all its events."""
+    events = [item.event for item in stored(run.pk)]
+    ending = _stopped(run.stopped_by) if run.stopped_by else _nothing("abandoned", ABANDONED)
+    finished = replace(ending, totals=summarise(events))
+    RunEvent.objects.create(
+        owner_id=run.owner_id,
+        run=run,
+        seq=len(events) + 1,
+        kind=finished.kind,
+        at=timezone.now(),
+        payload=to_payload(finished),
+    )
+    columns = finished_columns([*events, finished], finished)
+    Run.objects.filter(pk=run.pk).update(**columns, finished_at=timezone.now())
+    RunProgress.objects.filter(pk=run.pk).delete()
+    return [*events, finished]
+
+
+def stop(run_id: UUID, by: str) -> bool:
+    """Have the run ended soon, in the name of whoever asks; False when it is over or on its way there.
+
+    A run that nobody has begun ends at once, one whose process is dead with the next sweep.
+    """
+    with transaction.atomic():
+        asked = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, stopped_by="")
+        run = asked.exclude(state=Run.State.FINISHED).first()
+        if run is None:
+            return False
+        run.stopped_by = by
+        run.save(update_fields=["stopped_by"])
+        ended = _end(run) if run.state == Run.State.PENDING else []
+    if ended:
+        metrics.run_finished(ended, owner=run.owner_id)
+    stopping.stop_here(run_id, by)
     return True

@@ -31,6 +31,7 @@ NAMES: dict[str, Promise] = {
     "disabled": pgettext_lazy("outcome", "reranker off"),
     "no_candidates": pgettext_lazy("outcome", "no candidates"),
     "no_vectors": pgettext_lazy("outcome", "no vectors"),
+    "stopped": pgettext_lazy("outcome", "stopped by hand"),
     "abandoned": pgettext_lazy("outcome", "process stopped"),
     "crashed": pgettext_lazy("outcome", "program fault"),
 }
@@ -48,6 +49,7 @@ SENTENCES: dict[str, Promise] = {
     "disabled": _("The reranker is switched off, so no model was asked."),
     "no_candidates": _("The search found nothing that could matter, so there was nothing to choose from."),
     "no_vectors": _("No vector of the query could be had."),
+    "stopped": _("%(by)s stopped this run before the model had chosen."),
     "abandoned": _("The process that worked on this run was stopped before the run had ended."),
     "crashed": _("A fault in the program ended this run."),
 }
@@ -86,6 +88,7 @@ ADVICE: dict[str, Promise] = {
     "disabled": _("Set RERANKER_ENABLED=true to let a model choose."),
     "no_candidates": _("Ask in other words, or look whether the conversation is archived: only topics are searched."),
     "no_vectors": _("Check EMBEDDING_BASE_URL, EMBEDDING_API_KEY and EMBEDDING_MODEL."),
+    "stopped": _("Ask again to see it through."),
     "abandoned": _("Ask again. Where it happens often, look whether the server runs out of memory."),
     "crashed": _("Look for this run's number in the server's log, and report the fault."),
 }
@@ -110,7 +113,9 @@ def outcome(events: Sequence[Event]) -> Outcome | None:
     if not isinstance(finished, RunFinished):
         return None
     if finished.fallback:
-        sentence = SENTENCES.get(finished.fallback, finished.note or finished.fallback)
+        sentence = str(SENTENCES.get(finished.fallback, finished.note or finished.fallback))
+        if finished.stopped_by:
+            sentence %= {"by": finished.stopped_by}
         return Outcome(
             "fallback",
             finished.fallback,

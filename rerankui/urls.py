@@ -85,6 +85,7 @@ urlpatterns = [
     path("memory/<int:owner>/recall/", recall.recall, name="recall"),
     path("runs/", runs.run_list, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),
+    path("runs/<uuid:pk>/stop/", runs.run_stop, name="run_stop"),
     path("runs/<uuid:pk>/topics/<int:topic>/", runs.run_topic, name="run_topic"),
     path("runs/<uuid:pk>/items/<str:item>/", runs.run_item, name="run_item"),
     path("runs/<uuid:pk>/context/<str:part>/", runs.run_part, name="run_part"),

@@ -279,6 +279,7 @@ class RunFinished:
     did not. ``selected`` are topics; ``people`` and ``artifacts`` are chosen by the model alone, never by a fallback.
     ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
     did not choose, ``hallucinated`` ids that were no candidates, ``baseline`` the plain vector order.
+    ``stopped_by`` names the person who stopped the run.
     """
 
     kind: ClassVar[str] = "run_finished"
@@ -293,6 +294,7 @@ class RunFinished:
     people: tuple[Selected, ...] = ()
     artifacts: tuple[Selected, ...] = ()
     context: tuple[ContextPart, ...] = ()
+    stopped_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

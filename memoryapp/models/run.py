@@ -33,7 +33,7 @@ class Run(Owned):
 
     ``messages`` is the running conversation as whoever asked told it, null to use the active session; ``media``
     names what came with the query, ``evidence`` the ids of the messages that answer it where that is known.
-    ``parent`` is the run that this one tries again with ``prompt``.
+    ``parent`` is the run that this one tries again with ``prompt``. ``stopped_by`` names who asked for its end.
     """
 
     class State(models.TextChoices):
@@ -60,6 +60,7 @@ class Run(Owned):
     created_at = models.DateTimeField(_("asked"), auto_now_add=True)
     heartbeat_at = models.DateTimeField(_("last sign of life"), auto_now_add=True)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+    stopped_by = models.CharField(_("stopped by"), max_length=150, blank=True, db_default="")
     fallback = models.CharField(_("fallback"), max_length=32, blank=True)
     candidate_count = models.PositiveIntegerField(_("candidates"), default=0)
     selected_count = models.PositiveIntegerField(_("topics chosen"), default=0)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from memoryapp import answer, media, runs
 from memoryapp.engine.candidates import ItemCandidate
@@ -19,7 +20,7 @@ from memoryapp.engine.events import CandidatesFound, MediaItem, RunFinished
 from memoryapp.engine.media import MediaError
 from memoryapp.models import Message, PassageMessage, Role, Run, Topic
 from rerankui import fragments, pictures
-from rerankui.access import requires, run_or_404, seen_owners
+from rerankui.access import Request, operator_of, requires, run_or_404, seen_owners
 from rerankui.filters import RunFilter
 from rerankui.handed_over import NAMES
 from rerankui.pages import page_of, show
@@ -72,6 +73,15 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         "pages/run.html",
         {**context, "section": fragments.run_section(context), "memory": found.owner, "language": get_language()},
     )
+
+
+@require_POST
+@requires(Role.DEBUGGER)
+def run_stop(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """End a run that goes on. Of one that is over its page tells how it ended."""
+    found = run_or_404(request, pk)
+    runs.stop(found.pk, operator_of(request).user.get_username())
+    return HttpResponse(status=204) if cast(Request, request).htmx else redirect("run", pk=found.pk)
 
 
 @require_safe
