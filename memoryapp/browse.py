@@ -182,24 +182,31 @@ def neighbours(topic: Topic, most: int = 6) -> list[Neighbour]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What recent runs did with a topic; ``runs`` are the latest of those that read or chose it."""
+    """What recent runs did with a topic; ``runs`` are the latest of those that read or chose it.
+
+    ``former`` are the numbers under which some of its messages were seen before, latest first.
+    """
 
     read: int
     chosen: int
     looked_at: int
     runs: Sequence[tuple[Run, bool]]
+    former: Sequence[int] = ()
 
 
-def seen_by_runs(topic: Topic, most: int = 6) -> Seen:
-    """The topic in the last few hundred runs by hand; only the small last event of each is read."""
-    name = topic_id(topic.pk)
+def seen_by_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> Seen:
+    """The topic, or one of the ``former`` ones that held its messages, in the last few hundred runs by hand.
+
+    Only the small last event of each run is read.
+    """
+    names = [topic_id(number) for number in (topic.pk, *former)]
     recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}
-    chose = Q(payload__selected__contains=[{"id": name}])
-    read = Q(payload__requested__contains=[name])
+    chose = Q(*(Q(payload__selected__contains=[{"id": name}]) for name in names), _connector=Q.OR)
+    read = Q(payload__requested__has_any_keys=names)
     ends = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="run_finished")
     found = dict(ends.filter(chose | read).values_list("run").annotate(n=Count("pk", chose)))
     shown = [(run, bool(found[pk])) for pk, run in recent.items() if pk in found]
-    return Seen(len(found), sum(map(bool, found.values())), len(recent), shown[:most])
+    return Seen(len(found), sum(map(bool, found.values())), len(recent), shown[:most], former)
 
 
 def successors(topic: Topic) -> QuerySet[Topic]:
