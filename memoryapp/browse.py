@@ -68,7 +68,7 @@ ORDER BY part.place, near.distance, near.topic_id
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet.
+    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet, withdrawn ones do not count.
 
     ``months`` counts the messages of the last twelve months, this one last.
     """
@@ -87,12 +87,10 @@ class Holdings:
 def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
     """What each of these chat users has, by id; seven queries for any number of them."""
     ids = [owner.pk for owner in owners]
-    messages = Message.objects.filter(owner__in=ids).values("owner")
+    messages = Message.objects.filter(owner__in=ids).present().values("owner")
     said = {
         row["owner"]: row
-        for row in messages.annotate(
-            n=Count("id"), waiting=Count("id", Q(topic__isnull=True, is_withdrawn=False)), last=Max("sent_at")
-        )
+        for row in messages.annotate(n=Count("id"), waiting=Count("id", Q(topic__isnull=True)), last=Max("sent_at"))
     }
     topics = _counted(Topic.objects.live().filter(owner__in=ids))
     people, artifacts, facts = (_counted(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
@@ -122,7 +120,8 @@ def _last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Messages of each of the last twelve months, the oldest first, for each owner."""
     today = timezone.now().date()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
-    rows = Message.objects.filter(owner__in=owners, sent_at__gte=datetime(*shown[0].timetuple()[:3], tzinfo=UTC))
+    since = datetime(*shown[0].timetuple()[:3], tzinfo=UTC)
+    rows = Message.objects.filter(owner__in=owners, sent_at__gte=since).present()
     counted = rows.annotate(month=TruncMonth("sent_at")).values_list("owner", "month").annotate(n=Count("id"))
     found = {(owner, month.date()): n for owner, month, n in counted.order_by()}
     return {owner: tuple(found.get((owner, month), 0) for month in shown) for owner in owners}
@@ -130,7 +129,8 @@ def _last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
     """Months from the first message to the last with their numbers of messages, the empty ones too."""
-    rows = Message.objects.of(owner).annotate(month=TruncMonth("sent_at")).values_list("month").annotate(n=Count("id"))
+    rows = Message.objects.of(owner).present().annotate(month=TruncMonth("sent_at"))
+    rows = rows.values_list("month").annotate(n=Count("id"))
     found = {month.date(): n for month, n in rows.order_by("month")}
     if not found:
         return []

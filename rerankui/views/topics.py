@@ -39,7 +39,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponse:
     page = page_of(request, found, filters.order)
     context = {"owner": of, "filters": filters, "page": page, "total": found.count()}
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
-    context["is_begun"] = bool(page.rows) or Message.objects.of(of).exists()
+    context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
     return show(request, "pages/topics.html", "partials/topics.html", context)
 
 
