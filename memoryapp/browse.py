@@ -69,7 +69,7 @@ ORDER BY part.place, near.distance, near.topic_id
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet.
+    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet, withdrawn ones do not count.
 
     ``months`` counts the messages of the last twelve months, this one last.
     """
@@ -88,12 +88,10 @@ class Holdings:
 def holdings(owners: Iterable[ChatUser]) -> dict[int, Holdings]:
     """What each of these chat users has, by id; seven queries for any number of them."""
     ids = [owner.pk for owner in owners]
-    messages = Message.objects.filter(owner__in=ids).values("owner")
+    messages = Message.objects.filter(owner__in=ids).present().values("owner")
     said = {
         row["owner"]: row
-        for row in messages.annotate(
-            n=Count("id"), waiting=Count("id", Q(topic__isnull=True, is_withdrawn=False)), last=Max("sent_at")
-        )
+        for row in messages.annotate(n=Count("id"), waiting=Count("id", Q(topic__isnull=True)), last=Max("sent_at"))
     }
     topics = _counted(Topic.objects.live().filter(owner__in=ids))
     people, artifacts, facts = (_counted(noun.objects.filter(owner__in=ids)) for noun in (Person, Artifact, Fact))
@@ -123,7 +121,8 @@ def _last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Messages of each of the last twelve months, the oldest first, for each owner."""
     today = timezone.now().date()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
-    rows = Message.objects.filter(owner__in=owners, sent_at__gte=datetime(*shown[0].timetuple()[:3], tzinfo=UTC))
+    since = datetime(*shown[0].timetuple()[:3], tzinfo=UTC)
+    rows = Message.objects.filter(owner__in=owners, sent_at__gte=since).present()
     counted = rows.annotate(month=TruncMonth("sent_at")).values_list("owner", "month").annotate(n=Count("id"))
     found = {(owner, month.date()): n for owner, month, n in counted.order_by()}
     return {owner: tuple(found.get((owner, month), 0) for month in shown) for owner in owners}
@@ -134,7 +133,8 @@ def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
 
     Where one message is dated centuries off, only the months that hold some; never more than ``MOST_MONTHS``.
     """
-    rows = Message.objects.of(owner).annotate(month=TruncMonth("sent_at")).values_list("month").annotate(n=Count("id"))
+    rows = Message.objects.of(owner).present().annotate(month=TruncMonth("sent_at"))
+    rows = rows.values_list("month").annotate(n=Count("id"))
     found = {month.date(): n for month, n in rows.order_by("-month")[:MOST_MONTHS]}
     if not found:
         return []
@@ -188,24 +188,31 @@ def neighbours(topic: Topic, most: int = 6) -> list[Neighbour]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What recent runs did with a topic; ``runs`` are the latest of those that read or chose it."""
+    """What recent runs did with a topic; ``runs`` are the latest of those that read or chose it.
+
+    ``former`` are the numbers under which some of its messages were seen before, latest first.
+    """
 
     read: int
     chosen: int
     looked_at: int
     runs: Sequence[tuple[Run, bool]]
+    former: Sequence[int] = ()
 
 
-def seen_by_runs(topic: Topic, most: int = 6) -> Seen:
-    """The topic in the last few hundred runs by hand; only the small last event of each is read."""
-    name = topic_id(topic.pk)
+def seen_by_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> Seen:
+    """The topic, or one of the ``former`` ones that held its messages, in the last few hundred runs by hand.
+
+    Only the small last event of each run is read.
+    """
+    names = [topic_id(number) for number in (topic.pk, *former)]
     recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}
-    chose = Q(payload__selected__contains=[{"id": name}])
-    read = Q(payload__requested__contains=[name])
+    chose = Q(*(Q(payload__selected__contains=[{"id": name}]) for name in names), _connector=Q.OR)
+    read = Q(payload__requested__has_any_keys=names)
     ends = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="run_finished")
     found = dict(ends.filter(chose | read).values_list("run").annotate(n=Count("pk", chose)))
     shown = [(run, bool(found[pk])) for pk, run in recent.items() if pk in found]
-    return Seen(len(found), sum(map(bool, found.values())), len(recent), shown[:most])
+    return Seen(len(found), sum(map(bool, found.values())), len(recent), shown[:most], former)
 
 
 def successors(topic: Topic) -> QuerySet[Topic]:

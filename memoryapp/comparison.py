@@ -17,6 +17,7 @@ from django.db.models import Window
 from django.db.models.functions import RowNumber
 
 from memoryapp.engine.lexical import idf, normal, stems, words
+from memoryapp.engine.names import plain, spellings
 from memoryapp.models import ChatUser, Message, Passage, Person, Topic
 
 MOST_TOPICS = 50
@@ -86,12 +87,14 @@ class Comparison:
 
 @dataclass(slots=True)
 class _Words:
-    """How often a topic says each stem, and how it writes it."""
+    """How often a topic says each stem, and how it writes it; ``spelled`` are its words with their capitals."""
 
     counts: Counter[str] = field(default_factory=Counter)
     written: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    spelled: set[str] = field(default_factory=set)
 
     def add(self, text: str) -> None:
+        self.spelled.update(words(plain(text)))
         for word in words(normal(text)):
             for stem in stems(word):
                 self.counts[stem] += 1
@@ -130,20 +133,22 @@ def _said(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Words]:
 
 
 def _people(owner: ChatUser, said: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
-    """Who is named in each topic; inflected names count, for stems are compared."""
+    """Who is named in each topic, in whatever case."""
     known = Person.objects.filter(owner=owner).order_by("-mention_count", "pk")
     names = {
-        name: [stems(form) for form in (name, *aliases)]
+        name: [spellings(form) for form in (name, *aliases)]
         for name, aliases in known.values_list("display_name", "aliases")[:_PEOPLE_KNOWN]
     }
     held = {
-        pk: [
-            name for name, forms in names.items() if any(form and counted.counts.keys() >= set(form) for form in forms)
-        ]
+        pk: [name for name, forms in names.items() if any(_is_named(form, counted.spelled) for form in forms)]
         for pk, counted in said.items()
     }
     spoken_of = Counter(name for found in held.values() for name in found)
     return {pk: _shared_first([Term(name, spoken_of[name] > 1) for name in found]) for pk, found in held.items()}
+
+
+def _is_named(name: Sequence[frozenset[str]], spelled: set[str]) -> bool:
+    return bool(name) and not any(word.isdisjoint(spelled) for word in name)
 
 
 def _terms(owner: ChatUser, said: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:

@@ -108,7 +108,11 @@ class MessageFilter(Filter):
     place = _choice(
         _("Where"),
         _("all messages"),
-        [("active", _("in no topic yet")), ("forwarded", pgettext_lazy("messages", "forwarded"))],
+        [
+            ("active", _("in no topic yet")),
+            ("forwarded", pgettext_lazy("messages", "forwarded")),
+            ("withdrawn", pgettext_lazy("messages", "withdrawn")),
+        ],
     )
 
 

@@ -44,7 +44,7 @@ def talk_of(messages: Sequence[Message], *, here: int | None = None) -> list[Sai
     before: Message | None = None
     for message in messages:
         begins_day = before is None or localdate(before.sent_at) != localdate(message.sent_at)
-        begins_topic = before is None or before.topic_id != message.topic_id
+        begins_topic = before is None or _place(before) != _place(message)
         talk.append(
             Said(
                 message=message,
@@ -58,6 +58,10 @@ def talk_of(messages: Sequence[Message], *, here: int | None = None) -> list[Sai
         )
         before = message
     return talk
+
+
+def _place(message: Message) -> tuple[int | None, bool]:
+    return message.topic_id, message.is_withdrawn
 
 
 def _same_breath(before: Message | None, message: Message) -> bool:

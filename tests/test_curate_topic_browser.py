@@ -164,6 +164,35 @@ def test_a_range_is_marked_with_shift_and_moved_to_another_topic(page: Page, top
     assert live()["Cats"] == [*ids[2:5], *cats]
 
 
+def test_a_range_that_ends_in_a_box_holds_the_message_of_that_box(page: Page, topic: Topic) -> None:
+    ids = held(topic)
+    box = page.locator("input[name=messages]")
+    box.nth(2).click()
+    box.nth(5).click(modifiers=["Shift"])
+    expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 4")
+    expect(page.locator(".said.is-chosen")).to_have_count(4)
+    box.nth(4).click(modifiers=["Shift"])
+    expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 4")
+    press(page, "Enter")
+    expect(page.locator(".side-after textarea")).to_have_count(2)
+    press(page, "Control+Enter")
+    expect(toast(page)).to_be_visible()
+    assert ids[2:6] in live().values()
+
+
+def test_keys_work_on_while_a_box_has_the_focus(page: Page, topic: Topic) -> None:
+    box = page.locator("input[name=messages]")
+    box.nth(3).click()
+    expect(box.nth(3)).to_be_focused()
+    press(page, "v")
+    expect(page.locator("#picker input[type=search]")).to_be_focused()
+    press(page, "Escape")
+    box.nth(4).click()
+    press(page, "Enter")
+    expect(page.locator("h1")).to_have_text("Move messages")
+    expect(page.locator(".side-after textarea")).to_have_count(2)
+
+
 def test_a_range_is_moved_to_another_topic_with_the_keyboard_alone(page: Page, topic: Topic) -> None:
     ids, cats = held(topic), held(Topic.objects.get(summary="Cats"))
     press(page, "j", "x", "j", "j", "Shift+X")

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
+from memoryapp import browse, curation
 from memoryapp.browse import messages_by_month
-from memoryapp.models import Artifact, ChatUser, Message
+from memoryapp.models import Artifact, ChatUser, ImportBatch, Message
 from tests.browsing import get, link, rows, said, topic_of
 from tests.conftest import BEGAN
 
@@ -121,3 +122,37 @@ def test_each_day_has_a_rule(anna: ChatUser, as_viewer: Client) -> None:
     page = get(as_viewer, f"/memory/{anna.pk}/messages/")
     assert page.count('<li class="day">') == 2
     assert "Monday, 2 March 2026" in page
+
+
+@pytest.fixture
+def withdrawn(anna: ChatUser) -> Message:
+    """One message of an import that was taken back, beside one that stays."""
+    said(anna, "This stays")
+    batch = ImportBatch.objects.create(owner=anna, source="wrong.json", format="telegram", added=1)
+    gone = said(anna, "This was a mistake", minutes=70 * 1440, batch=batch)
+    curation.withdraw(anna, batch, actor="cora")
+    return gone
+
+
+def test_a_withdrawn_import_is_neither_listed_nor_counted(
+    withdrawn: Message, anna: ChatUser, as_viewer: Client
+) -> None:
+    page = get(as_viewer, f"/memory/{anna.pk}/messages/")
+    assert "This stays" in page
+    assert "This was a mistake" not in page
+    assert "1 message<" in page
+    assert [count for _month, count in browse.messages_by_month(anna)] == [1]
+    held = browse.holdings([anna])[anna.pk]
+    assert (held.messages, held.waiting, held.last_message_at) == (1, 1, Message.objects.earliest("sent_at").sent_at)
+    assert "This was a mistake" not in get(as_viewer, f"/memory/{anna.pk}/messages/?q=mistake").split("<main")[1]
+
+
+def test_withdrawn_messages_can_be_looked_at_and_say_what_they_are(
+    withdrawn: Message, anna: ChatUser, as_viewer: Client
+) -> None:
+    for address in ("?place=withdrawn", f"?at={withdrawn.pk}"):
+        page = get(as_viewer, f"/memory/{anna.pk}/messages/{address}").split("<main")[1]
+        assert "This was a mistake" in page
+        assert "with its import, which the history can bring back" in page
+    assert "This stays" not in get(as_viewer, f"/memory/{anna.pk}/messages/?place=withdrawn")
+    assert "active session" in get(as_viewer, f"/memory/{anna.pk}/messages/")

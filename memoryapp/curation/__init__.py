@@ -6,7 +6,7 @@ messages. What went out stays, so an undo needs no model and a finished run show
 """
 
 from memoryapp.curation.change import ByHand, Change, CurationError, Depends, Stale
-from memoryapp.curation.lineage import Lineage, lineage, successors
+from memoryapp.curation.lineage import Lineage, former, lineage, successors
 from memoryapp.curation.plans import (
     extractive,
     plan_edit,
@@ -37,6 +37,7 @@ __all__ = [
     "Stale",
     "dependents",
     "extractive",
+    "former",
     "in_effect",
     "lineage",
     "plan_edit",

@@ -15,6 +15,9 @@ from django.db import connection
 from memoryapp.models import EditedTopic, Topic, TopicEdit
 
 MOST_EDITS = 50
+MOST_FORMER = 100
+# One message that was moved elsewhere takes neither facts nor runs along.
+LEAST_SHARE = 20
 
 HOLDERS = """
 SELECT t.id, m.topic_id FROM memoryapp_topic t
@@ -22,6 +25,14 @@ LEFT JOIN memoryapp_topicmessage tm ON tm.topic_id = t.id
 LEFT JOIN memoryapp_message m ON m.id = tm.message_id AND m.topic_id IS NOT NULL
 WHERE t.owner_id = %s AND t.id = ANY(%s)
 GROUP BY t.id, m.topic_id ORDER BY t.id, count(*) DESC, m.topic_id
+"""
+FORMER = """
+SELECT t.id FROM memoryapp_topicmessage own
+JOIN memoryapp_topicmessage other ON other.message_id = own.message_id
+JOIN memoryapp_topic t ON t.id = other.topic_id
+WHERE own.topic_id = %(topic)s AND t.id <> own.topic_id AND (%(is_live)s OR t.id < own.topic_id)
+GROUP BY t.id HAVING count(*) * %(share)s >= t.message_count
+ORDER BY t.id DESC LIMIT %(most)s
 """
 
 
@@ -45,6 +56,17 @@ def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
         for old, live in cursor.fetchall():
             found[old] += [] if live is None else [live]
     return {number: tuple(holders) for number, holders in found.items()}
+
+
+def former(topic: Topic) -> tuple[int, ...]:
+    """Earlier topics that left this one a twentieth of their messages or more, latest first.
+
+    What was noted of them, and what runs did with them, was of the same messages.
+    """
+    values = {"topic": topic.pk, "is_live": topic.is_live, "share": LEAST_SHARE, "most": MOST_FORMER}
+    with connection.cursor() as cursor:
+        cursor.execute(FORMER, values)
+        return tuple(number for (number,) in cursor.fetchall())
 
 
 def lineage(topic: Topic) -> Lineage:

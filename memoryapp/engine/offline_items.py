@@ -14,6 +14,7 @@ from typing import Literal
 
 from memoryapp.engine.lexical import normal, stems, words
 from memoryapp.engine.lines import NOT_ANALYSED
+from memoryapp.engine.names import forms
 from memoryapp.engine.offline_pointing import points_at
 
 _MOST = 3
@@ -21,7 +22,6 @@ _PERSON_SHARE = 0.6
 _FILE_SHARE = 0.5
 # One shared word may be an accident; the score then has to speak for the file as well.
 _LEAST_SCORE = 0.5
-_LEAST_NAME = 3
 
 _LINE = re.compile(
     r"^\[(?P<id>(?P<kind>Person|Artifact):\d+)\] \((?:(?P<score>\d\.\d\d)|in this conversation)\) (?P<told>.*)$",
@@ -30,9 +30,6 @@ _LINE = re.compile(
 # "Петров (@petrov) (aka Петя, Pete) [Work_Inner]": all before the circle are names.
 _CIRCLE = re.compile(r"(?<!\s)\s*+\[[^\[\]]*+\]$")
 _TYPE = re.compile(r'^(?P<type>[^:]*): "(?P<name>.*)"$')
-_VOWELS = "аяеёиоуыэюйь"
-_ENDED = "а я у ю ы и е о ой ей ом ем ым им ам ям ах ях ами ями ою ею ов ев ин ина ину ины ине иной s"
-_ENDINGS = frozenset(_ENDED.split())
 
 Why = Literal["named", "known", "told", "here"]
 
@@ -145,10 +142,7 @@ def _called(query: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def is_name(word: str, name: str) -> bool:
     """Whether ``word`` is ``name`` in one of its cases: "Петрове" and "Петров", "Маше" and "Маша"."""
-    if word == name:
-        return len(name) > 1
-    stem = name[:-1] if name[-1:] in _VOWELS else name
-    return len(name) >= _LEAST_NAME and word.startswith(stem) and word[len(stem) :] in _ENDINGS
+    return len(name) > 1 and word in forms(name)
 
 
 def _by_words(kept: Iterable[Kept]) -> list[Kept]:

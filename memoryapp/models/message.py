@@ -39,6 +39,10 @@ class MessageQuerySet(models.QuerySet["Message"]):
         """Messages no topic holds yet: the active session."""
         return self.filter(topic__isnull=True, is_withdrawn=False)
 
+    def present(self) -> Self:
+        """Messages that were not withdrawn with their import."""
+        return self.filter(is_withdrawn=False)
+
     def in_order(self) -> Self:
         return self.order_by("sent_at", "id")
 

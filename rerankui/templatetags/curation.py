@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from django import template
 from django.contrib.messages.storage.base import Message
 from django.utils.translation import gettext as _
@@ -10,6 +12,8 @@ from memoryapp.models import TopicEdit
 from rerankui.change_words import actor_words
 
 register = template.Library()
+
+MOST_HOLDERS = 3
 
 
 @register.filter
@@ -26,3 +30,10 @@ def deed(edit: TopicEdit) -> str:
     if edit.kind == TopicEdit.Kind.UNDO:
         return _("%(who)s took a change back") % {"who": actor_words(edit.actor)}
     return _("%(who)s %(did)s") % {"who": actor_words(edit.actor), "did": edit.get_kind_display()}
+
+
+@register.inclusion_tag("partials/origin.html")
+def origin(holders: Mapping[int, Sequence[int]], topic: int) -> dict[str, object]:
+    """Where the messages of ``topic`` are today; ``holders`` are live topics by the number they follow."""
+    now = holders.get(topic, ())
+    return {"topic": topic, "holders": now[:MOST_HOLDERS], "more": len(now[MOST_HOLDERS:]), "is_live": topic in now}

@@ -6,6 +6,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from memoryapp import curation
 from memoryapp.models import Fact, Role
 from rerankui.access import operator_of, owner_or_404
 from rerankui.filters import FactFilter
@@ -16,17 +17,19 @@ from rerankui.pages import page_of, show
 def facts(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     filters = FactFilter(request.GET)
-    found = Fact.objects.filter(owner=of).select_related("topic")
+    found = Fact.objects.filter(owner=of)
     words = filters.chosen["q"]
     if words:
         labels = Q(relation__icontains=words) | Q(category__icontains=words)
         found = found.filter(Q(content__icontains=words) | labels)
     if filters.chosen["type"]:
         found = found.filter(type=filters.chosen["type"])
+    page = page_of(request, found, filters.order)
     context = {
         "owner": of,
         "filters": filters,
-        "page": page_of(request, found, filters.order),
+        "page": page,
+        "holders": curation.successors(of.pk, [fact.topic_id for fact in page if fact.topic_id]),
         "total": found.count(),
         "may_change": operator_of(request).may(Role.CURATOR),
     }

@@ -13,12 +13,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import history, knowledge
+from memoryapp import curation, history, knowledge
 from memoryapp.curation import CurationError, Stale
 from memoryapp.history import Narrowing
 from memoryapp.knowledge import MODELS, Row
 from memoryapp.mentions import mentions
-from memoryapp.models import ChatUser, KnowledgeEdit, Person, Role
+from memoryapp.models import ChatUser, Fact, KnowledgeEdit, Person, Role
 from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.changes import toast
 from rerankui.rewordings import field_rewordings, told
@@ -42,6 +42,8 @@ def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResp
     context = {**_context(request, of, noun, row), "row": row}
     if isinstance(row, Person):
         context["mentions"] = mentions(row)
+    if isinstance(row, Fact) and row.topic_id:
+        context["holders"] = curation.successors(of.pk, [row.topic_id])
     return render(request, f"pages/{noun}.html", context)
 
 

@@ -25,8 +25,8 @@ SHOWN = 80
 def messages(request: Request, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     filters = MessageFilter(request.GET)
-    found = _filtered(of, filters).select_related("topic")
     at = _pointed_at(request, of)
+    found = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn)).select_related("topic")
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
     context: dict[str, Any] = {
@@ -43,9 +43,13 @@ def messages(request: Request, owner: int) -> HttpResponse:
     return show(request, "pages/messages.html", "partials/messages.html", context)
 
 
-def _filtered(owner: ChatUser, filters: MessageFilter) -> QuerySet[Message]:
-    found = Message.objects.of(owner)
-    chosen = filters.chosen
+def _filtered(owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool) -> QuerySet[Message]:
+    """Messages of a withdrawn import are listed alone, or around one of them that an old run leads to."""
+    found, chosen = Message.objects.of(owner), filters.chosen
+    if chosen["place"] == "withdrawn":
+        found = found.filter(is_withdrawn=True)
+    elif not with_withdrawn:
+        found = found.present()
     if chosen["q"]:
         found = found.filter(text__icontains=chosen["q"])
     if chosen["role"]:
@@ -62,7 +66,7 @@ def _pointed_at(request: HttpRequest, owner: ChatUser) -> Message | None:
     if "at" in request.GET:
         return _message_or_404(owner, request.GET["at"])
     day = _day(request.GET.get("on", ""))
-    return Message.objects.of(owner).filter(sent_at__gte=day).in_order().first() if day else None
+    return Message.objects.of(owner).present().filter(sent_at__gte=day).in_order().first() if day else None
 
 
 def _message_or_404(owner: ChatUser, number: str) -> Message:

@@ -39,7 +39,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponse:
     page = page_of(request, found, filters.order)
     context = {"owner": of, "filters": filters, "page": page, "total": found.count()}
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
-    context["is_begun"] = bool(page.rows) or Message.objects.of(of).exists()
+    context["is_begun"] = bool(page.rows) or Message.objects.of(of).present().exists()
     return show(request, "pages/topics.html", "partials/topics.html", context)
 
 
@@ -59,6 +59,7 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     if cast(Request, request).htmx.target == "vector-state":
         return _vector_state(request, shown)
     page = page_of(request, _messages(shown), ("sent_at", "id"), MESSAGES_SHOWN)
+    former = curation.former(shown)
     context: dict[str, Any] = {
         "owner": shown.owner,
         "topic": shown,
@@ -71,11 +72,16 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
         "successors": [] if shown.is_live else browse.successors(shown)[:20],
         "has_vector": browse.has_vector(shown, clients.profile()),
         "neighbours": browse.neighbours(shown),
-        "seen": browse.seen_by_runs(shown),
-        "facts": Fact.objects.filter(owner=shown.owner, topic=shown).order_by("-importance", "id")[:20],
+        "seen": browse.seen_by_runs(shown, former),
+        "facts": _facts(shown, former),
         "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
     }
     return render(request, "pages/topic.html", {**context, "made_by": _made_by(context["lineage"])})
+
+
+def _facts(topic: Topic, former: Sequence[int]) -> QuerySet[Fact]:
+    """What was noted of the topic's messages, under whichever number they stood then."""
+    return Fact.objects.filter(owner=topic.owner, topic__in=[topic.pk, *former]).order_by("-importance", "id")[:20]
 
 
 def _history(request: HttpRequest, topic: Topic) -> dict[str, Any]:

@@ -73,9 +73,12 @@
     }
     return null;
   };
-  const stand = (row) => {
+  const mark = (row) => {
     current()?.classList.remove("is-current");
     row.classList.add("is-current");
+  };
+  const stand = (row) => {
+    mark(row);
     row.tabIndex = -1;
     row.focus({ preventScroll: true });
     row.scrollIntoView({ block: "nearest" });
@@ -148,7 +151,13 @@
       else send(submitter);
     }
     const row = event.target.closest("[data-message]");
-    if (row && event.shiftKey && !event.target.closest("a, summary")) { event.preventDefault(); range(row); getSelection().removeAllRanges(); }
+    if (!row || event.target.closest("a, summary")) return;
+    mark(row);
+    if (!event.shiftKey) return;
+    // a box whose click is refused goes back to what it was, and would leave its own message out
+    if (!event.target.matches("input")) event.preventDefault();
+    range(row);
+    getSelection().removeAllRanges();
   });
   // a click with Shift marks messages, not letters
   form.addEventListener("mousedown", (event) => { if (event.shiftKey && event.target.closest("[data-message]")) event.preventDefault(); });
@@ -174,8 +183,10 @@
   });
 
   const unlessBusy = (action) => (event) => { if (!$("dialog[open]")) action(event); };
+  // a box that was ticked with the mouse keeps neither the letters nor Enter, which would send the form as a split
+  const ignore = (event) => event.repeat || event.isComposing || event.target.matches?.("textarea, select, [contenteditable], input:not([type=checkbox])");
   const enter = (event) => {
-    if (event.target.closest("a, button, summary, label")) return;
+    if (event.target.closest("a, button, summary")) return;
     event.preventDefault();
     if (numbers("at").length) preview("cuts");
     else if (numbers("messages").length) preview("chosen");
@@ -195,7 +206,7 @@
     KeyP: unlessBusy(() => $('.pager a[rel="prev"]', form)?.click()),
     Enter: unlessBusy(enter),
     Escape: unlessBusy(() => { if (!$("#peek")?.childElementCount) clear(); }),
-  });
+  }, { ignore });
 
   // one tab stop a message would be a hundred and fifty of them; the keys walk instead
   for (const found of [...boxes("at"), ...boxes("messages")]) {
