@@ -133,8 +133,8 @@ def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
 
     Where one message is dated centuries off, only the months that hold some; never more than ``MOST_MONTHS``.
     """
-    rows = Message.objects.of(owner).present().annotate(month=TruncMonth("sent_at"))
-    rows = rows.values_list("month").annotate(n=Count("id"))
+    present = Message.objects.of(owner).present()
+    rows = present.annotate(month=TruncMonth("sent_at")).values_list("month").annotate(n=Count("id"))
     found = {month.date(): n for month, n in rows.order_by("-month")[:MOST_MONTHS]}
     if not found:
         return []
