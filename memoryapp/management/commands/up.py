@@ -28,7 +28,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memoryapp import demo, environment
+from memoryapp import demo, environment, startup
 from memoryapp.embedded import children, locks, places, statics
 from memoryapp.embedded.children import Child
 from memoryapp.embedded.hold import Hold
@@ -78,6 +78,11 @@ class Command(BaseCommand):
         return Hold(cluster)
 
     def _prepare(self, with_demo: bool) -> None:
+        try:
+            startup.check_pooling()
+            startup.check_not_newer()
+        except startup.UnusableDatabase as refusal:
+            raise CommandError(str(refusal)) from None
         if _unmigrated():
             self._say("Bringing the database's tables up to date ...")
             call_command("migrate", interactive=False, verbosity=0)
@@ -133,10 +138,9 @@ class Command(BaseCommand):
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port < 65536:
-        raise ValueError
-    return port
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
+        raise environment.SettingError(f"--port must be a whole number between 1 and 65535, not {text!r}.")
+    return int(text)
 
 
 def _url(host: str, port: int) -> str:
