@@ -7,19 +7,20 @@ done is found in the rows themselves, so a lost message costs seconds and never 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
-from celery import Celery, Task, bootsteps
+from celery import Celery, Task, bootsteps, signals
 from celery.beat import ScheduleEntry, Scheduler
 from celery.schedules import schedule
 from django.conf import settings
 from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from memoryapp import heartbeats
+from memoryapp import heartbeats, startup
 from memoryapp.embedded import pulse
 from memoryapp.outages import database, is_outage
 
@@ -97,7 +98,7 @@ class Sweeps(Scheduler):  # type: ignore[misc]
         if time.monotonic() - self._last_sign >= heartbeats.EVERY:
             self._last_sign = time.monotonic()
             _give_sign("beat")
-        return min(delay, heartbeats.EVERY)
+        return min(float(delay), heartbeats.EVERY)
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **options: Any) -> Any:
         if producer is not None and _waiting(producer.channel) >= len(app.conf.beat_schedule):
@@ -158,3 +159,12 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks(["memoryapp"])
+
+
+def _refuse_unusable_database(**_: Any) -> None:
+    if refusal := startup.refusal():
+        sys.exit(refusal)
+
+
+signals.worker_init.connect(_refuse_unusable_database)
+signals.beat_init.connect(_refuse_unusable_database)

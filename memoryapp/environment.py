@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 WEB = ("http", "https")
 
-_CREDENTIALS = re.compile(r"(?<=//)[^/]*@")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*+(ms|s|m|h|d|)")
 _RATE = re.compile(r"(\d{1,9})\s*+/\s*+(s|m|h|d)")
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_USERINFO = re.compile(r"(?<=//)[^\s'\"<>]*(?=@)")
+_PASSWORD = re.compile(r"(?i)(?<=password=)[^\s&'\"]+")
 
 
 class SettingError(Exception):
@@ -121,12 +122,12 @@ def _check_address(name: str, raw: str, schemes: Sequence[str]) -> None:
     if not usable or (parts.scheme in WEB and not parts.hostname):
         *others, last = (f"{scheme}://" for scheme in schemes)
         beginning = f"{', '.join(others)} or {last}" if others else last
-        raise SettingError(f"{name} must be an address that begins with {beginning}, not {_shown(raw)!r}.")
+        raise SettingError(f"{name} must be an address that begins with {beginning}, not {without_passwords(raw)!r}.")
 
 
-def _shown(url: str) -> str:
-    """``url`` without what stands before an @: that is a password."""
-    return _CREDENTIALS.sub("…@", url)
+def without_passwords(text: str) -> str:
+    """``text`` without what stands before the @ of an address, and without what is called a password."""
+    return _PASSWORD.sub("…", _USERINFO.sub("…", text))
 
 
 def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9) -> float:

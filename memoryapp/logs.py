@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from memoryapp.environment import without_passwords
+
 _QUOTING = ("DETAIL:", "CONTEXT:", "LINE ")
 # The one address that names a chat user, which Django repeats when there is nothing.
 _NAMING = re.compile(r"(?<=/v1/users/)[^/\s?]+")
@@ -47,11 +49,11 @@ class AboutRun(logging.Filter):
 
 
 class _Discreet(logging.Formatter):
-    """Tells where a fault happened, without the row that PostgreSQL quotes in its details and without names."""
+    """Tells where a fault happened, without the row that PostgreSQL quotes in its details, names and passwords."""
 
     def told(self, record: logging.LogRecord) -> str:
         """The record's message, no chat user named."""
-        return _NAMING.sub("…", record.getMessage())
+        return without_passwords(_NAMING.sub("…", record.getMessage()))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = self.told(record)
@@ -59,7 +61,7 @@ class _Discreet(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         told = super().formatException(ei).splitlines()
-        return "\n".join(line for line in told if not line.startswith(_QUOTING))
+        return without_passwords("\n".join(line for line in told if not line.startswith(_QUOTING)))
 
 
 class Line(_Discreet):

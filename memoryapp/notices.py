@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -34,10 +37,62 @@ async def say_more(run_id: UUID) -> None:
     """Wake the viewers of this run."""
     try:
         async with asyncio.timeout(SECONDS):
-            await get_channel_layer().group_send(group_of(run_id), {"type": "run.more"})
+            notice = {"type": "run.more", "run": str(run_id)}
+            await get_channel_layer().group_send(group_of(run_id), notice)
     except FAULTS as error:
         logger.warning("no notice for run %s: %s", run_id, error)
 
 
 async def say_nothing(run_id: UUID) -> None:
     """For processes that nobody watches directly."""
+
+
+class Subscriptions:
+    """The notices of runs that other processes execute, for the followers of one event loop.
+
+    All come through one channel: the embedded layer keeps something of each channel that was ever read.
+    """
+
+    def __init__(self) -> None:
+        self._channel = ""
+        self._reading: asyncio.Task[None] | None = None
+        self._followers: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
+
+    @asynccontextmanager
+    async def following(self, run_id: UUID, more: asyncio.Event) -> AsyncIterator[None]:
+        """``more`` is set at each notice of the run; where the layer is away, at none."""
+        self._followers[run_id].add(more)
+        try:
+            if len(self._followers[run_id]) == 1:
+                await self._ask("group_add", run_id)
+            yield
+        finally:
+            self._followers[run_id].discard(more)
+            if not self._followers[run_id]:
+                del self._followers[run_id]
+                await self._ask("group_discard", run_id)
+
+    def close(self) -> None:
+        if self._reading:
+            self._reading.cancel()
+
+    async def _ask(self, what: str, run_id: UUID) -> None:
+        layer = get_channel_layer()
+        try:
+            async with asyncio.timeout(SECONDS):
+                if self._reading is None or self._reading.done():
+                    self._channel = await layer.new_channel()
+                    self._reading = asyncio.create_task(self._read(layer, self._channel))
+                await getattr(layer, what)(group_of(run_id), self._channel)
+        except FAULTS as error:
+            logger.warning("the channel layer is out of reach: %s", error)
+
+    async def _read(self, layer: Any, channel: str) -> None:
+        """Ends with a fault of the layer; the next follower begins anew, those before look again by themselves."""
+        try:
+            while True:
+                notice = await layer.receive(channel)
+                for more in self._followers.get(UUID(notice["run"]), ()):
+                    more.set()
+        except FAULTS as error:
+            logger.warning("the channel layer is out of reach: %s", error)

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from memoryapp import runs
 from memoryapp.clients import Clients, open_clients
-from memoryapp.notices import say_more
+from memoryapp.notices import Subscriptions, say_more
 
 AT_ONCE = 500
 
@@ -34,6 +34,8 @@ class Runner:
         self._stack = AsyncExitStack()
         self._places = asyncio.Semaphore(AT_ONCE)
         self._listening: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._begun_here: set[UUID] = set()
+        self.elsewhere = Subscriptions()
 
     def bind(self) -> None:
         """Use the running loop, and load the models before somebody waits for them. Cheap but the first time."""
@@ -60,6 +62,10 @@ class Runner:
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(over.set))
             await over.wait()
 
+    def executes(self, run_id: UUID) -> bool:
+        """Whether this process has the run in hand, so that its notices need no channel layer."""
+        return run_id in self._begun_here
+
     @contextmanager
     def listening(self, run_id: UUID) -> Iterator[asyncio.Event]:
         """An event that is set whenever a run this process executes has more to show. For this loop only."""
@@ -80,12 +86,16 @@ class Runner:
 
     async def close(self) -> None:
         """Close the clients; for a loop that ends before its process does."""
+        self.elsewhere.close()
         await self._stack.aclose()
 
     def _begun(self, run_id: UUID) -> Future[None] | None:
         if self._loop is None or not self._loop.is_running():
             return None
-        return self._begin(self._execute(run_id))
+        self._begun_here.add(run_id)
+        running = self._begin(self._execute(run_id))
+        running.add_done_callback(lambda _: self._begun_here.discard(run_id))
+        return running
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         assert self._loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from typing import Any
@@ -14,11 +15,15 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 http = get_asgi_application()
 
+from memoryapp import startup  # noqa: E402
+from memoryapp.database import in_thread  # noqa: E402
 from memoryapp.embedded import pulse  # noqa: E402
 from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui import server_limits  # noqa: E402
 from rerankui.routing import websocket_urlpatterns  # noqa: E402
 
+# The loop itself keeps no task alive.
+_beginning: list[asyncio.Task[None]] = []
 doors = ProtocolTypeRouter(
     {
         "http": http,
@@ -28,11 +33,22 @@ doors = ProtocolTypeRouter(
 
 
 def _warm_up() -> None:
-    """Have the models loaded once the loop of the server that imports this runs, before somebody asks for a run."""
+    """Once the loop of the server that imports this runs, have the models loaded before somebody asks for a run."""
     reactor = sys.modules.get("twisted.internet.reactor")
     if reactor:
-        reactor.callWhenRunning(reactor.callLater, 0, runner.bind)
-        reactor.callWhenRunning(reactor.callLater, 0, pulse.from_loop)
+        reactor.callWhenRunning(reactor.callLater, 0, _begin)
+
+
+def _begin() -> None:
+    runner.bind()
+    pulse.from_loop()
+    _beginning.append(asyncio.get_running_loop().create_task(_refuse_unusable_database()))
+
+
+async def _refuse_unusable_database() -> None:
+    """Ends the process: what it would store there might be lost."""
+    if refusal := await in_thread(startup.refusal):
+        sys.exit(refusal)
 
 
 _warm_up()

@@ -21,6 +21,7 @@ from memoryapp.clients import offline_chat, offline_embedder, open_clients
 from memoryapp.engine.events import to_wire
 from memoryapp.engine.llm import ChatRequest
 from memoryapp.models import ChatUser, Media, Run, RunEvent
+from memoryapp.notices import say_more
 from memoryapp.runner import Runner
 from memoryapp.vectors import embed_pending
 from tests.conftest import talk
@@ -220,6 +221,28 @@ async def test_a_run_of_another_process_is_followed_to_its_end(runner: Runner, m
         lines = [(line.kind, line.seq, json.loads(line.payload)) async for line in followed if line]
     await working
     assert lines == await stored_of(run)
+
+
+async def kinds_of(followed: AsyncIterator[following.Line | None]) -> list[str]:
+    return [line.kind async for line in followed if line]
+
+
+async def test_the_notices_of_another_process_reach_who_follows_its_run(
+    runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN", 3600.0)
+    run = await sync_to_async(runs.start)(memory, QUERY)
+    for number in range(2):
+        twice = [following.follow(runner, run.pk) for _ in range(2)]
+        async with aclosing(twice[0]) as first, aclosing(twice[1]) as second:
+            seen = asyncio.gather(kinds_of(first), kinds_of(second))
+            if number == 0:
+                async with open_clients() as clients:
+                    await runs.execute(run.pk, clients, say_more)
+            kinds = await asyncio.wait_for(seen, 60)
+        assert kinds[0] == kinds[1]
+        assert kinds[0][-1] == "run_finished"
+    assert not runner.elsewhere._followers
 
 
 async def test_an_answer_is_waited_for_when_another_process_works_on_it(

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from memoryapp.embedded import children
 from memoryapp.embedded.children import Child, stop
 
 BEATING = "import time; from memoryapp.embedded import pulse; pulse.from_thread(); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {BEATING}"
 IN_A_LOOP = """
 import asyncio
 from memoryapp.embedded import pulse
@@ -62,3 +64,13 @@ def test_one_that_hangs_is_killed_and_started_again(child: Child) -> None:
         child.tend(print)
         time.sleep(0.05)
     assert pid_once_heard(child) != before
+
+
+def test_what_does_not_end_when_it_is_asked_to_is_killed_within_two_seconds() -> None:
+    child = Child("worker", (sys.executable, "-c", STUBBORN), {})
+    child.start()
+    pid_once_heard(child)
+    stop([child])
+    assert child._process
+    assert child._process.wait(30) == -signal.SIGKILL
+    assert children._GRACE < 2

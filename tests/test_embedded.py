@@ -340,7 +340,7 @@ def test_a_data_folder_is_closed_to_others(folder: Path) -> None:
     assert stat.S_IMODE(data.stat().st_mode) == closed
     assert not AS_ROOT or data.stat().st_gid == inside.account.gid
     data.chmod(0o755)
-    places.close_data_dir(data)
+    places.close_data_dir(data, inside)
     assert stat.S_IMODE(data.stat().st_mode) == closed
     with Hold(inside):
         assert answers(inside)
@@ -349,10 +349,11 @@ def test_a_data_folder_is_closed_to_others(folder: Path) -> None:
 
 def test_a_data_folder_whose_database_lies_elsewhere_is_closed_to_all(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    data.mkdir(mode=0o755)
-    (data / "cluster-id").write_text("an-id")
-    places.close_data_dir(data)
-    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    data.mkdir()
+    for server in (None, Cluster(places.ELSEWHERE / "clusters" / "an-id")):
+        data.chmod(0o755)
+        places.close_data_dir(data, server)
+        assert stat.S_IMODE(data.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("taken", ["file", "file/below"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import runpy
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from kombu import Connection
 from memoryapp import settings as module
 from memoryapp.embedded.places import CHECKOUT
 from memoryapp.environment import SettingError
+from memoryapp.logs import Json, Line
 from memoryapp.parameters import BOUNDS
 
 NEUTRAL = {"DATABASE_URL": "postgresql://someone@/memory", "SECRET_KEY": "known", "PATH": "/usr/bin:/bin"}
@@ -79,6 +82,55 @@ def test_a_sentence_about_an_address_keeps_its_password(read: Any) -> None:
     with pytest.raises(SettingError, match="rabbit://…@host/") as refused:
         read(CELERY_BROKER_URL="rabbit://me:secret@host/")
     assert "secret" not in str(refused.value)
+
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgres//me:{SECRET}@host/db",
+        f"postgresql://me:{SECRET}@host/db?{SECRET}",
+        f"postgresql://me:a@{SECRET}@host/db",
+        f"postgresql://me:{SECRET}/more@host/db",
+        f"host=x password={SECRET} {SECRET}",
+        f"postgresql://me:{SECRET}@[::1/db",
+    ],
+)
+def test_a_wrong_database_address_shows_no_piece_of_its_password(read: Any, address: str) -> None:
+    with pytest.raises(SettingError, match="DATABASE_URL") as refused:
+        read(DATABASE_URL=address)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", [f"http://me:{SECRET}@host/v1", f"redis://:{SECRET}/a@b@host:1/0"])
+def test_the_log_shows_no_password_of_an_address(url: str) -> None:
+    for formatter in (Line(), Json()):
+        try:
+            raise OSError(f"{url} and password={SECRET} do not answer")
+        except OSError:
+            record = logging.LogRecord("httpx", logging.INFO, "", 1, "HTTP Request: POST %s", (url,), sys.exc_info())
+        record.run = ""
+        told = formatter.format(record)
+        assert SECRET not in told
+        assert "…@host" in told
+
+
+def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:
+    addresses = {"DATABASE_URL": "postgresql", "REDIS_URL": "redis", "LLM_BASE_URL": "http"}
+    given = {name: f"{scheme}://me:{SECRET}@host:1/x" for name, scheme in addresses.items()}
+    keys = {"SECRET_KEY": f"{SECRET}-which-is-long-enough-for-a-key", "LLM_API_KEY": f"sk-{SECRET}"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "diffsettings", "--all"],
+        cwd=CHECKOUT,
+        env={**os.environ, **given, **keys},
+        capture_output=True,
+        text=True,
+    )
+    assert "LLM_BASE_URL = 'http://…@host:1/x'" in done.stdout
+    assert "ROOT_URLCONF = 'rerankui.urls'" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("name", "parameter"), TIMEOUTS.items())

@@ -1,14 +1,15 @@
 """A run's events as they are recorded, whichever process records them.
 
-The rows are read after the last number that was sent. A run of this process wakes its followers; for all others
-they look again by themselves, so nothing is lost when a connection is cut: ask again with the last number.
+The rows are read after the last number that was sent. A run of this process wakes its followers, one of another by the
+channel layer; without a notice they look again by themselves. So nothing is lost when a connection is cut: ask again
+with the last number.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -66,7 +67,7 @@ async def follow(runner: Runner, run_id: UUID, after: int = 0) -> AsyncGenerator
     """Each event with a number above ``after`` until the last one; None when nothing was to be said for a while."""
     pool = (await runner.clients()).pool
     quiet = 0.0
-    with runner.listening(run_id) as more:
+    async with _notices(runner, run_id) as more:
         while True:
             more.clear()
             async with aclosing(lines(pool, run_id, after)) as recorded:
@@ -82,6 +83,17 @@ async def follow(runner: Runner, run_id: UUID, after: int = 0) -> AsyncGenerator
             if quiet >= HEARTBEAT:
                 quiet = 0.0
                 yield None
+
+
+@asynccontextmanager
+async def _notices(runner: Runner, run_id: UUID) -> AsyncIterator[asyncio.Event]:
+    """An event that is set whenever the run has more to show."""
+    with runner.listening(run_id) as more:
+        if runner.executes(run_id):
+            yield more
+            return
+        async with runner.elsewhere.following(run_id, more):
+            yield more
 
 
 async def _woken(more: asyncio.Event) -> bool:

@@ -147,14 +147,13 @@ def open_data_dir(folder: Path) -> Path:
     return folder
 
 
-def close_data_dir(folder: Path) -> None:
-    """Takes an existing data folder of ours from everybody but us, and the database's account if it lies in there."""
+def close_data_dir(folder: Path, server: Cluster | None) -> None:
+    """Takes an existing data folder of ours from everybody but us, and the server's account if that lies in it."""
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
         return
-    inside = cluster(folder)
-    if inside.account.other and inside.base.is_relative_to(folder):
-        _let_through(folder, inside.account)
+    if server and server.account.other and server.base.is_relative_to(folder):
+        _let_through(folder, server.account)
     else:
         folder.chmod(0o700)
 

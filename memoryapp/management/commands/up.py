@@ -28,10 +28,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memoryapp import demo, environment
+from memoryapp import demo, environment, startup
 from memoryapp.embedded import children, locks, places, statics
 from memoryapp.embedded.children import Child
 from memoryapp.embedded.hold import Hold
+from memoryapp.embedded.places import Cluster
 
 _BEAT = 0.25
 _PATIENCE = 120.0
@@ -58,10 +59,11 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         try:
             with ExitStack() as stack:
-                places.close_data_dir(places.open_data_dir(settings.DATA_DIR))
+                server = None if environment.text("DATABASE_URL") else places.cluster(settings.DATA_DIR)
+                places.close_data_dir(places.open_data_dir(settings.DATA_DIR), server)
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
                 door = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
-                hold = None if environment.text("DATABASE_URL") else stack.enter_context(self._database())
+                hold = stack.enter_context(self._database(server)) if server else None
                 self._prepare(with_demo=not options["no_demo"])
                 self._run(door, host, port, hold)
         except KeyboardInterrupt:
@@ -71,13 +73,17 @@ class Command(BaseCommand):
         self.stdout.write(text)
         self.stdout.flush()
 
-    def _database(self) -> Hold:
-        cluster = places.cluster(settings.DATA_DIR)
+    def _database(self, cluster: Cluster) -> Hold:
         if not cluster.data.exists():
             self._say(f"Making the database in {cluster.base} ...")
         return Hold(cluster)
 
     def _prepare(self, with_demo: bool) -> None:
+        try:
+            startup.check_pooling()
+            startup.check_not_newer()
+        except startup.UnusableDatabase as refusal:
+            raise CommandError(str(refusal)) from None
         if _unmigrated():
             self._say("Bringing the database's tables up to date ...")
             call_command("migrate", interactive=False, verbosity=0)
@@ -133,10 +139,9 @@ class Command(BaseCommand):
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port < 65536:
-        raise ValueError
-    return port
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
+        raise environment.SettingError(f"--port must be a whole number between 1 and 65535, not {text!r}.")
+    return int(text)
 
 
 def _url(host: str, port: int) -> str:
