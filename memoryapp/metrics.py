@@ -56,7 +56,9 @@ def _histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> 
 
 
 runs = _counter("runs", "Runs that ended.", "strategy")
-reranker_duration = _histogram("reranker_duration_seconds", "From the query to the last event.", LONG)
+reranker_duration = _histogram(
+    "reranker_duration_seconds", "The reranker alone, from its first turn to its choice.", LONG
+)
 reranker_tool_calls = _counter("reranker_tool_calls", "Calls of the tool that reads topics.")
 reranker_candidates_input = _histogram("reranker_candidates_input", "Candidate topics the model was shown.", MANY)
 reranker_candidates_output = _histogram("reranker_candidates_output", "Topics that were chosen.", FEW)
@@ -124,7 +126,9 @@ def _count_call(event: QueryEnriched | ModelReplied, agent: str, outcome: str, o
 def _count_rerank(events: Sequence[Event], finished: RunFinished, owner: int) -> None:
     replies = [event for event in events if isinstance(event, ModelReplied)]
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
-    _of(reranker_duration, owner).observe(finished.totals.seconds)
+    if replies:
+        # A run that was cut short has no more to tell than what its turns took.
+        _of(reranker_duration, owner).observe(finished.rerank_seconds or sum(reply.seconds for reply in replies))
     _of(reranker_tool_calls, owner).inc(sum(len(reply.tool_calls) for reply in replies))
     _of(reranker_cost, owner).inc(max(sum(reply.cost_usd for reply in replies), 0.0))
     _of(reranker_candidates_input, owner).observe(sum(c.shown for c in found.candidates) if found else 0)

@@ -19,7 +19,10 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """``seconds`` and ``turn_seconds`` bound the rerank; ``candidates`` is how many topics the model is shown."""
+    """``seconds`` bounds the whole run, ``turn_seconds`` one model call of it.
+
+    ``candidates`` is how many topics the model is shown.
+    """
 
     candidates: int
     people_candidates: int

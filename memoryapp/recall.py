@@ -23,6 +23,7 @@ from memoryapp import reading, retrieval
 from memoryapp.clients import Clients
 from memoryapp.database import Asked
 from memoryapp.engine import flash
+from memoryapp.engine.budget import Budget
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS, Told, assembled, topics_text
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.enricher import enrich
@@ -49,6 +50,10 @@ from memoryapp.signals import Question
 from memoryapp.trials import Replayed
 
 VECTOR_TOPICS = 5
+LATE_SEARCH = "The time for the whole run was over before search had found anything; nothing was chosen."
+# Of a run's seconds: what the enricher may take, so that time is left to choose, and of the rest what the vector may.
+ENRICHERS_SHARE = 1 / 3
+VECTORS_SHARE = 1 / 2
 
 KEEP_VECTOR = """
 INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector)
@@ -87,11 +92,16 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Recall:
-    """A request, and the topics read so far."""
+    """A request, the topics read so far, and the seconds that are left."""
 
     request: RecallRequest
     clients: Clients
     topics: _Topics
+    budget: Budget
+
+    @property
+    def asks_models(self) -> bool:
+        return self.request.strategy != "vector" and settings.RERANKER_ENABLED
 
 
 class _Topics:
@@ -127,32 +137,41 @@ async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Eve
 
 
 async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event | ModelProgress, None]:
-    run = _Recall(request, clients, _Topics(clients, request.owner_id))
+    run = _Recall(request, clients, _Topics(clients, request.owner_id), Budget(request.parameters.seconds))
     yield _started(run)
     enriched = request.query
     async with aclosing(_enriched(run)) as steps:
         async for step in steps:
-            enriched = step.enriched if isinstance(step, QueryEnriched) else enriched
+            if isinstance(step, QueryEnriched):
+                enriched = step.enriched
+                run.budget.charge(step.seconds)
             yield step
-    found, baseline = await _found(run, enriched)
+    try:
+        async with run.budget.spending():
+            found, baseline = await _found(run, enriched)
+    except TimeoutError:
+        yield RunFinished(selected=(), dropped=(), fallback="timeout", note=LATE_SEARCH)
+        return
     yield found
-    if request.strategy == "vector" or not settings.RERANKER_ENABLED:
+    if not run.asks_models:
         choice = vector_choice(found, baseline, strategy=request.strategy)
         yield replace(choice, context=await _context(run, found, choice))
         return
+    began = time.perf_counter()
     async for event in flash.rerank(
         _rerank_request(run, enriched, found, baseline),
         chat=clients.chat,
         read_topics=run.topics,
-        limits=_limits(request.parameters),
+        limits=replace(_limits(request.parameters), seconds=max(run.budget.left, 0.0)),
     ):
         if isinstance(event, RunFinished):
-            event = replace(event, context=await _context(run, found, event))
+            seconds = round(time.perf_counter() - began, 6)
+            event = replace(event, context=await _context(run, found, event), rerank_seconds=seconds)
         yield event
 
 
 def _started(run: _Recall) -> RunStarted:
-    request, is_flash = run.request, run.request.strategy == "flash"
+    request, is_flash = run.request, run.asks_models
     return RunStarted(
         strategy=request.strategy,
         query=request.query,
@@ -168,8 +187,9 @@ def _started(run: _Recall) -> RunStarted:
 async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
     """What the endpoint does on the way, and at last the query."""
     request, background, replayed = run.request, run.request.background, run.request.replayed
-    if replayed.query or request.strategy == "vector":
-        yield replayed.query or QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0)
+    if replayed.query or not run.asks_models:
+        note = "not_wanted" if request.strategy == "vector" else "disabled"
+        yield replayed.query or QueryEnriched(request.query, request.query, note=note, seconds=0.0)
         return
     steps = enrich(
         request.query,
@@ -179,7 +199,7 @@ async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | Quer
         recent_topics=background.recent_topics,
         media=request.media,
         today=request.today,
-        seconds=request.parameters.turn_seconds,
+        seconds=min(request.parameters.turn_seconds, run.budget.left * ENRICHERS_SHARE),
         prompts=run.request.prompts,
         variables=replayed.enrich_variables,
     )
@@ -202,7 +222,8 @@ async def _found(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, 
 async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, ...]]:
     began = time.perf_counter()
     request, clients = run.request, run.clients
-    vector, note = await _vector(query, clients, request.parameters.turn_seconds)
+    seconds = min(request.parameters.turn_seconds, run.budget.left * VECTORS_SHARE)
+    vector, note = await _vector(query, clients, seconds)
     profile = clients.embedder.profile
     asked = Question(
         owner_id=request.owner_id,
@@ -258,7 +279,7 @@ async def _vector(query: str, clients: Clients, seconds: float) -> tuple[Vectors
     except EmbeddingError as error:
         return None, str(error)
     except TimeoutError:
-        return None, f"The embedding model gave no vector within {seconds:g} s."
+        return None, f"The embedding model gave no vector within {seconds:.3g} s."
 
 
 def _rerank_request(

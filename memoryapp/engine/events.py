@@ -277,6 +277,7 @@ class RunFinished:
 
     ``fallback`` is empty when the model chose; ``note`` says in one sentence what happened when it
     did not. ``selected`` are topics; ``people`` and ``artifacts`` are chosen by the model alone, never by a fallback.
+    ``rerank_seconds`` is the wall time of the reranker alone, 0 where none ran and in runs of before.
     ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
     did not choose, ``hallucinated`` ids that were no candidates, ``baseline`` the plain vector order.
     ``stopped_by`` names the person who stopped the run.
@@ -295,6 +296,7 @@ class RunFinished:
     artifacts: tuple[Selected, ...] = ()
     context: tuple[ContextPart, ...] = ()
     stopped_by: str = ""
+    rerank_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
 ENRICH_NOTES: dict[str, Promise] = {
     "no_model": _("No model is connected, so the query is searched as typed."),
     "not_wanted": _("This strategy searches the query as typed."),
+    "disabled": _("The reranker is switched off, so the query is searched as typed."),
     "failed": _("The enricher gave no answer, so the query is searched as typed."),
 }
 
