@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.erasure import BeingErased
 from memoryapp.importers import FORMATS, UnreadableFile, open_chat
 from memoryapp.imports import Imported, import_chat
 
@@ -33,7 +34,7 @@ class Command(BaseCommand):
         user = _checked(user)
         try:
             imported = import_chat(open_chat(path, format, owner=user), user, dry_run=dry_run)
-        except UnreadableFile as error:
+        except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:
             self.stderr.write(imported.note)
