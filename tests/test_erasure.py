@@ -330,9 +330,7 @@ class TestDoor:
 
 
 class TestPage:
-    def test_it_says_in_numbers_what_goes_and_takes_only_the_name(
-        self, anna: ChatUser, as_admin: Client
-    ) -> None:
+    def test_it_says_in_numbers_what_goes_and_takes_only_the_name(self, anna: ChatUser, as_admin: Client) -> None:
         assert f"/memory/{anna.pk}/erase/" in as_admin.get(f"/memory/{anna.pk}/").content.decode()
         page = as_admin.get(f"/memory/{anna.pk}/erase/").content.decode()
         assert "<b>9</b><span>messages" in page
