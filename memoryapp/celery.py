@@ -155,6 +155,7 @@ app.conf.update(
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
         "embed-pending": _every(10.0, "embed_pending"),
         "archive-due": _every(60.0, "archive_due"),
+        "erase-due": _every(10.0, "erase_due"),
         "suggest-due": _every(60.0, "suggest_due"),
     },
 )

@@ -43,6 +43,11 @@ WHEN = """
 SELECT topic_id, width_bucket(extract(epoch FROM sent_at), %(first)s, %(last)s, %(slices)s), count(*)
 FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s) GROUP BY 1, 2
 """
+# What the database keeps of the words that most passages of all memories hold, since it looked at them last.
+COMMON = """
+SELECT most_common_elems::text::text[], most_common_elem_freqs FROM pg_stats
+WHERE schemaname = current_schema() AND tablename = 'memoryapp_passage' AND attname = 'terms'
+"""
 HOLDING = """
 SELECT wanted.term, count(*) FROM unnest(%(terms)s::text[]) AS wanted (term)
 JOIN memoryapp_passage p ON p.owner_id = %(owner)s AND p.terms @@ quote_literal(wanted.term)::tsquery
@@ -173,13 +178,21 @@ def _terms(owner: ChatUser, said: Mapping[int, _Words]) -> dict[int, tuple[Term,
 
 
 def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
-    """What each term weighs by how few of the owner's passages hold it."""
+    """What each term weighs by how few of the owner's passages hold it.
+
+    Rare ones are counted. Counting common ones would read most of a memory at each page, so what the database knows
+    of them from its statistics serves, which is the share of all memories' passages.
+    """
     wanted = list(terms)
-    with connection.cursor() as cursor:
-        cursor.execute(HOLDING, {"owner": owner.pk, "terms": wanted})
-        holding = dict(cursor.fetchall())
     passages = Passage.objects.filter(owner=owner).count()
-    return {term: idf(passages, min(holding.get(term, 1), passages)) for term in wanted}
+    with connection.cursor() as cursor:
+        cursor.execute(COMMON)
+        elements, shares = cursor.fetchone() or ((), ())
+        common = dict(zip(elements or (), shares or (), strict=False))
+        cursor.execute(HOLDING, {"owner": owner.pk, "terms": [term for term in wanted if term not in common]})
+        holding = dict(cursor.fetchall())
+    held = {term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted}
+    return {term: idf(passages, min(max(count, 1), passages)) for term, count in held.items()}
 
 
 def _shared_first(terms: Sequence[Term]) -> tuple[Term, ...]:

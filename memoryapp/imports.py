@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
+from memoryapp import erasure
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.ingestion import BATCH, Added, add_messages, content_hash, sort_out, taken
 from memoryapp.models import ChatUser, ImportBatch
@@ -201,5 +202,5 @@ def _names_several(chat: ChatFile) -> bool:
 def _open(chat: ChatFile, name: str, dry_run: bool) -> _Intake:
     if dry_run:
         return _Intake(ChatUser.objects.filter(name=name).first(), None)
-    owner, _made = ChatUser.objects.get_or_create(name=name)
+    owner = erasure.found_or_made(name)
     return _Intake(owner, ImportBatch.objects.create(owner=owner, source=chat.path.name[:300], format=chat.format))

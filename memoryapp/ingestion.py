@@ -23,7 +23,7 @@ from django.db.models import QuerySet, TextField, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import advisory, metrics
+from memoryapp import advisory, erasure, metrics
 from memoryapp.contents import content
 from memoryapp.curation.change import Change, CurationError, Stale
 from memoryapp.curation.swapping import put_in, swap
@@ -86,7 +86,7 @@ def limits() -> Limits:
 
 
 def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
-    """Stores the records the owner's memory does not hold yet, a thousand at a time."""
+    """Stores the records the owner's memory does not hold yet, a thousand at a time. Raises BeingErased."""
     added = skipped = 0
     rejected: list[Rejected] = []
     rest = iter(records)
@@ -94,6 +94,7 @@ def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: Im
         with transaction.atomic():
             # One writer an owner: batches of the same ids in another order would wait for each other for ever.
             advisory.take_until_commit("messages", owner.pk)
+            erasure.check_kept(owner)
             new, known, refused = sort_out(owner, part)
             Message.objects.bulk_create(_row(owner, record, batch) for record in new)
         added, skipped = added + len(new), skipped + known

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
+from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import models
+from memoryapp import advisory, models
 from memoryapp.database import in_thread
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.media import Media, MediaError
@@ -32,10 +33,13 @@ def store(owner: ChatUser, media: Media) -> MediaItem:
         name=item.name,
         size_bytes=item.size_bytes,
     )
-    if not _is_kept(row):
-        default_storage.save(row.path, ContentFile(media.content))
-    # The file comes first: a row must never name bytes that are not there.
-    models.Media.objects.bulk_create([row], ignore_conflicts=True)
+    with transaction.atomic():
+        # An erasure that takes the last row of these bytes takes the file too.
+        advisory.take_until_commit(row.path, 0)
+        if not _is_kept(row):
+            default_storage.save(row.path, ContentFile(media.content))
+        # The file comes first: a row must never name bytes that are not there.
+        models.Media.objects.bulk_create([row], ignore_conflicts=True)
     return item
 
 

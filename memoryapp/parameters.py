@@ -54,6 +54,10 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 
 
+TOOL_MODES = ("forced", "auto")
+WHOLE = frozenset(BOUNDS) - {"seconds", "turn_seconds"}
+
+
 def defaults() -> Parameters:
     return Parameters(
         candidates=settings.RERANKER_CANDIDATES,
@@ -101,8 +105,9 @@ def strategy_named(name: str) -> str:
 def _value(name: str, kind: type, raw: Any) -> Any:
     if kind is str:
         return _tool_mode(raw)
+    whole = isinstance(raw, float) and kind is int and raw.is_integer()
     try:
-        value = kind(str(raw))
+        value = kind(str(int(raw) if whole else raw))
     except ValueError:
         raise ParameterError(_("%(name)s must be a number, not “%(value)s”.") % {"name": name, "value": raw}) from None
     least, most = BOUNDS[name]
@@ -115,6 +120,6 @@ def _value(name: str, kind: type, raw: Any) -> Any:
 
 
 def _tool_mode(raw: Any) -> str:
-    if raw not in ("forced", "auto"):
+    if raw not in TOOL_MODES:
         raise ParameterError(_("tool_mode must be forced or auto, not “%(value)s”.") % {"value": raw})
     return str(raw)

@@ -14,10 +14,10 @@ from memoryapp.database import array, together
 from memoryapp.engine.context import Told
 from memoryapp.engine.lines import plain, size_text
 from memoryapp.engine.memory import MessageContent, TopicContent, item_id
+from memoryapp.engine.prompts import CURRENT_MESSAGES
 
 MOST_TOPICS = 200
 RECENT_TOPICS = 3
-LAST_MESSAGES = 5
 # The profile is told with every query: what matters most of it.
 MOST_FACTS = 50
 IMPORTANT = 80
@@ -71,7 +71,7 @@ HOW_MUCH: Mapping[str, Any] = {
     "bio_chars": _BIO_CHARS,
     "recent_topics": RECENT_TOPICS,
     "summary_chars": _SUMMARY_CHARS,
-    "last_messages": LAST_MESSAGES,
+    "last_messages": CURRENT_MESSAGES,
 }
 PEOPLE = """
 SELECT id, display_name, username, aliases, circle, mention_count, last_seen, bio FROM memoryapp_person
@@ -112,7 +112,7 @@ def background(
         profile="\n".join(filter(None, (profile.strip(), *(_fact(**row) for row in facts)))),
         inner_circle=tuple(_of_circle(**row) for row in circle),
         recent_topics=tuple(_recent(**row) for row in recent),
-        messages=said[-LAST_MESSAGES:],
+        messages=said[-CURRENT_MESSAGES:],
     )
 
 

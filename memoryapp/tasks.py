@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from django.db import DatabaseError, connection
 
-from memoryapp import clients, ingestion, runs, suggestions, vectors
+from memoryapp import clients, erasure, ingestion, runs, suggestions, vectors
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import IngestionError
@@ -68,6 +69,18 @@ def _archive(owner: ChatUser, embedder: Embedder) -> None:
         logger.exception("Sessions of chat user %s are not archived yet.", owner.pk)
         if not connection.is_usable():
             connection.close()
+
+
+@app.task
+def erase_due() -> None:
+    """What was begun and has not ended, because its process was killed or left it to the worker."""
+    for begun in erasure.unfinished():
+        try:
+            erasure.finish(begun, wait=timedelta(0))
+        except (DatabaseError, OSError):
+            logger.exception("Erasure %s has not ended yet.", begun.pk)
+            if not connection.is_usable():
+                connection.close()
 
 
 @app.task

@@ -6,6 +6,7 @@ from django.urls import include, path
 from rerankui.views import (
     artifacts,
     change,
+    erasing,
     facts,
     health,
     history,
@@ -81,6 +82,9 @@ urlpatterns = [
     path("memory/<int:owner>/history/changes/<int:change>/", history.undo_change, name="undo_change"),
     path("memory/<int:owner>/imports/", history.imports, name="imports"),
     path("memory/<int:owner>/imports/<int:batch>/withdraw/", history.withdraw, name="withdraw"),
+    # the end of a memory
+    path("memory/<int:owner>/erase/", erasing.erase, name="erase"),
+    path("erasures/<int:pk>/", erasing.receipt, name="erasure"),
     # recalls and their runs
     path("memory/<int:owner>/recall/", recall.recall, name="recall"),
     path("runs/", runs.run_list, name="runs"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from memoryapp import curation
+from memoryapp.api import list_shapes
 from memoryapp.api.shapes import AddedAnswer, TopicAnswer, TopicsAnswer
-from memoryapp.models import ChatUser, Message, TopicEdit
-from tests.conftest import talk
+from memoryapp.api.urls import api
+from memoryapp.ingestion import add_messages
+from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, Message, Person, TopicEdit
+from tests.conftest import record, talk
 from tests.doors import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -125,3 +130,80 @@ def test_a_retired_topic_leads_to_those_that_hold_its_messages_now(anna: ChatUse
     assert [topic["id"] for topic in told["topics"]] == [topic["id"] for topic in listed]
     assert len(told["topics"][0]["messages"]) == 4
     TopicAnswer.model_validate(told)
+
+
+@pytest.fixture
+def known(anna: ChatUser, boris: ChatUser) -> None:
+    """Three rows of each noun in both memories."""
+    for owner in (anna, boris):
+        at = timezone.now()
+        for number in range(3):
+            Person.objects.create(owner=owner, display_name=f"{owner.name}'s friend {number}", aliases=["Bob"])
+            Fact.objects.create(
+                owner=owner,
+                relation="likes",
+                category="tea",
+                content=f"{owner.name} {number}",
+                type="identity",
+                importance=90,
+                created_at=at,
+            )
+            Artifact.objects.create(
+                owner=owner,
+                file_type="pdf",
+                name=f"{owner.name}-{number}.pdf",
+                created_at=at,
+                sha256=f"{number:064}",
+                keywords=["oauth"],
+            )
+            ImportBatch.objects.create(
+                owner=owner,
+                source=f"{owner.name}-{number}.json",
+                format="jsonl",
+                added=number,
+                rejected=[{"line": 1, "reason": "no id"}],
+            )
+        add_messages(owner, [record(number, f"{owner.name} says {number}") for number in range(3)])
+
+
+@pytest.mark.parametrize("noun", ["messages", "people", "artifacts", "facts", "imports"])
+@pytest.mark.usefixtures("known")
+def test_each_list_of_a_memory_is_read_page_by_page_and_holds_nothing_of_another(noun: str, program: Program) -> None:
+    shape = api.get_openapi_schema(path_prefix="/v1/")["paths"][f"/v1/users/{{name}}/{noun}"]["get"]["responses"][200]
+    assert shape["content"]["application/json"]["schema"]["$ref"].endswith(f"{noun.capitalize()}Answer")
+    answer = getattr(list_shapes, f"{noun.capitalize()}Answer")
+    seen: list[Any] = []
+    after = ""
+    while after is not None:
+        page = program.get(f"/v1/users/anna/{noun}?limit=2&after={after}").json()
+        assert json.loads(answer.model_validate(page).model_dump_json()).keys() == page.keys()
+        seen += page[noun]
+        after = page["next"]
+    told = json.dumps(seen)
+    assert (len(seen), len({row["id"] for row in seen})) == (3, 3)
+    assert "anna" in told
+    assert "boris" not in told
+    assert error_of(program.get(f"/v1/users/boris/{noun}"))[0] == 404
+    assert error_of(program.get(f"/v1/users/anna/{noun}?after=nothing"))[0] == 400
+    assert error_of(program.get(f"/v1/users/anna/{noun}?limit=201"))[0] == 422
+
+
+@pytest.mark.usefixtures("known")
+def test_messages_are_listed_in_the_order_of_their_times_with_what_holds_them(anna: ChatUser, program: Program) -> None:
+    topic = talk(anna, ("Oboes", ["Where is my oboe?", "In the hall."]))[0]
+    rows = program.get("/v1/users/anna/messages").json()["messages"]
+    assert [row["ts"] for row in rows] == sorted(row["ts"] for row in rows)
+    assert {row["topic"] for row in rows} == {None, f"Topic:{topic.pk}"}
+    Message.objects.of(anna).filter(topic=None).update(is_withdrawn=True)
+    assert len(program.get("/v1/users/anna/messages").json()["messages"]) == 2
+
+
+def test_the_chat_users_that_a_token_opens_are_listed_by_name(
+    anna: ChatUser, boris: ChatUser, program: Program
+) -> None:
+    everyones = Program(token_for())
+    first = everyones.get("/v1/users?limit=1").json()
+    assert (first["users"][0]["name"], first["users"][0]["display_name"], first["next"]) == ("anna", "Анна", "anna")
+    second = everyones.get(f"/v1/users?limit=1&after={first['next']}").json()
+    assert ([user["name"] for user in second["users"]], second["next"]) == (["boris"], None)
+    assert [user["name"] for user in program.get("/v1/users").json()["users"]] == ["anna"]

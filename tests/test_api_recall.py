@@ -16,7 +16,8 @@ from django.test import AsyncClient
 
 from memoryapp import media, runs
 from memoryapp.api import following, recall, streams
-from memoryapp.api.shapes import EventLine, RecallAnswer, RunAnswer
+from memoryapp.api.event_shapes import EventLine
+from memoryapp.api.shapes import RecallAnswer, RunAnswer
 from memoryapp.clients import offline_chat, offline_embedder, open_clients
 from memoryapp.engine.events import to_wire
 from memoryapp.engine.llm import ChatRequest
@@ -45,6 +46,20 @@ class Gate:
     async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
         self.asked.set()
         await self.open.wait()
+        async for said in offline_chat().converse(request):
+            yield said
+
+
+class Listening:
+    """The embedded chat model; ``heard`` is what it was sent."""
+
+    model = "listening"
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
+        self.heard.extend(request.messages)
         async for said in offline_chat().converse(request):
             yield said
 
@@ -172,10 +187,15 @@ async def test_a_stream_that_was_cut_goes_on_after_the_last_event_that_came(
     run = (await post(client, "/v1/recall")).json()["run"]
     everything = await stored_of(run)
     resumed = await client.get(f"/v1/runs/{run}/stream", headers={"last-event-id": "3"})
+    assert resumed.status_code == 200, resumed.content
     assert await events_of(resumed) == everything[3:]
     asked = await client.get(f"/v1/runs/{run}/stream?after={len(everything)}")
     assert await events_of(asked) == []
-    assert await events_of(await client.get(f"/v1/runs/{run}/stream?after=nonsense")) == everything
+    for refused in (
+        await client.get(f"/v1/runs/{run}/stream?after=nonsense"),
+        await client.get(f"/v1/runs/{run}/stream", headers={"last-event-id": "-1"}),
+    ):
+        assert refused.status_code == 422
 
 
 async def test_events_come_while_the_run_goes_on(runner: Runner, gate: Gate, client: AsyncClient) -> None:
@@ -293,6 +313,25 @@ async def test_the_running_conversation_and_media_come_with_the_run(
     assert "iVBORw0KGgo" not in json.dumps(await stored_of(run))
     item = media.MediaItem(**run.media[0])
     assert (await media.load(memory.pk, item)).content == b"\x89PNG\r\n\x1a\n"
+
+
+async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runner, client: AsyncClient) -> None:
+    parts = [{"type": "text", "text": "It crashes."}, {"type": "text", "text": "Always."}]
+    said = [{"role": "user", "content": parts}, {"role": "assistant", "content": "What does?", "text": None}]
+    assert (await post(client, "/v1/recall", messages=said)).status_code == 200
+    run = await Run.objects.aget()
+    assert [item["text"] for item in run.messages] == ["It crashes.\nAlways.", "What does?"]
+
+
+async def test_the_models_are_told_the_last_ten_messages_of_the_conversation(
+    runner: Runner, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = Listening()
+    monkeypatch.setattr(type(await runner.clients()), "chat", property(lambda self: chat), raising=False)
+    said = [{"role": "user", "content": f"It was said {number}."} for number in range(12)]
+    assert (await post(client, "/v1/recall", messages=said)).status_code == 200
+    asked = json.dumps(chat.heard)
+    assert [number for number in range(12) if f"It was said {number}." in asked] == list(range(2, 12))
 
 
 async def test_many_questions_at_once_are_each_answered(runner: Runner, client: AsyncClient) -> None:

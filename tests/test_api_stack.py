@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stack import Stack
+from tests.stack import CHECKOUT, Stack
 
 DAYS = [
     ("How do I set up vLLM on the H100? It runs out of memory.", "Lower gpu_memory_utilization to 0.85."),
@@ -29,7 +31,7 @@ QUESTION = {"user": "anna", "query": "Why did vLLM run out of memory on the H100
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder: Path = tmp_path_factory.mktemp("api")
-    started = Stack(folder / "data", "--no-demo")
+    started = Stack(folder / "data", "--no-demo", API_RATE="1000000/m", API_MAX_RUNS="10000")
     yield started
     complaints = started.complaints()
     assert started.stop() == 0
@@ -109,6 +111,25 @@ def test_a_program_merges_two_topics_and_takes_it_back(stack: Stack, program: ht
         ("undo", "token a program"),
     ]
     assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
+
+
+def test_the_doors_do_what_their_description_says(
+    program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A few examples of every door, the same each time; a longer search is for who asks for it by hand."""
+    token = program.headers["authorization"]
+    tried = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CHECKOUT / "tests" / "schemathesis.toml")),
+            *("run", f"{stack.url}/v1/openapi.json", "--header", f"Authorization: {token}", "--max-time", "40"),
+            *("--generation-deterministic", "--max-examples", "10", "--no-color"),
+        ],
+        cwd=tmp_path_factory.mktemp("schemathesis"),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert tried.returncode == 0, tried.stdout + tried.stderr
 
 
 def test_a_client_that_hangs_up_leaves_a_run_that_ends(stack: Stack, program: httpx.Client) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from memoryapp import curation
-from memoryapp.comparison import compare
+from memoryapp.comparison import Term, compare
 from memoryapp.models import ChatUser, Person, Role, Topic, TopicEdit
 from tests.browsing import HTMX, cost, get, rows
 from tests.conftest import operator, signed_in, talk
@@ -42,6 +45,31 @@ def test_shared_people_and_terms_are_marked(anna: ChatUser, topics: list[Topic])
     assert crash.people == ()
     assert {term.word for term in cake.terms if term.is_shared} >= {"honey", "cake"}
     assert not any(term.is_shared for term in crash.terms if term.word in {"vllm", "oom", "gpu"})
+
+
+def test_common_words_are_weighed_by_the_statistics_of_the_database_and_not_counted(anna: ChatUser) -> None:
+    """Counting them reads most of a large memory at each page."""
+    topics = talk(anna, *((f"Day {day}", [f"The weather of place{day}", "The same"]) for day in range(12)))
+    counted = _told(anna, topics)
+    assert "weather" in counted.counted
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE memoryapp_passage")
+    known = _told(anna, topics)
+    assert "weather" not in known.counted
+    assert known.terms == counted.terms
+
+
+class _Told(NamedTuple):
+    terms: list[list[Term]]
+    counted: str
+
+
+def _told(owner: ChatUser, topics: list[Topic]) -> _Told:
+    """What a comparison says, and which terms it counted."""
+    with CaptureQueriesContext(connection) as queries:
+        columns = compare(owner, topics).columns
+    counting = [query["sql"] for query in queries if "unnest" in query["sql"] and "tsquery" in query["sql"]]
+    return _Told([list(column.terms) for column in columns], "".join(counting))
 
 
 def test_inflected_names_are_recognised(anna: ChatUser) -> None:

@@ -68,11 +68,11 @@ def test_the_latest_topics_come_with_their_day_and_size(anna: ChatUser) -> None:
 def test_the_conversation_is_the_active_session_or_what_the_caller_tells(anna: ChatUser) -> None:
     talk(anna, ("Tea", ["green?", "yes"]))
     now = timezone.now()
-    add_messages(anna, [record(100 + n, f"said {n}", at=now + timedelta(seconds=n)) for n in range(7)])
-    Message.objects.filter(text="said 6").update(is_withdrawn=True)
-    assert [message.text for message in background(anna).messages] == [f"said {n}" for n in range(1, 6)]
-    told = contents(*(f"told {n}" for n in range(7)))
-    assert background(anna, messages=told).messages == told[-5:]
+    add_messages(anna, [record(100 + n, f"said {n}", at=now + timedelta(seconds=n)) for n in range(12)])
+    Message.objects.filter(text="said 11").update(is_withdrawn=True)
+    assert [message.text for message in background(anna).messages] == [f"said {n}" for n in range(1, 11)]
+    told = contents(*(f"told {n}" for n in range(12)))
+    assert background(anna, messages=told).messages == told[-10:]
     assert background(anna, messages=()).messages == ()
 
 

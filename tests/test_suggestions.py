@@ -180,6 +180,19 @@ class TestMerges:
         assert proposed(anna) == [[one.pk, other.pk], [other.pk, third.pk]]
         assert suggestions.suggest(anna) == 0
 
+    def test_a_memory_too_large_for_one_go_is_gone_through_and_then_left_alone(
+        self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("memoryapp.suggestions.making.MOST_PAIRS", 7 * 2)
+        topics = placed(anna, 0, 60, 120, 180, 240, 300, 5)
+        left = []
+        while suggestions.with_unchecked().exists():
+            suggestions.suggest(anna)
+            left.append(Topic.objects.filter(consolidation_checked=False).count())
+        assert left == [5, 3, 1, 0]
+        # The oldest is near the latest, which was asked about three calls before.
+        assert [each.topics for each in suggestions.opened(anna)] == [[topics[0].pk, topics[-1].pk]]
+
     def test_without_vectors_nothing_is_proposed(self, anna: ChatUser) -> None:
         talk(anna, ("One", ["a", "b"]), ("Other", ["c", "d"]))
         assert suggestions.suggest(anna) == 0

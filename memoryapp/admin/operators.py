@@ -26,6 +26,20 @@ class ChatUserAdmin(ModelAdmin):
         return False
 
 
+@admin.register(models.Erasure)
+class ErasureAdmin(ModelAdmin):
+    """Receipts; none is written or changed here."""
+
+    list_display = ("pk", "owner_number", "actor", "began_at", "ended_at")
+    readonly_fields = ("owner_number", "actor", "began_at", "ended_at", "counts")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
 class AccessInline(TabularInline):
     model = models.Access
     raw_id_fields = ("owner",)

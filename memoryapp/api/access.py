@@ -14,7 +14,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from memoryapp import tokens
+from memoryapp import erasure, tokens
 from memoryapp.api.refusals import Refused
 from memoryapp.database import in_thread
 from memoryapp.importers.record import clean
@@ -64,7 +64,10 @@ def owner_named(grant: Grant, name: str) -> ChatUser | None:
 
 
 def owner_or_404(grant: Grant, name: str) -> ChatUser:
+    """The same, or a refusal. Raises Refused and BeingErased."""
     owner = owner_named(grant, name)
     if owner is None:
+        if grant.opens_all and erasure.being_erased(clean(name)):
+            raise erasure.BeingErased("This chat user is being erased.")
         raise Refused(404, "There is no chat user of that name.")
     return owner

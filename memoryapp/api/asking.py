@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 
 from memoryapp import media, runs
 from memoryapp.api.access import owner_or_404
+from memoryapp.api.conversation import conversation
 from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import RecallBody
+from memoryapp.api.shapes import MOST_MEDIA, RecallBody
 from memoryapp.engine.media import Media, MediaError, read_part
-from memoryapp.importers.record import BadRecord, message, moment
+from memoryapp.importers.record import shown
 from memoryapp.models import Run
-from memoryapp.parameters import overridden, strategy_named
+from memoryapp.parameters import BOUNDS, overridden, strategy_named
 from memoryapp.tokens import Grant
 
-MOST_MESSAGES = 200
-MOST_MEDIA = 10
 RUNS_WAIT = 2
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
-_SAID = ("role", "author", "text", "session", "forwarded_from")
 
 
 def begun(grant: Grant, body: RecallBody) -> Run:
     """A run of this token, waiting to be executed. Raises Refused and ParameterError."""
     owner = owner_or_404(grant, body.user)
     strategy_named(body.strategy)
-    overridden(body.parameters)
-    said = None if body.messages is None else _conversation(body.messages)
+    overridden(_numbers(body.parameters))
+    said = None if body.messages is None else conversation(body.messages)
     sent = _sent(body.media)
     _check_room(grant)
     return runs.start(
@@ -45,31 +42,18 @@ def begun(grant: Grant, body: RecallBody) -> Run:
     )
 
 
+def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters as they are; commands send numbers as text, programs as numbers."""
+    for name in BOUNDS.keys() & given.keys():
+        if isinstance(given[name], bool) or not isinstance(given[name], int | float):
+            raise Refused(400, f"{name} must be a number, not {shown(given[name])}.")
+    return given
+
+
 def _check_room(grant: Grant) -> None:
     in_flight = Run.objects.filter(token=grant.token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise Refused(429, f"This token has {in_flight} runs in flight; wait for some to end.", wait=RUNS_WAIT)
-
-
-def _conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if len(messages) > MOST_MESSAGES:
-        raise Refused(413, f"At most {MOST_MESSAGES} messages of the conversation, its last ones.")
-    return [_said(index, item) for index, item in enumerate(messages)]
-
-
-def _said(index: int, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of the running conversation; unlike one that is kept it needs neither id nor time."""
-    try:
-        sent_at = moment(item["ts"]) if item.get("ts") else datetime.now(UTC)
-        fields = {name: item.get(name) for name in _SAID}
-        read = message(
-            **{**fields, "role": item.get("role") or "user"}, external_id=item.get("id") or "-", sent_at=sent_at
-        )
-    except BadRecord as error:
-        raise Refused(422, f"messages.{index}: {error}") from None
-    kept = {name: getattr(read, name) for name in _SAID}
-    named = read.external_id if item.get("id") else ""
-    return {"id": named, "ts": sent_at.isoformat(), **{name: value for name, value in kept.items() if value}}
 
 
 def _sent(parts: Sequence[Mapping[str, Any]]) -> list[Media]:

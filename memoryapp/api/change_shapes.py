@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from memoryapp.api.shapes import ErrorAnswer, Fault, Name
+from memoryapp.api.fields import LARGEST_ID, READABLE, READABLE_SCHEMA, STRIPPED, KnownName
+from memoryapp.api.shapes import ErrorAnswer, Fault
 from memoryapp.curation.change import MOST_MESSAGES, MOST_REASON_CHARS, MOST_SUMMARY_CHARS, MOST_TOPICS
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.importers.record import clean
@@ -36,18 +37,24 @@ def _message_name(value: Any) -> str:
 TopicId = Annotated[
     int,
     BeforeValidator(_topic_number),
-    WithJsonSchema({"type": ["string", "integer"], "examples": ["Topic:42", 42, "[Topic:42]"]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": LARGEST_ID},
+                {"type": "string", "pattern": r"^\[?(?:[Tt]opic:)?[0-9]{1,18}\]?$"},
+            ],
+            "examples": ["Topic:42", 42, "[Topic:42]"],
+        }
+    ),
 ]
 MessageId = Annotated[
     str,
     BeforeValidator(_message_name),
     WithJsonSchema({"type": ["string", "integer"], "description": "as it was sent", "examples": ["m1"]}),
 ]
-Proposed = Annotated[
-    str, StringConstraints(strip_whitespace=True, max_length=MOST_SUMMARY_CHARS), AfterValidator(clean)
-]
-Summary = Annotated[Proposed, StringConstraints(strip_whitespace=True, min_length=1)]
-Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MOST_REASON_CHARS), AfterValidator(clean)]
+Proposed = Annotated[str, StringConstraints(max_length=MOST_SUMMARY_CHARS), STRIPPED]
+Summary = Annotated[str, StringConstraints(max_length=MOST_SUMMARY_CHARS), READABLE, STRIPPED, READABLE_SCHEMA]
+Reason = Annotated[str, StringConstraints(max_length=MOST_REASON_CHARS), STRIPPED]
 
 
 def _exactly(**example: Any) -> ConfigDict:
@@ -60,8 +67,8 @@ class MergeBody(BaseModel):
 
     model_config = _exactly(user="anna", topics=["Topic:1", "Topic:3"], summary="Tea", reason="one matter")
 
-    user: Name
-    topics: Annotated[list[TopicId], Field(max_length=MOST_TOPICS)]
+    user: KnownName
+    topics: Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})]
     summary: Proposed = ""
     reason: Reason = ""
 
@@ -71,7 +78,7 @@ class SplitBody(BaseModel):
 
     model_config = _exactly(at=["m7"], summaries=["Which tea to buy", "How to make it"])
 
-    at: Annotated[list[MessageId], Field(max_length=MOST_TOPICS)]
+    at: Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 1})]
     summaries: Annotated[list[Proposed], Field(max_length=MOST_TOPICS)] = []
     reason: Reason = ""
 
@@ -90,8 +97,8 @@ class MoveBody(BaseModel):
 
     model_config = _exactly(user="anna", messages=["m7", "m8"], to="Topic:9")
 
-    user: Name
-    messages: Annotated[list[MessageId], Field(max_length=MOST_MESSAGES)]
+    user: KnownName
+    messages: Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra={"minItems": 1})]
     to: TopicId | None
     summary: Proposed = ""
     reason: Reason = ""
@@ -225,7 +232,7 @@ class EditsAnswer(BaseModel):
 class Conflict(Fault):
     """``successors`` comes with ``stale``, ``edits`` (newest first, to be undone in this order) with ``depends``."""
 
-    code: Literal["stale", "depends", "conflict"]
+    code: Literal["stale", "depends", "conflict", "erased"]
     successors: dict[str, list[str]] | None = None
     edits: list[EditName] | None = None
 

@@ -28,8 +28,9 @@ from memoryapp.api.change_shapes import (
     SplitBody,
     SummaryBody,
 )
+from memoryapp.api.fields import LARGEST_ID
 from memoryapp.api.refusals import Refused
-from memoryapp.api.topics import LARGEST_ID, MOST_SUCCESSORS, head, topic_or_404
+from memoryapp.api.topics import MOST_SUCCESSORS, head, topic_or_404
 from memoryapp.curation import Change, CurationError, Stale
 from memoryapp.database import in_thread
 from memoryapp.effect import Effect, RunEffect, effect_of

@@ -21,9 +21,9 @@ from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.change_shapes import EditsAnswer, UndoBody
 from memoryapp.api.curation import CHANGED, actor_of, changed_answer, check_asked, refused_as_stale
+from memoryapp.api.fields import LARGEST_ID, KnownName
 from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import Name
-from memoryapp.api.topics import LARGEST_ID, head
+from memoryapp.api.topics import head
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.curation.change import MOST_TOPICS
 from memoryapp.database import in_thread
@@ -45,9 +45,9 @@ class Side(NamedTuple):
     size: int = 0
 
 
-@router.get("/edits", response=described(EditsAnswer, 400, 404, 422))
+@router.get("/edits", response=described(EditsAnswer, 400, 404, 409, 422))
 async def edits(
-    request: HttpRequest, user: Name, after: str = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
+    request: HttpRequest, user: KnownName, after: str = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
     """What was changed in a memory, by people, programs and archiving; the earliest first, from the one ``after``."""
     return document(request, await in_thread(_listed, grant_of(request), user, _beyond(after), limit))

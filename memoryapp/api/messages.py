@@ -12,6 +12,7 @@ from typing import Any
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
+from memoryapp import erasure
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described
 from memoryapp.api.refusals import Refused
@@ -26,7 +27,7 @@ from memoryapp.tokens import Grant
 router = Router(tags=["messages"])
 
 
-@router.post("/messages", auth=Token(Scope.INGEST), response=described(AddedAnswer, 400, 404, 413, 422))
+@router.post("/messages", auth=Token(Scope.INGEST), response=described(AddedAnswer, 400, 404, 409, 413, 422))
 async def add(request: HttpRequest, body: MessagesBody) -> JsonResponse:
     """Add messages to a memory. Those whose id is there already are left as they are, so a call can be repeated."""
     if len(body.messages) > BATCH:
@@ -54,7 +55,7 @@ def _owner(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
         return owner_or_404(grant, name)
     if not name.isprintable():
         raise Refused(422, "user: a chat user's name is one line of printable characters")
-    return ChatUser.objects.get_or_create(name=name)[0] if is_wanted else None
+    return erasure.found_or_made(name) if is_wanted else None
 
 
 def _read(body: MessagesBody) -> Sequence[MessageRecord | Rejected]:

@@ -30,7 +30,7 @@ PATIENCE = 60.0
 router = Router(tags=["recall"])
 
 
-@router.post("/recall", auth=Token(Scope.RECALL), response=described(RecallAnswer, 400, 404, 413, 422))
+@router.post("/recall", auth=Token(Scope.RECALL), response=described(RecallAnswer, 400, 404, 409, 413, 422))
 async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
     """Ask a memory, and wait for what was chosen."""
     run = await in_thread(begun, grant_of(request), body)
@@ -58,7 +58,7 @@ def _document(run_id: UUID) -> dict[str, Any] | None:
 @router.post(
     "/recall/stream",
     auth=Token(Scope.RECALL),
-    response=described(None, 400, 404, 413, 422),
+    response=described(None, 400, 404, 409, 413, 422),
     openapi_extra={"responses": {200: STREAM}},
 )
 async def recall_stream(request: HttpRequest, body: RecallBody) -> StreamingHttpResponse:

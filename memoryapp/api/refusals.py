@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from memoryapp.erasure import BeingErased
 from memoryapp.parameters import ParameterError
 
 CODES = {
@@ -73,6 +74,7 @@ def teach(api: NinjaAPI) -> None:
     """Have the doors refuse in this shape whatever is raised behind them."""
     api.add_exception_handler(Refused, _refused)
     api.add_exception_handler(ParameterError, _bad_parameter)
+    api.add_exception_handler(BeingErased, _being_erased)
     api.add_exception_handler(ValidationError, _invalid)
     api.add_exception_handler(HttpError, _unreadable)
     api.add_exception_handler(AuthenticationError, _unknown)
@@ -87,6 +89,10 @@ def _refused(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _bad_parameter(request: HttpRequest, error: Any) -> HttpResponse:
     return refusal(400, str(error))
+
+
+def _being_erased(request: HttpRequest, error: Any) -> HttpResponse:
+    return refusal(409, str(error), code="erased")
 
 
 def _unknown(request: HttpRequest, error: Any) -> HttpResponse:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from django.urls import reverse
-from ninja import Router
+from ninja import Header, Query, Router
 
 from memoryapp import answer
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
+from memoryapp.api.event_shapes import EventLine
 from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import EventLine, RunAnswer
+from memoryapp.api.shapes import RunAnswer
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
 from memoryapp.database import in_thread
 from memoryapp.models import Run
 from memoryapp.tokens import Grant
+
+LARGEST_SEQ = 999_999_999
 
 router = Router(tags=["runs"], auth=Token(Scope.READ, Scope.RECALL))
 
@@ -35,12 +38,16 @@ async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
     return event_lines(pk)
 
 
-@router.get("/runs/{uuid:pk}/stream", response=described(None, 404), openapi_extra={"responses": {200: STREAM}})
-async def stream(request: HttpRequest, pk: UUID, after: str = "") -> StreamingHttpResponse:
+@router.get("/runs/{uuid:pk}/stream", response=described(None, 404, 422), openapi_extra={"responses": {200: STREAM}})
+async def stream(
+    request: HttpRequest,
+    pk: UUID,
+    last_event_id: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=LARGEST_SEQ)] = None,
+    after: Annotated[int, Query(ge=0, le=LARGEST_SEQ)] = 0,
+) -> StreamingHttpResponse:
     """The events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
-    last = request.headers.get("Last-Event-ID") or after
     await in_thread(_run, grant_of(request), pk)
-    return event_stream(pk, after=int(last) if last.isascii() and last.isdecimal() and len(last) < 10 else 0)
+    return event_stream(pk, after=after if last_event_id is None else last_event_id)
 
 
 def _told(grant: Grant, pk: UUID) -> dict[str, Any]:

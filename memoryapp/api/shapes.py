@@ -10,45 +10,16 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.importers.record import LONGEST
-from memoryapp.runs import LONGEST_QUERY
+from memoryapp.api.conversation import MOST_MESSAGES
+from memoryapp.api.fields import PARAMETERS, PART, SAID, SENT, STRATEGY, TURN, KnownName, Name, Query
+from memoryapp.ingestion import BATCH
 
-SAID: dict[str, Any] = {
-    "id": "m1",
-    "role": "user",
-    "author": "Anna",
-    "ts": "2026-07-25T14:30:00Z",
-    "text": "How do I set up vLLM?",
-}
-MESSAGE: dict[str, Any] = {
-    "type": "object",
-    "required": ["id", "role", "ts", "text"],
-    "properties": {
-        "id": {"type": "string", "description": "unique within the chat user; the same id is stored once"},
-        "role": {"enum": ["user", "assistant", "peer", "system"]},
-        "author": {"type": "string"},
-        "ts": {"type": "string", "format": "date-time", "description": "ISO 8601; without a zone it is UTC"},
-        "text": {"type": "string"},
-        "session": {"type": "string", "description": "what belongs together, where times cannot tell"},
-        "reply_to": {"type": "string"},
-        "forwarded_from": {"type": "string"},
-    },
-    "additionalProperties": True,
-    "examples": [SAID],
-}
-TURN = {**MESSAGE, "required": ["text"]}
-PART = {
-    "type": "object",
-    "required": ["type"],
-    "properties": {"type": {"enum": ["image_url", "input_audio", "file"]}},
-    "additionalProperties": True,
-    "examples": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}],
-}
+MOST_MEDIA = 10
 
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST["user"])]
-Query = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUERY)]
+Turn = Annotated[dict[str, Any], WithJsonSchema(TURN)]
+Part = Annotated[dict[str, Any], WithJsonSchema(PART)]
 
 
 class Fault(BaseModel):
@@ -72,7 +43,7 @@ class MessagesBody(BaseModel):
     model_config = ConfigDict(extra="allow", json_schema_extra={"example": {"user": "anna", "messages": [SAID]}})
 
     user: Name
-    messages: list[Annotated[Any, WithJsonSchema(MESSAGE)]]
+    messages: Annotated[list[Annotated[Any, WithJsonSchema(SENT)]], Field(json_schema_extra={"maxItems": BATCH})]
 
 
 class RejectedMessage(BaseModel):
@@ -96,8 +67,9 @@ class AddedAnswer(BaseModel):
 class RecallBody(BaseModel):
     """A question to one memory.
 
-    ``messages`` are the end of the running conversation, oldest first, up to 200; without it the messages that are
-    in no topic yet serve. ``media`` are content parts as OpenAI has them, with the content embedded.
+    ``messages`` are the end of the running conversation, oldest first, up to 200, of which models are told the last
+    ten; without it the messages that are in no topic yet serve. ``media`` are content parts as OpenAI has them, with
+    the content embedded.
     """
 
     model_config = ConfigDict(
@@ -107,12 +79,12 @@ class RecallBody(BaseModel):
         },
     )
 
-    user: Name
+    user: KnownName
     query: Query
-    messages: list[Annotated[dict[str, Any], WithJsonSchema(TURN)]] | None = None
-    media: list[Annotated[dict[str, Any], WithJsonSchema(PART)]] = []
-    strategy: str = "flash"
-    parameters: dict[str, Any] = {}
+    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": MOST_MESSAGES})] = None
+    media: Annotated[list[Part], Field(json_schema_extra={"maxItems": MOST_MEDIA})] = []
+    strategy: Annotated[str, WithJsonSchema(STRATEGY)] = "flash"
+    parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
 
 
 class ChosenTopic(BaseModel):
@@ -209,15 +181,6 @@ class RunAnswer(BaseModel):
     usage: Usage | None = None
 
 
-class EventLine(BaseModel):
-    """``seq`` counts from 1 without gaps; the last kind is ``run_finished``."""
-
-    seq: int
-    kind: str
-    at: datetime
-    payload: dict[str, Any]
-
-
 class TopicSummary(BaseModel):
     id: str
     summary: str
@@ -254,3 +217,23 @@ class TopicAnswer(BaseModel):
     id: str
     retired: bool
     topics: list[TopicWithMessages]
+
+
+class ErasedAnswer(BaseModel):
+    """The receipt: how many rows went from each table, and how many ``files`` of media. No name is kept."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "erasure": 3,
+                "began_at": "2026-07-25T14:30:00+00:00",
+                "ended_at": "2026-07-25T14:30:04+00:00",
+                "counts": {"memoryapp_message": 1204, "memoryapp_topic": 96, "memoryapp_chatuser": 1, "files": 2},
+            }
+        }
+    )
+
+    erasure: int
+    began_at: datetime
+    ended_at: datetime
+    counts: dict[str, int]

@@ -10,15 +10,32 @@ from uuid import UUID
 from django.http import StreamingHttpResponse
 
 from memoryapp.api.following import Line, follow, lines
+from memoryapp.engine.events import KINDS
 from memoryapp.runner import runner
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 
+def _sent_event(kind: str, event: type[Any]) -> dict[str, Any]:
+    payload = {"$ref": f"#/components/schemas/{event.__name__}"}
+    return {
+        "type": "object",
+        "required": ["event", "id", "data"],
+        "properties": {
+            "event": {"const": kind},
+            "id": {"type": "string", "pattern": "^[1-9][0-9]*$", "description": "the event's number, seq"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": payload},
+        },
+    }
+
+
 STREAM: dict[str, Any] = {
-    "description": "Server-sent events: `event` is the kind, `id` the number, `data` the payload as JSON.",
+    "description": (
+        "Server-sent events, each with its kind, its number and its payload as JSON. The last one is `run_finished`;"
+        " comments in between show that the stream is alive."
+    ),
     "content": {
         "text/event-stream": {
-            "schema": {"type": "string"},
+            "schema": {"oneOf": [_sent_event(kind, event) for kind, event in KINDS.items()]},
             "example": 'event: run_started\nid: 1\ndata: {"strategy": "flash", "query": "…"}\n\n',
         }
     },

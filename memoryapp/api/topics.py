@@ -16,6 +16,7 @@ from ninja import Query, Router
 from memoryapp import curation
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
+from memoryapp.api.fields import LARGEST_ID
 from memoryapp.api.refusals import Refused
 from memoryapp.api.shapes import TopicAnswer, TopicsAnswer
 from memoryapp.database import in_thread
@@ -24,12 +25,11 @@ from memoryapp.models import Message, Topic, TopicMessage
 from memoryapp.tokens import Grant
 
 MOST_SUCCESSORS = 50
-LARGEST_ID = 2**63 - 1
 
 router = Router(tags=["topics"], auth=Token(Scope.READ))
 
 
-@router.get("/users/{path:name}/topics", response=described(TopicsAnswer, 400, 404, 422))
+@router.get("/users/{path:name}/topics", response=described(TopicsAnswer, 400, 404, 409, 422))
 async def topics(
     request: HttpRequest, name: str, after: str = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from ninja import NinjaAPI
 
-from memoryapp.api import curation, edits, messages, recall, runs, topics
+from memoryapp.api import curation, edits, erasing, lists, messages, recall, runs, topics
 from memoryapp.api.refusals import refusal, teach
 
 api = NinjaAPI(
@@ -27,7 +27,7 @@ api = NinjaAPI(
 )
 teach(api)
 # What is said of topics/merge must not be taken for a topic of that name, so curation comes before topics.
-for module in (messages, recall, runs, curation, edits, topics):
+for module in (messages, recall, runs, curation, edits, topics, lists, erasing):
     api.add_router("", module.router)
 
 

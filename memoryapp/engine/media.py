@@ -61,10 +61,10 @@ def read_part(part: Mapping[str, Any]) -> Media:
         return _from_data_url("image", _inner(part, "image_url").get("url"), "")
     if kind == "file":
         file = _inner(part, "file")
-        return _from_data_url("file", file.get("file_data"), str(file.get("filename") or ""))
+        return _from_data_url("file", file.get("file_data"), _text(file, "filename"))
     if kind == "input_audio":
         audio = _inner(part, "input_audio")
-        return _made("audio", f"audio/{audio.get('format') or 'wav'}", "", _decoded(audio.get("data")))
+        return _made("audio", f"audio/{_text(audio, 'format') or 'wav'}", "", _decoded(audio.get("data")))
     raise MediaError(f"A content part of type {str(kind)[:40]!r} is not known; send image_url, input_audio or file.")
 
 
@@ -119,6 +119,13 @@ def _inner(part: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return inner
 
 
+def _text(inner: Mapping[str, Any], key: str) -> str:
+    value = inner.get(key)
+    if value is not None and not isinstance(value, str):
+        raise MediaError(f"{key} must be text.")
+    return value or ""
+
+
 def _from_data_url(type: MediaType, url: object, name: str) -> Media:
     match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
     if match is None:
@@ -128,7 +135,7 @@ def _from_data_url(type: MediaType, url: object, name: str) -> Media:
 
 def _decoded(data: object) -> bytes:
     try:
-        return base64.b64decode(str(data or ""), validate=True)
+        return base64.b64decode(data if isinstance(data, str) else "", validate=True)
     except (binascii.Error, ValueError):
         raise MediaError("The media is not valid base64.") from None
 

@@ -30,8 +30,9 @@ TOOL_NAME = "get_topics_content"
 
 Language = Literal["en", "ru"]
 
-# How much of the running conversation the models are shown: enough to resolve "it" and "that one".
-_CURRENT_MESSAGES = 10
+# How much of the running conversation the models are shown, enough to resolve "it" and "that one": the reranker ten
+# messages, the enricher the last five of them.
+CURRENT_MESSAGES = 10
 _ENRICHER_MESSAGES = 5
 _CURRENT_CHARS = 500
 _TEXT_CHARS = 40_000
@@ -237,7 +238,7 @@ def rerank_variables(request: RerankRequest, limits: Limits = DEFAULTS) -> dict[
     """Everything a rerank prompt is filled with, what people wrote quoted."""
     none = _NONE[language_of(request.query, request.language)]
     return {
-        **_background(request.query, request.messages[-_CURRENT_MESSAGES:], request.profile, none),
+        **_background(request.query, request.messages[-CURRENT_MESSAGES:], request.profile, none),
         "today": request.today.isoformat(),
         "recent_topics": _listed(request.recent_topics) or none,
         "media": _attached(request.media) or none,

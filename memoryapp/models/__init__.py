@@ -2,6 +2,7 @@
 
 from memoryapp.models.card import Card, CardVector
 from memoryapp.models.embedding import EmbeddingProfile, PassageVector, TopicVector
+from memoryapp.models.erasure import Erasure
 from memoryapp.models.evaluation import Evaluation
 from memoryapp.models.heartbeat import Heartbeat
 from memoryapp.models.knowledge import Artifact, Fact, KnowledgeEdit, Person
@@ -25,6 +26,7 @@ __all__ = [
     "ChatUser",
     "EditedTopic",
     "EmbeddingProfile",
+    "Erasure",
     "Evaluation",
     "Fact",
     "Heartbeat",

@@ -19,13 +19,28 @@ class ChatUserQuerySet(models.QuerySet["ChatUser"]):
         return self.filter(access__operator=operator)
 
 
+_WithErased = models.Manager.from_queryset(ChatUserQuerySet)
+
+
+class ChatUserManager(_WithErased["ChatUser"]):
+    """Those there are; one that is being erased is hidden from whoever does not erase it."""
+
+    def get_queryset(self) -> ChatUserQuerySet:
+        return ChatUserQuerySet(self.model, using=self._db).filter(erasing_since__isnull=True)
+
+
 class ChatUser(models.Model):
+    """``objects`` are the chat users there are, ``with_erased`` also those that are just being erased."""
+
     name = models.CharField(_("name"), max_length=200, unique=True)
     display_name = models.CharField(_("shown as"), max_length=200, blank=True)
     profile = models.TextField(_("profile"), blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
-    objects = ChatUserQuerySet.as_manager()
+    erasing_since = models.DateTimeField(_("being erased since"), null=True, blank=True, editable=False)
+
+    objects = ChatUserManager()
+    with_erased = ChatUserQuerySet.as_manager()
 
     class Meta:
         ordering = ("name",)

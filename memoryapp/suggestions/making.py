@@ -6,39 +6,41 @@ makers of one owner's suggestions wait for each other. The same proposal has the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import combinations, product
 from typing import Any
 
-import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from memoryapp import advisory
-from memoryapp.columns import Ids, int64s
+from memoryapp.columns import int64s
 from memoryapp.curation.lineage import successors
 from memoryapp.curation.settling import settle
 from memoryapp.effect.rescoring import halves
 from memoryapp.engine.lexical import Floats
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicVector
-from memoryapp.suggestions.merging import Merge, Pair, merges
+from memoryapp.suggestions.merging import Compared, Merge, Pair, merges
 from memoryapp.suggestions.splitting import Split, splits
 
 MOST_OPEN = 200
-MOST_TOPICS = 4_000
+# What a topic is compared with, and how many pairs at a time: all of 4,000 topics, some hundred of the largest memory.
+MOST_TOPICS = 50_000
+MOST_PAIRS = 16_000_000
 
 Kind, State = Suggestion.Kind, Suggestion.State
 
 VECTORS = """
-SELECT string_agg(int8send(topic_id), ''::bytea), string_agg(halfvec_send(vector), ''::bytea)
+SELECT string_agg(int8send(topic_id), ''::bytea), string_agg(int8send(size_chars), ''::bytea),
+       string_agg(halfvec_send(vector), ''::bytea)
 FROM (
-    SELECT v.topic_id, v.vector FROM memoryapp_topicvector v
+    SELECT v.topic_id, t.size_chars, v.vector FROM memoryapp_topicvector v
     JOIN memoryapp_topic t ON t.id = v.topic_id AND t.owner_id = %(owner)s AND t.is_live
     WHERE v.owner_id = %(owner)s AND v.profile_id = %(profile)s
-    ORDER BY t.ended_at DESC, t.id DESC LIMIT %(most)s
-) latest
+    ORDER BY t.consolidation_checked, t.ended_at DESC, t.id DESC LIMIT %(most)s
+) compared
 """
 
 
@@ -50,37 +52,36 @@ def with_unchecked() -> QuerySet[ChatUser]:
 
 
 def suggest(owner: ChatUser) -> int:
-    """Makes what suggestions there are room for, best first; returns how many are new.
+    """Makes what suggestions there are room for, best first; returns how many are new. Changes no topic.
 
-    Compared are the owner's latest 4,000 live topics that have a vector, in the profile used last. Changes no topic.
+    Compared are the owner's live topics that have a vector in the profile used last. In a large memory a call asks
+    about some of them only, those first that nobody has looked at, and the latest of these.
     """
     newest = TopicVector.objects.filter(owner=owner).order_by("-profile").values_list("profile").first()
     if newest is None:
         return 0
-    ids, vectors = _vectors(owner, newest[0])
-    topics = Topic.objects.of(owner).live().in_bulk(ids.tolist())
-    here = np.array([number in topics for number in ids.tolist()], np.bool_)
-    made = _proposals(owner, topics, ids[here], vectors[here], newest[0])
-    return _stored(owner, made, list(topics))
+    compared = _compared(owner, newest[0])
+    asked = compared.ids[: compared.asked].tolist()
+    return _stored(owner, _proposals(owner, compared, newest[0]), asked)
 
 
-def _proposals(
-    owner: ChatUser, topics: Mapping[int, Topic], ids: Ids, vectors: Floats, profile: int
-) -> list[Suggestion]:
+def _proposals(owner: ChatUser, compared: Compared, profile: int) -> list[Suggestion]:
     pairs, alone = _rejected(owner)
-    found = merges(owner.pk, topics, ids, vectors, pairs, MOST_OPEN)
-    whole = [topic for number, topic in topics.items() if number not in alone]
-    cut = splits(owner.pk, whole, profile, _usual(vectors), MOST_OPEN)
+    found = merges(owner.pk, compared, pairs, MOST_OPEN)
+    asked = Topic.objects.of(owner).live().in_bulk(compared.ids[: compared.asked].tolist())
+    whole = [topic for number, topic in asked.items() if number not in alone]
+    cut = splits(owner.pk, whole, profile, _usual(compared.vectors), MOST_OPEN)
     made = [*(_merge(owner, merge) for merge in found), *(_split(owner, split) for split in cut)]
     return sorted(made, key=lambda suggestion: -suggestion.score)
 
 
-def _vectors(owner: ChatUser, profile: int) -> tuple[Ids, Floats]:
+def _compared(owner: ChatUser, profile: int) -> Compared:
     with connection.cursor() as cursor:
         cursor.execute(VECTORS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})
-        known, sent = cursor.fetchone()
+        known, sizes, sent = cursor.fetchone()
     ids = int64s(known)
-    return ids, halves(sent or b"", len(ids))
+    asked = min(len(ids), MOST_PAIRS // max(len(ids), 1))
+    return Compared(ids, int64s(sizes), halves(sent or b"", len(ids)), asked)
 
 
 def _usual(vectors: Floats) -> float:

@@ -1,7 +1,8 @@
 """Which topics look like one: near in meaning, and the nearer the more people and choices they share.
 
-Every pair of an owner's topics is compared at once, as one product of matrices; of each topic only the nearest
-few are looked at further. Sharing people or having been chosen together lifts a pair that is nearly near enough.
+Some hundred topics at a time are compared with all of the owner's, as one product of matrices; of each topic only the
+nearest few are looked at further. Sharing people or having been chosen together lifts a pair that is nearly near
+enough.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _COMMON_SHARE = 0.25
 _PEOPLE = 300
 _PEOPLE_TOLD = 5
 _RUNS = 300
+# Rows of one product, so that it takes tens of megabytes in the largest memory.
+_AT_ONCE = 256
 
 CHOSEN = """
 SELECT ARRAY(SELECT jsonb_path_query(e.payload, '$.selected[*].id') #>> '{}')
@@ -57,14 +60,25 @@ class Merge:
     days_apart: int
 
 
-def merges(
-    owner_id: int, topics: Mapping[int, Topic], ids: Ids, vectors: Floats, never: frozenset[Pair], most: int
-) -> list[Merge]:
-    """The best ``most`` pairs of ``topics``, best first, without those in ``never`` (either way round).
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Live topics to compare: numbers and characters, shape (n,), and unit vectors, shape (n, dimensions).
 
-    ``vectors`` are those of the topics ``ids``, shape (topics, dimensions), unit length.
+    The first ``asked`` of them are each compared with all.
     """
-    near = dict(_near(topics, ids, vectors, never))
+
+    ids: Ids
+    sizes: Ids
+    vectors: Floats
+    asked: int
+
+
+def merges(owner_id: int, compared: Compared, never: frozenset[Pair], most: int) -> list[Merge]:
+    """The best ``most`` pairs of a topic that is asked about and any other, best first, without those in ``never``."""
+    near = dict(_near(compared, never))
+    topics = Topic.objects.of(owner_id).live().in_bulk({number for pair in near for number in pair})
+    # One of a pair may have been retired meanwhile.
+    near = {pair: similarity for pair, similarity in near.items() if topics.keys() >= set(pair)}
     people = _people(owner_id, {number for pair in near for number in pair})
     chosen = _chosen(owner_id)
     together = Counter(pair for held in chosen for pair in combinations(sorted(held), 2))
@@ -73,27 +87,35 @@ def merges(
     return sorted(enough, key=lambda merge: (-merge.score, merge.topics))[:most]
 
 
-def _near(
-    topics: Mapping[int, Topic], ids: Ids, vectors: Floats, never: frozenset[Pair]
-) -> Iterator[tuple[Pair, float]]:
+def _near(compared: Compared, never: frozenset[Pair]) -> Iterator[tuple[Pair, float]]:
     """Pairs that are similar enough or could be lifted to it, and not too long together."""
-    if len(ids) < 2:
+    ids = compared.ids
+    count = min(settings.CONSOLIDATION_BATCH_SIZE, len(ids) - 1)
+    if count < 1:
         return
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -1)
-    sizes = np.array([topics[number].size_chars for number in ids.tolist()])
+    least = settings.CONSOLIDATION_SIMILARITY_THRESHOLD - _LIFT * _MOST_LIFTS
+    for first in range(0, compared.asked, _AT_ONCE):
+        asked = np.arange(first, min(first + _AT_ONCE, compared.asked))
+        cosines = _cosines(compared, asked)
+        nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
+        rows, columns = np.nonzero(np.take_along_axis(cosines, nearest, axis=1) >= least)
+        for row, other in zip(rows.tolist(), nearest[rows, columns].tolist(), strict=True):
+            one = asked[row]
+            pair = (int(min(ids[one], ids[other])), int(max(ids[one], ids[other])))
+            if pair not in never:
+                yield pair, float(cosines[row, other])
+
+
+def _cosines(compared: Compared, asked: Indices) -> Floats:
+    """How near each of the ``asked`` lies to all topics, shape (asked, n); -1 where the two cannot be one."""
+    sizes = compared.sizes
+    cosines: Floats = compared.vectors[asked] @ compared.vectors.T
+    cosines[np.arange(len(asked)), asked] = -1
     # What is too long already is for splitting.
     too_long = sizes > settings.SPLIT_THRESHOLD_CHARS
-    cosines[too_long] = cosines[:, too_long] = -1
-    cosines[sizes[:, None] + sizes[None, :] > settings.MAX_MERGED_SIZE_CHARS] = -1
-    count = min(settings.CONSOLIDATION_BATCH_SIZE, len(ids) - 1)
-    nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-    least = settings.CONSOLIDATION_SIMILARITY_THRESHOLD - _LIFT * _MOST_LIFTS
-    rows, columns = np.nonzero(np.take_along_axis(cosines, nearest, axis=1) >= least)
-    for one, other in zip(rows.tolist(), nearest[rows, columns].tolist(), strict=True):
-        pair = (int(min(ids[one], ids[other])), int(max(ids[one], ids[other])))
-        if pair not in never:
-            yield pair, float(cosines[one, other])
+    cosines[too_long[asked]] = cosines[:, too_long] = -1
+    cosines[sizes[asked][:, None] + sizes[None, :] > settings.MAX_MERGED_SIZE_CHARS] = -1
+    return cosines
 
 
 def _merge(

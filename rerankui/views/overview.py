@@ -124,5 +124,6 @@ def memory(request: HttpRequest, owner: int) -> HttpResponse:
         "artifacts": Artifact.objects.filter(owner=of).order_by("-created_at", "-id")[:FEW],
         "facts": Fact.objects.filter(owner=of).order_by("-importance", "-id")[:FEW],
         "may_ask": operator_of(request).may(Role.DEBUGGER),
+        "may_erase": operator_of(request).may(Role.ADMIN),
     }
     return render(request, "pages/memory.html", context)

@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.erasure import BeingErased
 from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.importers.telegram_chats import NOBODY
@@ -47,7 +48,7 @@ class Command(BaseCommand):
         try:
             chat = self._opened(path, format, hints, may_ask=not options["json"])
             imported = import_chat(chat, user, dry_run=dry_run)
-        except UnreadableFile as error:
+        except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:
             self.stderr.write(imported.note)

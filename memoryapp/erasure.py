@@ -1,0 +1,260 @@
+"""Erasing a chat user: every row and every file, with a count of what went from each table.
+
+It is marked first, and from then on nobody finds it: pages and doors hide it, and new messages and runs are refused.
+Then its rows go, a batch a transaction, each batch counted by the transaction that deletes it; so a process that is
+killed leaves an erasure that goes on where it stopped, and the worker sees to it that it does. Who was writing when
+the chat user was marked may still write: the row of the chat user goes last, and while any row refers to it the
+database refuses that, so the rest is gone through once more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.apps import apps
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.core.files.storage import default_storage
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Model, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp import advisory
+from memoryapp.models import (
+    Access,
+    ApiToken,
+    Artifact,
+    ChatUser,
+    Erasure,
+    Fact,
+    ImportBatch,
+    KnowledgeEdit,
+    Media,
+    Message,
+    Passage,
+    Person,
+    Run,
+    Suggestion,
+    Topic,
+    TopicEdit,
+)
+from memoryapp.models.user import Owned
+
+ERASER = "erase"
+FILES = "files"
+# What goes first, with whatever hangs on it, and how many rows a transaction: a run has hundreds of events.
+_ROOTS: Sequence[tuple[type[Owned], int]] = (
+    (Run, 100),
+    (Suggestion, 1_000),
+    (Fact, 1_000),
+    (Artifact, 1_000),
+    (Person, 1_000),
+    (KnowledgeEdit, 1_000),
+    (Passage, 1_000),
+    (Message, 1_000),
+    (TopicEdit, 1_000),
+    (Topic, 1_000),
+    (ImportBatch, 1_000),
+    (Access, 1_000),
+)
+_MOST = 1_000
+_TIMES = 10
+
+logger = logging.getLogger(__name__)
+
+
+class BeingErased(Exception):
+    """Nothing can be added to a memory that is being erased; the text is a sentence for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How much there is to erase, for somebody to decide upon."""
+
+    messages: int
+    topics: int
+    runs: int
+    people: int
+    facts: int
+    artifacts: int
+    imports: int
+    media: int
+    tokens: int
+
+
+def holding(owner: ChatUser) -> Holding:
+    """What would go with this chat user."""
+
+    def count(model: type[Owned]) -> int:
+        return model._base_manager.filter(owner=owner).count()
+
+    return Holding(
+        messages=count(Message),
+        topics=count(Topic),
+        runs=count(Run),
+        people=count(Person),
+        facts=count(Fact),
+        artifacts=count(Artifact),
+        imports=count(ImportBatch),
+        media=count(Media),
+        tokens=_own_tokens(owner).count(),
+    )
+
+
+def begin(owner: ChatUser, actor: str) -> Erasure:
+    """Hides the chat user for good; what was begun before goes on. Its rows are there until ``finish``."""
+    with transaction.atomic():
+        # Stronger than what a row that refers to it takes, so those who write now are waited for.
+        row = ChatUser.with_erased.select_for_update().get(pk=owner.pk)
+        if row.erasing_since is None:
+            row.erasing_since = timezone.now()
+            row.save(update_fields=["erasing_since"])
+            Run.objects.of(row).exclude(state=Run.State.FINISHED).update(state=Run.State.FINISHED)
+        return Erasure.objects.get_or_create(owner_number=row.pk, defaults={"actor": actor})[0]
+
+
+def being_erased(name: str) -> ChatUser | None:
+    """The chat user of that name whose erasure has not ended."""
+    return ChatUser.with_erased.filter(name=name, erasing_since__isnull=False).first()
+
+
+def check_kept(owner: ChatUser) -> None:
+    """Raises BeingErased for a chat user that is marked, or gone."""
+    if not ChatUser.objects.filter(pk=owner.pk).exists():
+        raise BeingErased(_("This chat user is being erased; nothing is taken for them."))
+
+
+def found_or_made(name: str) -> ChatUser:
+    """The chat user of that name. Raises BeingErased."""
+    marked = being_erased(name)
+    if marked:
+        check_kept(marked)
+    found: ChatUser = ChatUser.objects.get_or_create(name=name)[0]
+    return found
+
+
+def unfinished() -> QuerySet[Erasure]:
+    return Erasure.objects.filter(ended_at__isnull=True).order_by("pk")
+
+
+def erase(owner: ChatUser, actor: str) -> Erasure:
+    """Everything of this chat user, before it returns; the receipt."""
+    return finish(begin(owner, actor))
+
+
+def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
+    """Goes on with an erasure to its end; where another process is at it, for ``wait`` until that one has ended.
+
+    The receipt has no ``ended_at`` when that was too short.
+    """
+    if advisory.taken(ERASER, erasure.owner_number, wait=wait):
+        try:
+            _go_through(erasure)
+        finally:
+            advisory.give_back(ERASER, erasure.owner_number)
+    erasure.refresh_from_db()
+    return erasure
+
+
+def _go_through(erasure: Erasure) -> None:
+    """All tables until the chat user itself is gone. Raises IntegrityError when rows come however often that is."""
+    for last in (*[False] * _TIMES, True):
+        erasure.refresh_from_db()
+        if erasure.ended_at is not None:
+            return
+        try:
+            _delete_rows(erasure)
+            _delete_owner(erasure)
+        except IntegrityError:
+            if last:
+                raise
+            logger.info("Something was written for erasure %s meanwhile; it is gone through once more.", erasure.pk)
+
+
+def _delete_rows(erasure: Erasure) -> None:
+    for model, at_once in (*_ROOTS, *_others()):
+        _in_batches(erasure, model, at_once, _delete)
+    _in_batches(erasure, Media, 100, _delete_media)
+
+
+def _others() -> Iterator[tuple[type[Owned], int]]:
+    """Tables whose rows go with those of others; something is there only if it was written just now."""
+    known = {model for model, _at_once in _ROOTS} | {Media}
+    for model in apps.get_app_config("memoryapp").get_models():
+        if issubclass(model, Owned) and model not in known:
+            yield model, _MOST
+
+
+def _in_batches(
+    erasure: Erasure, model: type[Owned], at_once: int, delete: Callable[[QuerySet[Any]], Counter[str]]
+) -> None:
+    rows = model._base_manager.filter(owner=erasure.owner_number)
+    while True:
+        with transaction.atomic():
+            numbers = list(rows.order_by("pk").values_list("pk", flat=True)[:at_once])
+            if not numbers:
+                return
+            batch = model._base_manager.filter(pk__in=numbers)
+            _count(erasure, delete(batch) + _forget_in_log(model, numbers))
+
+
+def _delete(batch: QuerySet[Any]) -> Counter[str]:
+    return _by_table(batch.delete()[1])
+
+
+def _delete_media(batch: QuerySet[Any]) -> Counter[str]:
+    """The rows, and the files nobody else's rows name."""
+    media = list(batch)
+    for path in sorted(row.path for row in media):
+        advisory.take_until_commit(path, 0)
+    gone = _delete(batch)
+    shared = set(Media.objects.filter(sha256__in=[row.sha256 for row in media]).values_list("sha256", flat=True))
+    for row in media:
+        if row.sha256 not in shared:
+            default_storage.delete(row.path)
+            gone[FILES] += 1
+    return gone
+
+
+def _delete_owner(erasure: Erasure) -> None:
+    number = erasure.owner_number
+    tokens = list(_own_tokens(number).values_list("pk", flat=True))
+    with transaction.atomic():
+        gone = _forget_in_log(ApiToken, tokens) + _by_table(ApiToken.objects.filter(pk__in=tokens).delete()[1])
+        gone += _forget_in_log(ChatUser, [number]) + _raw(ApiToken.owners.through.objects.filter(chatuser=number))
+        erasure.ended_at = timezone.now()
+        erasure.save(update_fields=["ended_at"])
+        _count(erasure, gone + _raw(ChatUser.with_erased.filter(pk=number)))
+
+
+def _own_tokens(owner: ChatUser | int) -> QuerySet[ApiToken]:
+    """Tokens that open this memory and no other."""
+    alone = ApiToken.objects.annotate(opened=Count("owners")).filter(opened=1).values("pk")
+    return ApiToken.objects.filter(owners=owner, pk__in=alone).exclude(scopes__contains=[ApiToken.Scope.EVERYONE])
+
+
+def _raw(rows: QuerySet[Any]) -> Counter[str]:
+    """Deletes these rows alone; what refers to them keeps them, by the database's own laws."""
+    return Counter({rows.model._meta.db_table: rows._raw_delete(rows.db)})
+
+
+def _forget_in_log(model: type[Model], numbers: Sequence[Any]) -> Counter[str]:
+    """The administration's log tells of rows by what they said."""
+    kind = ContentType.objects.get_for_model(model)
+    rows = LogEntry.objects.filter(content_type=kind, object_id__in=[str(number) for number in numbers])
+    return _by_table(rows.delete()[1])
+
+
+def _by_table(gone: Mapping[str, int]) -> Counter[str]:
+    return Counter({apps.get_model(label)._meta.db_table: count for label, count in gone.items() if count})
+
+
+def _count(erasure: Erasure, gone: Counter[str]) -> None:
+    erasure.counts = dict(Counter(erasure.counts) + gone)
+    erasure.save(update_fields=["counts"])
