@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
@@ -17,6 +18,7 @@ from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Role, Ru
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
+from rerankui.views.work import may_archive, panel_for, panel_of
 
 RECENT = 8
 FEW = 6
@@ -29,6 +31,7 @@ class Step:
     sentence: str
     command: str = ""
     owner: ChatUser | None = None
+    to_archive: ChatUser | None = None
 
 
 @require_safe
@@ -44,6 +47,7 @@ def overview(request: Request) -> HttpResponse:
         sees_all = not (filters.is_narrowed or page.before or page.after)
         tells_all = sees_all and operator_of(request).may(Role.CURATOR)
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
+        context |= panel_of(seen, reverse("work"))
     return show(request, "pages/overview.html", "partials/owners.html", context)
 
 
@@ -78,6 +82,7 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holding
             )
             % {"n": held.waiting, "name": owner},
             f"manage.py archive --user {owner.name} --now",
+            to_archive=owner,
         )
         for owner, held in rows
         if held.waiting
@@ -107,5 +112,7 @@ def memory(request: HttpRequest, owner: int) -> HttpResponse:
         "artifacts": Artifact.objects.filter(owner=of).order_by("-created_at", "-id")[:FEW],
         "facts": Fact.objects.filter(owner=of).order_by("-importance", "-id")[:FEW],
         "may_ask": operator_of(request).may(Role.DEBUGGER),
+        "may_archive": may_archive(request),
+        **panel_for(of),
     }
     return render(request, "pages/memory.html", context)
