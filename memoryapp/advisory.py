@@ -7,6 +7,7 @@ killed worker holds nobody up.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import connection
@@ -20,10 +21,16 @@ def take_until_commit(what: str, number: int) -> None:
         cursor.execute(f"SELECT pg_advisory_xact_lock({_KEY})", [what, number])
 
 
-def taken(what: str, number: int, *, wait: timedelta = timedelta(0)) -> bool:
-    """Takes the lock if it is free now or within ``wait``; False if another connection keeps it."""
+def taken(
+    what: str, number: int, *, wait: timedelta = timedelta(0), meanwhile: Callable[[], None] = lambda: None
+) -> bool:
+    """Takes the lock if it is free now or within ``wait``; False if another connection keeps it.
+
+    While it waits, ``meanwhile`` is called about ten times a second.
+    """
     deadline = time.monotonic() + wait.total_seconds()
     while not (free := _tell("pg_try_advisory_lock", what, number)) and time.monotonic() < deadline:
+        meanwhile()
         time.sleep(0.1)
     return free
 

@@ -154,6 +154,7 @@ app.conf.update(
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
         "embed-pending": _every(10.0, "embed_pending"),
+        "archive-asked": _every(3.0, "archive_asked"),
         "archive-due": _every(60.0, "archive_due"),
         "erase-due": _every(10.0, "erase_due"),
         "suggest-due": _every(60.0, "suggest_due"),

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure
+from memoryapp import erasure, work
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.ingestion import BATCH, Added, add_messages, content_hash, sort_out, taken
-from memoryapp.models import ChatUser, ImportBatch
+from memoryapp.models import ChatUser, ImportBatch, Work
 
 MOST_REJECTED_KEPT = 1000
 # How many rejected and changed messages a report names; the rest are counted.
@@ -72,10 +72,12 @@ class _Seen:
 
 @dataclass
 class _Intake:
-    """One chat user's part of a file, stored a batch at a time. ``batch`` is None in a dry run."""
+    """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run."""
 
+    chat: ChatFile
     owner: ChatUser | None
     batch: ImportBatch | None
+    steps: work.Steps | None
     waiting: list[MessageRecord] = field(default_factory=list)
     changed: Named = field(default_factory=Named)
     added: int = 0
@@ -95,6 +97,8 @@ class _Intake:
         if self.batch:
             self.batch.added, self.batch.skipped = self.added, self.skipped
             self.batch.save(update_fields=["added", "skipped"])
+        if self.steps:
+            self.steps.reached(self.added + self.skipped, self.chat.meter.share)
 
     def _stored(self, records: Sequence[MessageRecord]) -> Added:
         if self.owner is None:
@@ -115,14 +119,12 @@ class _Intake:
 class _Import:
     """One file on its way into the memory."""
 
-    def __init__(self, chat: ChatFile, seen: _Seen, *, dry_run: bool, report: Report) -> None:
-        self.chat, self.seen, self.dry_run, self.report = chat, seen, dry_run, report
+    def __init__(self, chat: ChatFile, seen: _Seen, rows: ExitStack, *, dry_run: bool, report: work.Report) -> None:
+        self.chat, self.seen, self.rows, self.dry_run, self.report = chat, seen, rows, dry_run, report
         self.intakes: dict[str, _Intake] = {}
         self.rejected = Named()
-        self.count = 0
 
     def take(self, item: MessageRecord | Rejected, name: str) -> None:
-        self.count += 1
         if isinstance(item, Rejected):
             self.rejected.add([Rejected(item.line, item.reason, name)])
         elif not name:
@@ -130,12 +132,10 @@ class _Import:
             self.rejected.add([Rejected(item.line, reason)])
         else:
             self._sort_in(item, name)
-        if self.count % BATCH == 0:
-            self.report(self.count, self.chat.meter.share)
 
     def _sort_in(self, record: MessageRecord, name: str) -> None:
         if name not in self.intakes:
-            self.intakes[name] = _open(self.chat, name, self.dry_run)
+            self.intakes[name] = self._opened(name)
         first = self.seen.first(name, record)
         if not first:
             self.intakes[name].take(record)
@@ -143,6 +143,15 @@ class _Import:
             self.intakes[name].skipped += 1
         else:
             self.rejected.add([Rejected(record.line, taken(record).reason, name)])
+
+    def _opened(self, name: str) -> _Intake:
+        if self.dry_run:
+            return _Intake(self.chat, ChatUser.objects.filter(name=name).first(), None, None)
+        owner = erasure.found_or_made(name)
+        source = self.chat.path.name[:300]
+        row = work.going_on(owner, Work.Kind.IMPORT, "import_chat", source, self.report)
+        batch = ImportBatch.objects.create(owner=owner, source=source, format=self.chat.format)
+        return _Intake(self.chat, owner, batch, self.rows.enter_context(row))
 
     def finish(self, note: str) -> Imported:
         changed = Named()
@@ -160,21 +169,18 @@ class _Import:
         )
 
 
-# Called every so often with how many messages were read and which share of the file.
-Report = Callable[[int, float], None]
-
-
 def import_chat(
-    chat: ChatFile, user: str = "", *, dry_run: bool = False, report: Report = lambda count, share: None
+    chat: ChatFile, user: str = "", *, dry_run: bool = False, report: work.Report = lambda shown: None
 ) -> Imported:
     """Stores the messages of ``chat`` that are not there yet; any part of it may be repeated.
 
     A message whose id is there with another text or time is reported as changed and left as it is: passages, topics
-    and past runs were made from what is stored.
+    and past runs were made from what is stored. How far it is stands in a row of work for each chat user, and goes
+    to ``report``.
     """
     addressee, note = _addressee(chat, user)
-    with closing(_Seen()) as seen:
-        going_on = _Import(chat, seen, dry_run=dry_run, report=report)
+    with closing(_Seen()) as seen, ExitStack() as rows:
+        going_on = _Import(chat, seen, rows, dry_run=dry_run, report=report)
         for item in chat.records():
             going_on.take(item, addressee(item.user))
         return going_on.finish(note)
@@ -197,10 +203,3 @@ def _names_several(chat: ChatFile) -> bool:
             if item.user != first:
                 return True
     return False
-
-
-def _open(chat: ChatFile, name: str, dry_run: bool) -> _Intake:
-    if dry_run:
-        return _Intake(ChatUser.objects.filter(name=name).first(), None)
-    owner = erasure.found_or_made(name)
-    return _Intake(owner, ImportBatch.objects.create(owner=owner, source=chat.path.name[:300], format=chat.format))

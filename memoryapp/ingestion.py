@@ -9,7 +9,7 @@ so a crash in between loses nothing and repeats nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,11 +19,11 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.postgres.search import SearchVector
 from django.db import transaction
-from django.db.models import QuerySet, TextField, Value
+from django.db.models import Count, Max, QuerySet, Sum, TextField, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import advisory, erasure, metrics
+from memoryapp import advisory, erasure, metrics, work
 from memoryapp.contents import content
 from memoryapp.curation.change import Change, CurationError, Stale
 from memoryapp.curation.swapping import put_in, swap
@@ -33,7 +33,7 @@ from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.passages import cut_passages
 from memoryapp.engine.splitter import segment
 from memoryapp.importers.record import MessageRecord, Rejected
-from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageMessage, Topic, TopicEdit
+from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageMessage, Topic, TopicEdit, Work
 from memoryapp.sessions import Moment, Session, cut_sessions
 
 BATCH = 1000
@@ -154,21 +154,59 @@ def archive(
     *,
     now: bool = False,
     wait: timedelta = timedelta(0),
+    meanwhile: Callable[[], None] = lambda: None,
+    worker: str = work.WORKER,
+    report: work.Report = lambda shown: None,
 ) -> Archived:
-    """Topics from the owner's sessions that are over, or from all of them ``now``.
+    """Topics from the owner's sessions that are over, or from all of them ``now`` or when somebody asked for it.
 
-    One worker an owner: if another is at it, this one waits up to ``wait``, then gives up. Raises
-    EmbeddingError; the sessions before it stay archived.
+    One worker an owner: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then gives up. How
+    far it is stands in the owner's row of work, and goes to ``report``. Raises EmbeddingError; the sessions before it
+    stay archived.
     """
-    with _only_worker(owner, wait) as alone:
+    with _only_worker(owner, wait, meanwhile) as alone:
         if not alone:
             return Archived(0, 0, 0, busy=True)
-        done = [_archive_session(owner, session, embedder, limits) for session in _due(owner, now, limits)]
+        is_asked = work.is_asked(owner)
+        sessions = _due(owner, now or is_asked, limits)
+        if not (sessions or is_asked):
+            return Archived(0, 0, 0)
+        with work.going_on(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
+            done = list(_archive_each(owner, sessions, embedder, limits, steps))
     return Archived(
         sessions=sum(bool(topics) for topics in done),
         topics=sum(len(topics) for topics in done),
         messages=sum(topic.message_count for topics in done for topic in topics),
     )
+
+
+def _archive_each(
+    owner: ChatUser, sessions: Sequence[Session], embedder: Embedder, limits: Limits, steps: work.Steps
+) -> Iterator[list[Topic]]:
+    total, done = sum(len(session.messages) for session in sessions), 0
+    for session in sessions:
+        yield _archive_session(owner, session, embedder, limits)
+        done += len(session.messages)
+        steps.reached(done, done / total)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in the history of some chat users, from which what was archived is counted, whoever did it."""
+
+    owners: Sequence[ChatUser]
+    last_edit: int
+
+    @classmethod
+    def now(cls, owners: Sequence[ChatUser]) -> Mark:
+        last = TopicEdit.objects.filter(owner__in=owners).aggregate(last=Max("pk"))["last"]
+        return cls(owners, last or 0)
+
+    def archived_since(self) -> Archived:
+        edits = TopicEdit.objects.filter(owner__in=self.owners, kind=TopicEdit.Kind.ARCHIVE, pk__gt=self.last_edit)
+        made = Topic.objects.filter(owner__in=self.owners, editedtopic__side="in", editedtopic__edit__in=edits)
+        totals = made.aggregate(topics=Count("pk"), messages=Sum("message_count"))
+        return Archived(edits.count(), totals["topics"], totals["messages"] or 0)
 
 
 def with_active_sessions() -> QuerySet[ChatUser]:
@@ -251,9 +289,9 @@ def _put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) ->
 
 
 @contextmanager
-def _only_worker(owner: ChatUser, wait: timedelta) -> Iterator[bool]:
+def _only_worker(owner: ChatUser, wait: timedelta, meanwhile: Callable[[], None]) -> Iterator[bool]:
     """Whether this process alone archives the owner now."""
-    alone = advisory.taken("archive", owner.pk, wait=wait)
+    alone = advisory.taken("archive", owner.pk, wait=wait, meanwhile=meanwhile)
     try:
         yield alone
     finally:

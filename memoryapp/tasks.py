@@ -10,7 +10,7 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from django.db import DatabaseError, connection
 
-from memoryapp import clients, erasure, ingestion, runs, suggestions, vectors
+from memoryapp import clients, erasure, ingestion, runs, suggestions, vectors, work
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import IngestionError
@@ -55,6 +55,14 @@ def archive_due() -> None:
     embedder = clients.embedder()
     for owner in ingestion.with_active_sessions().iterator():
         _archive(owner, embedder)
+
+
+@app.task
+def archive_asked() -> None:
+    """What somebody waits for; ``archive_due`` would come to it within a minute."""
+    owners = list(work.asked_to_archive())
+    for owner in owners:
+        _archive(owner, clients.embedder())
 
 
 def _archive(owner: ChatUser, embedder: Embedder) -> None:

@@ -9,7 +9,7 @@ and its summary, serves neighbours, maps and consolidation.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,13 +18,23 @@ from typing import TypeVar
 import numpy as np
 from asgiref.sync import sync_to_async
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, QuerySet
 from numpy.typing import NDArray
 
-from memoryapp import advisory, cards, metrics
+from memoryapp import advisory, cards, metrics, work
 from memoryapp.engine.embeddings import Embedder, EmbeddingError, Profile, Vectors
 from memoryapp.logs import cause
-from memoryapp.models import Card, CardVector, ChatUser, EmbeddingProfile, Passage, PassageVector, Topic, TopicVector
+from memoryapp.models import (
+    Card,
+    CardVector,
+    ChatUser,
+    EmbeddingProfile,
+    Passage,
+    PassageVector,
+    Topic,
+    TopicVector,
+    Work,
+)
 from memoryapp.models.user import Owned
 
 BATCH = 256
@@ -69,41 +79,51 @@ async def profile_row(profile: Profile) -> EmbeddingProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Task:
     """Vectors of one profile for one owner's rows or for everybody's; ``refused`` says why, once a text."""
 
     embedder: Embedder
     row: EmbeddingProfile
     owner: ChatUser | None
     batch: int
+    worker: str
+    report: work.Report
     refused: list[str] = field(default_factory=list)
 
 
 async def embed_pending(
-    embedder: Embedder, owner: ChatUser | None = None, batch: int = BATCH, *, wait: timedelta = timedelta(0)
+    embedder: Embedder,
+    owner: ChatUser | None = None,
+    batch: int = BATCH,
+    *,
+    wait: timedelta = timedelta(0),
+    meanwhile: Callable[[], None] = lambda: None,
+    worker: str = work.WORKER,
+    report: work.Report = lambda shown: None,
 ) -> int:
     """Makes the missing vectors in the embedder's profile, of one owner or of all; returns how many.
 
-    One worker a profile: if another is at it, this one waits up to ``wait``, then leaves the work to that one
-    and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when it refuses
-    any text; what was made before it stays. Cards are up to date in any case.
+    One worker a profile: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then leaves the
+    work to that one and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when
+    it refuses any text; what was made before it stays. Cards are up to date in any case. How far the passages of
+    each owner are stands in a row of work, and goes to ``report``.
     """
     await sync_to_async(cards.refresh)(owner)
-    work = _Work(embedder, await profile_row(embedder.profile), owner, batch)
-    async with _only_worker(work.row, wait) as alone:
+    task = _Task(embedder, await profile_row(embedder.profile), owner, batch, worker, report)
+    async with _only_worker(task.row, wait, meanwhile) as alone:
         if not alone:
             return 0
-        made = await _embed_passages(work) + await _embed_cards(work) + await _embed_topics(work)
-    if work.refused:
-        why = cause(work.refused[0])
-        logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(work.refused), why)
+        made = await _embed_passages(task) + await _embed_cards(task) + await _embed_topics(task)
+    if task.refused:
+        why = cause(task.refused[0])
+        logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
     return made
 
 
 @asynccontextmanager
-async def _only_worker(row: EmbeddingProfile, wait: timedelta) -> AsyncIterator[bool]:
+async def _only_worker(row: EmbeddingProfile, wait: timedelta, meanwhile: Callable[[], None]) -> AsyncIterator[bool]:
     """Whether this process alone makes vectors of the profile now."""
-    alone = await sync_to_async(advisory.taken)("embed", row.pk, wait=wait)
+    alone = await sync_to_async(advisory.taken)("embed", row.pk, wait=wait, meanwhile=meanwhile)
     if wait and not alone:
         logger.warning("Another process is making vectors; it makes the missing ones.")
     try:
@@ -113,49 +133,67 @@ async def _only_worker(row: EmbeddingProfile, wait: timedelta) -> AsyncIterator[
             await sync_to_async(advisory.give_back)("embed", row.pk)
 
 
-async def _embed_passages(work: _Work) -> int:
-    made = last = 0
-    while passages := await sync_to_async(_passages_without)(work.row, work.owner, last, work.batch):
-        vectors = await _vectors(work, [passage.text for passage in passages])
-        made += await sync_to_async(_store_passages)(work.row, {passages[at]: v for at, v in vectors.items()})
-        last = passages[-1].pk
+async def _embed_passages(task: _Task) -> int:
+    passages = await sync_to_async(_passages_without)(task.row, task.owner, 0, task.batch)
+    if not passages:
+        return 0
+    made = 0
+    async with _in_sight(task) as joint:
+        while passages:
+            vectors = await _vectors(task, [passage.text for passage in passages])
+            made += await sync_to_async(_store_passages)(task.row, {passages[at]: v for at, v in vectors.items()})
+            await sync_to_async(joint.add)([passage.owner_id for passage in passages])
+            passages = await sync_to_async(_passages_without)(task.row, task.owner, passages[-1].pk, task.batch)
     return made
 
 
-async def _embed_cards(work: _Work) -> int:
+@asynccontextmanager
+async def _in_sight(task: _Task) -> AsyncIterator[work.Joint]:
+    """Rows of work for the chat users whose passages have no vector."""
+    totals = await sync_to_async(_missing)(task.row, task.owner)
+    joint = work.Joint(Work.Kind.EMBED, task.worker, totals, task.report)
+    try:
+        yield joint
+    except BaseException as error:
+        await sync_to_async(joint.end)(error)
+        raise
+    await sync_to_async(joint.end)()
+
+
+async def _embed_cards(task: _Task) -> int:
     made = last = 0
-    while missing := await sync_to_async(_cards_without)(work.row, work.owner, last, work.batch):
-        vectors = await _vectors(work, [card.text for card in missing])
-        made += await sync_to_async(_store_cards)(work.row, {missing[at]: v for at, v in vectors.items()})
+    while missing := await sync_to_async(_cards_without)(task.row, task.owner, last, task.batch):
+        vectors = await _vectors(task, [card.text for card in missing])
+        made += await sync_to_async(_store_cards)(task.row, {missing[at]: v for at, v in vectors.items()})
         last = missing[-1].pk
     return made
 
 
-async def _embed_topics(work: _Work) -> int:
+async def _embed_topics(task: _Task) -> int:
     made = last = 0
-    while topics := await sync_to_async(_topics_without)(work.row, work.owner, last, work.batch):
-        summaries = await _vectors(work, [topic.summary for topic in topics])
-        means = await sync_to_async(_passage_means)(work.row, topics)
+    while topics := await sync_to_async(_topics_without)(task.row, task.owner, last, task.batch):
+        summaries = await _vectors(task, [topic.summary for topic in topics])
+        means = await sync_to_async(_passage_means)(task.row, topics)
         vectors = {topics[at]: _joined(means.get(topics[at].pk), summary) for at, summary in summaries.items()}
-        made += await sync_to_async(_store_topics)(work.row, vectors)
+        made += await sync_to_async(_store_topics)(task.row, vectors)
         last = topics[-1].pk
     return made
 
 
-async def _vectors(work: _Work, texts: Sequence[str], first: int = 0) -> dict[int, NDArray[np.float32]]:
+async def _vectors(task: _Task, texts: Sequence[str], first: int = 0) -> dict[int, NDArray[np.float32]]:
     """Vectors by the texts' places, ``first`` being the first one's; a refused text's place is missing.
 
     Of a batch that fails, the halves are tried, down to the texts that are to blame.
     """
     try:
-        return dict(enumerate(await _embed(work.embedder, texts), first))
+        return dict(enumerate(await _embed(task.embedder, texts), first))
     except EmbeddingError as error:
-        await _embed(work.embedder, [HARMLESS])
+        await _embed(task.embedder, [HARMLESS])
         if len(texts) == 1:
-            work.refused.append(str(error))
+            task.refused.append(str(error))
             return {}
     half = len(texts) // 2
-    return await _vectors(work, texts[:half], first) | await _vectors(work, texts[half:], first + half)
+    return await _vectors(task, texts[:half], first) | await _vectors(task, texts[half:], first + half)
 
 
 async def _embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
@@ -170,6 +208,13 @@ def _passages_without(row: EmbeddingProfile, owner: ChatUser | None, last: int, 
     vectors = PassageVector.objects.filter(passage=OuterRef("pk"), profile=row)
     passages = Passage.objects.filter(~Exists(vectors), pk__gt=last)
     return list(_of(passages, owner).only("id", "owner_id", "text").order_by("pk")[:most])
+
+
+def _missing(row: EmbeddingProfile, owner: ChatUser | None) -> dict[int, int]:
+    """How many passages of each owner have no vector."""
+    vectors = PassageVector.objects.filter(passage=OuterRef("pk"), profile=row)
+    missing = _of(Passage.objects.filter(~Exists(vectors)), owner)
+    return dict(missing.order_by().values_list("owner").annotate(n=Count("pk")))
 
 
 def _cards_without(row: EmbeddingProfile, owner: ChatUser | None, last: int, most: int) -> list[Card]:

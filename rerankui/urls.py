@@ -28,6 +28,7 @@ from rerankui.views import (
     topic_map,
     topics,
     trying,
+    work,
 )
 
 urlpatterns = [
@@ -35,6 +36,8 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("find/", palette.find, name="find"),
     path("memory/<int:owner>/", overview.memory, name="memory"),
+    path("work/", work.all_work, name="work"),
+    path("memory/<int:owner>/work/", work.memory_work, name="memory_work"),
     path("memory/<int:owner>/topics/", topics.topics, name="topics"),
     path("memory/<int:owner>/messages/", messages.messages, name="messages"),
     path("memory/<int:owner>/people/", people.people, name="people"),

@@ -62,6 +62,7 @@ from memoryapp.models import (
     Suggestion,
     Topic,
     TopicVector,
+    Work,
 )
 from rerankui.routing import websocket_urlpatterns
 from tests.conftest import candidate, operator, signed_in, talk
@@ -152,6 +153,7 @@ def memory(anna: ChatUser) -> dict[str, Model]:
             **said, name=f"{WORD}.pdf", summary=SECRET, file_type="pdf", sha256="0", created_at=timezone.now()
         ),
         ImportBatch.objects.create(**said, source=WORD, format="jsonl"),
+        Work.objects.create(**said, kind="import", source=WORD, state="going_on"),
         KnowledgeEdit.objects.create(**said, kind="edit", noun="person", actor=WORD, before={}, after={}),
         Suggestion.objects.create(**said, kind="merge", key=WORD, topics=[topic.pk], evidence=EVIDENCE),
         Evaluation.objects.create(source=WORD, strategy="flash"),

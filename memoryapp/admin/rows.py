@@ -166,3 +166,11 @@ class SuggestionAdmin(ReadOnlyAdmin):
     list_filter = ("kind", "state", *OwnedAdmin.list_filter)
     list_select_related = ("owner",)
     search_fields = ("decided_by",)
+
+
+@admin.register(models.Work)
+class WorkAdmin(ReadOnlyAdmin):
+    list_display = ("kind", "owner", "source", "state", "worker", "done", "share", "at")
+    list_filter = ("kind", "state", *OwnedAdmin.list_filter)
+    list_select_related = ("owner",)
+    search_fields = ("source",)

@@ -16,6 +16,7 @@ from memoryapp.models.suggestion import Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
 from memoryapp.models.user import ChatUser
+from memoryapp.models.work import Work
 
 __all__ = [
     "Access",
@@ -50,4 +51,5 @@ __all__ = [
     "TopicEdit",
     "TopicMessage",
     "TopicVector",
+    "Work",
 ]

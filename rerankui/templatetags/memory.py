@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
 
+from memoryapp import work
 from memoryapp.models import ChatUser, Message
 from memoryapp.usage import Day
 from rerankui.filters import Filter
@@ -358,3 +359,9 @@ def snippet(text: str, words: str) -> SafeString:
     end = start + SNIPPET_CHARS
     cut = f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
     return marked(cut, words)
+
+
+@register.filter
+def work_line(shown: work.Progress) -> str:
+    """How far a piece of work is, how fast it goes, how long it takes yet, and who is at it."""
+    return work.line(shown)

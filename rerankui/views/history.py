@@ -30,6 +30,7 @@ from rerankui.changes import ours, toast
 from rerankui.filters import HistoryFilter
 from rerankui.pages import PAGE_SIZE, page_of, show
 from rerankui.rewordings import told
+from rerankui.views.work import panel_for
 
 READS = ("GET", "HEAD", "POST")
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
@@ -187,6 +188,7 @@ def imports(request: HttpRequest, owner: int) -> HttpResponse:
         "page": page,
         "imports": history.imports(page.rows),
         "may_change": operator_of(request).may(Role.CURATOR),
+        **panel_for(of),
     }
     return show(request, "pages/imports.html", "partials/imports.html", context)
 

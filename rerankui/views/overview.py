@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -19,6 +20,7 @@ from memoryapp.usage import usage, worst_runs
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
+from rerankui.views.work import may_archive, panel_for, panel_of
 
 RECENT = 8
 FEW = 6
@@ -31,6 +33,7 @@ class Step:
     sentence: str
     command: str = ""
     owner: ChatUser | None = None
+    to_archive: ChatUser | None = None
 
 
 @require_safe
@@ -48,6 +51,7 @@ def overview(request: Request) -> HttpResponse:
         context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
         context |= _usage(seen)
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
+        context |= panel_of(seen, reverse("work"))
     return show(request, "pages/overview.html", "partials/owners.html", context)
 
 
@@ -95,6 +99,7 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holding
             )
             % {"n": held.waiting, "name": owner},
             f"manage.py archive --user {owner.name} --now",
+            to_archive=owner,
         )
         for owner, held in rows
         if held.waiting
@@ -125,5 +130,7 @@ def memory(request: HttpRequest, owner: int) -> HttpResponse:
         "facts": Fact.objects.filter(owner=of).order_by("-importance", "-id")[:FEW],
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "may_erase": operator_of(request).may(Role.ADMIN),
+        "may_archive": may_archive(request),
+        **panel_for(of),
     }
     return render(request, "pages/memory.html", context)

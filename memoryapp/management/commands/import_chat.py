@@ -19,6 +19,7 @@ from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, Unread
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.importers.telegram_chats import NOBODY
 from memoryapp.imports import Imported, import_chat
+from memoryapp.work import Lines
 
 MOST_SHOWN = 20
 
@@ -47,7 +48,7 @@ class Command(BaseCommand):
         hints = Hints(user, options["me"], options["start"], options["any_dates"])
         try:
             chat = self._opened(path, format, hints, may_ask=not options["json"])
-            imported = import_chat(chat, user, dry_run=dry_run)
+            imported = import_chat(chat, user, dry_run=dry_run, report=Lines(self.stderr.write))
         except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:

@@ -1,0 +1,48 @@
+"""Work that takes a while: imports, archiving, embedding. What is to be done lies in the rows it is about."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models.user import Owned
+
+
+class Work(Owned):
+    """The latest work of a kind for one chat user, asked for, going on or ended.
+
+    ``source`` is the file of an import, ``worker`` the process at work, ``done`` counts messages or passages,
+    ``share`` is how much of all that is, from 0 to 1; ``fault`` is a sentence when it failed. An archive that was
+    asked for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
+    """
+
+    class Kind(models.TextChoices):
+        IMPORT = "import", _("Import")
+        ARCHIVE = "archive", _("Archiving")
+        EMBED = "embed", _("Embedding")
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        GOING_ON = "going_on", _("going on")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+
+    kind = models.CharField(_("kind"), max_length=16, choices=Kind)
+    source = models.CharField(_("source"), max_length=300, blank=True)
+    state = models.CharField(_("state"), max_length=16, choices=State)
+    worker = models.CharField(_("worker"), max_length=100, blank=True)
+    asked_by = models.CharField(_("asked by"), max_length=150, blank=True)
+    asked_at = models.DateTimeField(_("asked"), null=True, blank=True)
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    at = models.DateTimeField(_("last sign of life"), auto_now=True)
+    done = models.PositiveIntegerField(_("done"), default=0)
+    share = models.FloatField(_("share"), default=0.0)
+    fault = models.TextField(_("fault"), blank=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "kind", "source"), name="work_once"),)
+        verbose_name = _("background work")
+        verbose_name_plural = _("background work")
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.get_state_display()}"
