@@ -14,12 +14,13 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models import Count, F, Max, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.utils.translation import gettext as _
 
 from memoryapp import chains, curation, knowledge
 from memoryapp.curation import CurationError, Depends
+from memoryapp.ingestion import ARCHIVIST
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, KnowledgeEdit, Message, Topic, TopicEdit
 
 Record = TopicEdit | KnowledgeEdit
@@ -27,6 +28,8 @@ Source = Literal["change", "edit"]
 
 MOST_TOPICS_SHOWN = 12
 MOST_ACTORS = 100
+# What nobody asked for; archiving changes nothing that a person made.
+MACHINES = Q(kind=TopicEdit.Kind.ARCHIVE) | Q(actor=ARCHIVIST)
 MODELS: Mapping[Source, type[Record]] = {"change": KnowledgeEdit, "edit": TopicEdit}
 
 
@@ -42,7 +45,8 @@ class Cursor(NamedTuple):
 class Narrowing:
     """Which entries are wanted; ``noun`` is ``topic`` or a noun of KnowledgeEdit, ``until`` is not included.
 
-    ``number`` is one row's, of that noun; ``words`` are looked for in reasons.
+    ``number`` is one row's, of that noun; ``words`` are looked for in reasons. ``by_people`` leaves out what the
+    program did by itself.
     """
 
     kind: str = ""
@@ -52,6 +56,7 @@ class Narrowing:
     until: datetime | None = None
     number: int | None = None
     words: str = ""
+    by_people: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class Topics:
 class Entry:
     """One change; ``stands`` tells whether what it did is so today, ``undone_by`` what took it back first.
 
+    ``moved`` is how many messages a move took to another topic.
+
     ``names`` are those of the people, facts and artifacts it is about, by number; ``there`` those there are today.
     """
 
@@ -77,6 +84,7 @@ class Entry:
     stands: bool
     out: Topics = Topics()
     put: Topics = Topics()
+    moved: int | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     there: frozenset[str] = frozenset()
 
@@ -124,12 +132,13 @@ def page(
 
 
 def entries(owner: ChatUser, records: Sequence[Record]) -> list[Entry]:
-    """What a list tells of each record, in six queries for any number of them."""
+    """What a list tells of each record, in seven queries for any number of them."""
     edits = [record.pk for record in records if isinstance(record, TopicEdit)]
     changes = [record for record in records if isinstance(record, KnowledgeEdit)]
     stands = chains.in_effect(TopicEdit, owner.pk, edits) if edits else {}
     changed = chains.in_effect(KnowledgeEdit, owner.pk, [change.pk for change in changes]) if changes else {}
     sides = _sides(owner, edits) if edits else {}
+    moved = curation.moved(owner.pk, edits) if edits else {}
     names, there = _names(owner, changes)
     return [
         Entry(
@@ -137,6 +146,7 @@ def entries(owner: ChatUser, records: Sequence[Record]) -> list[Entry]:
             stands[record.pk],
             sides.get((record.pk, "out"), Topics()),
             sides.get((record.pk, "in"), Topics()),
+            moved.get(record.pk),
         )
         if isinstance(record, TopicEdit)
         else Entry(record, changed[record.pk], names=names[record.pk], there=there[record.noun])
@@ -155,6 +165,13 @@ def actors(owner: ChatUser) -> list[str]:
         rows = model._default_manager.filter(owner=owner).order_by("actor")
         found.update(rows.values_list("actor", flat=True).distinct()[:MOST_ACTORS])
     return sorted(found, key=str.casefold)[:MOST_ACTORS]
+
+
+def machines(owner: ChatUser) -> tuple[int, datetime | None]:
+    """How often the program changed topics by itself, and when it did last."""
+    edits = TopicEdit.objects.filter(MACHINES, owner=owner)
+    found = edits.aggregate(count=Count("pk"), last=Max("at"))
+    return found["count"], found["last"]
 
 
 def standing_between(owner: ChatUser, by: str, since: datetime, until: datetime) -> tuple[list[Record], list[Record]]:
@@ -271,6 +288,7 @@ def _narrowed(owner: ChatUser, by: Narrowing) -> dict[Source, QuerySet[Record]]:
     found: dict[Source, QuerySet[Record]] = {}
     if by.noun in ("", "topic"):
         edits = TopicEdit.objects.filter(said).select_related("topicedit")
+        edits = edits.exclude(MACHINES) if by.by_people else edits
         found["edit"] = edits if by.number is None else edits.filter(editedtopic__topic=by.number)
     if by.noun != "topic":
         changes = KnowledgeEdit.objects.filter(said).select_related("knowledgeedit")

@@ -6,14 +6,19 @@ would cost. Only the latest topics of a very large memory are placed.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from django.db import connection
 from numpy.typing import NDArray
 
+from memoryapp import curation
+from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.projection import plane
-from memoryapp.models import ChatUser, Topic, TopicVector
+from memoryapp.engine.regions import hull, names, regions
+from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
 
 MOST_TOPICS = 4_000
 
@@ -32,14 +37,35 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """``region`` is the number of its region, from 0."""
+
     topic: Topic
     x: float
     y: float
+    region: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Topics that lie together: words that set them apart, how many they are, and the corners around them."""
+
+    words: tuple[str, ...]
+    count: int
+    corners: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last finished run by hand, and the numbers of the topics it read and those it chose."""
+
+    run: Run
+    read: frozenset[int]
+    chosen: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMap:
-    """``places``, the latest topic first; ``waiting`` live topics have no vector yet.
+    """``places``, the latest topic first, in ``regions`` where there are many; ``waiting`` ones have no vector yet.
 
     ``left_out`` live topics are too many to place. ``shown`` is the share of the differences that two dimensions keep.
     """
@@ -48,18 +74,46 @@ class TopicMap:
     waiting: int
     left_out: int
     shown: float
+    regions: tuple[Region, ...] = ()
 
 
 def topic_map(owner: ChatUser) -> TopicMap:
     """The live topics by their vectors in the newest profile that has any; four queries."""
     ids, vectors = _vectors(owner)
     placed, shown = plane(vectors)
-    where = dict(zip(ids, placed.tolist(), strict=True))
+    where = dict(zip(ids, zip(placed.tolist(), regions(placed), strict=True), strict=True))
     topics = Topic.objects.of(owner).filter(pk__in=ids).order_by("-ended_at", "-pk")
-    places = tuple(Place(topic, *where[topic.pk]) for topic in topics)
+    places = tuple(Place(topic, *where[topic.pk][0], where[topic.pk][1]) for topic in topics)
     live = Topic.objects.of(owner).live()
     with_vector = TopicVector.objects.filter(owner=owner, topic__is_live=True).values("topic").distinct().count()
-    return TopicMap(places, live.count() - with_vector, max(0, with_vector - len(places)), shown)
+    return TopicMap(places, live.count() - with_vector, max(0, with_vector - len(places)), shown, _regions(places))
+
+
+def _regions(places: Sequence[Place]) -> tuple[Region, ...]:
+    labels = [place.region for place in places]
+    if len(set(labels)) < 2:
+        return ()
+    held: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for place in places:
+        held[place.region].append((place.x, place.y))
+    named = names([place.topic.summary for place in places], labels)
+    return tuple(Region(said, len(held[at]), tuple(hull(held[at]))) for at, said in enumerate(named))
+
+
+def last_run(owner: ChatUser) -> LastRun | None:
+    """What the last finished run made of the topics, under the numbers they have today; three queries."""
+    run = Run.objects.of(owner).by_hand().filter(state=Run.State.FINISHED).order_by("-created_at", "-pk").first()
+    end = (
+        RunEvent.objects.filter(run=run, kind="run_finished").values_list("payload", flat=True).first() if run else None
+    )
+    if run is None or end is None:
+        return None
+    chosen = {number for item in end.get("selected", ()) if (number := parse_topic_id(item["id"]))}
+    read = {number for name in end.get("requested", ()) if (number := parse_topic_id(name))}
+    now = curation.successors(owner.pk, chosen | read)
+    return LastRun(
+        run, *(frozenset(live for old in numbers for live in now.get(old, ())) for numbers in (read, chosen))
+    )
 
 
 def _vectors(owner: ChatUser) -> tuple[list[int], NDArray[np.float32]]:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.browse import Neighbour
 from memoryapp.models import Message
+from rerankui.prose import line
 from rerankui.time_axis import Axis
 
 MOST_BARS = 600
@@ -117,7 +118,8 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: Axis) -> list
 def _label(message: Message) -> str:
     """When, who and how it begins, for whoever points at a bar."""
     who = message.author or message.get_role_display()
-    return f"{date_format(timezone.localtime(message.sent_at), _('j M Y, H:i'))} {who}: {message.text[:OPENING_CHARS]}"
+    said_at = date_format(timezone.localtime(message.sent_at), _("j M Y, H:i"))
+    return f"{said_at} {who}: {line(message.text)[:OPENING_CHARS]}"
 
 
 def parts(
@@ -139,7 +141,7 @@ def parts(
 def _part(
     number: int, stretch: Sequence[Message], summary: str, near: Sequence[Neighbour], moves: tuple[str, str, str]
 ) -> Part:
-    opening = next((" ".join(message.text.split()) for message in stretch if message.text.strip()), "")
+    opening = next((line(message.text) for message in stretch if message.text.strip()), "")
     without, earlier, later = moves
     return Part(
         number=number,

@@ -16,6 +16,7 @@ from django.db.models.functions import Left, Length
 
 from memoryapp.curation import Change
 from memoryapp.models import ChatUser, Message, Topic
+from rerankui.prose import line
 
 OPENING_CHARS = 160
 MOST_PEOPLE = 5
@@ -92,7 +93,7 @@ def _side(summary: str, rows: Iterable[_Said], number: int | None = None, *, is_
         count=len(ordered),
         size_chars=sum(row.size for row in ordered),
         people=tuple(name for name, _n in people.most_common(MOST_PEOPLE)),
-        opening=next((" ".join(row.opening.split()) for row in ordered if row.opening.strip()), ""),
+        opening=next((line(row.opening) for row in ordered if row.opening.strip()), ""),
         shares=tuple(Counter(row.topic for row in ordered).most_common()),
         is_by_hand=is_by_hand,
     )

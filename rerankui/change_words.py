@@ -19,25 +19,25 @@ def actor_words(actor: str) -> str:
     return pgettext("who", "the program") if actor == ARCHIVIST else actor
 
 
-def would_words(kind: str, change: Change) -> str:
+def would_words(kind: str, change: Change, moved: int = 0) -> str:
     """What will happen: ``3 topics with 214 messages become one.``"""
-    facts = _facts(change)
+    facts = _facts(change, moved)
     if kind == Kind.EDIT:
         return _("The summary changes; the topic keeps its messages (%(messages)s).") % facts
     if kind == Kind.MERGE:
         return _("%(topics)s with %(messages)s become one.") % facts
     if kind == Kind.MOVE:
-        return _("%(before)s become %(after)s; messages change places, none is lost.") % facts
+        return _("%(moved)s to another topic: %(before)s become %(after)s. None is lost.") % facts
     return _("%(named)s becomes %(after)s: %(sizes)s messages.") % facts
 
 
-def made_words(kind: str, change: Change) -> str:
+def made_words(kind: str, change: Change, moved: int = 0) -> str:
     """What was done, for a toast: ``Merged 3 topics, 214 messages``."""
-    facts = _facts(change)
+    facts = _facts(change, moved)
     sentences = {
         Kind.EDIT: _("Changed the summary of %(named)s"),
         Kind.MERGE: _("Merged %(topics)s, %(messages)s"),
-        Kind.MOVE: _("Moved messages: %(before)s became %(after)s"),
+        Kind.MOVE: _("Moved %(messages_moved)s: %(before)s became %(after)s"),
         Kind.SPLIT: _("Split %(named)s into %(after)s: %(sizes)s messages"),
         Kind.RESPLIT: _("Split %(named)s anew into %(after)s: %(sizes)s messages"),
     }
@@ -49,16 +49,22 @@ def parts_words(sizes: list[int]) -> str:
     return _("%(topics)s: %(sizes)s messages") % {"topics": _topics(len(sizes)), "sizes": _listed(sizes)}
 
 
-def _facts(change: Change) -> dict[str, str]:
+def _facts(change: Change, moved: int) -> dict[str, str]:
     sizes = [len(draft.messages) for draft in change.put]
     return {
         "named": ", ".join(map(topic_id, change.out[:5])),
         "topics": _topics(len(change.out)),
         "before": _topics(len(change.out)),
         "after": _topics(len(change.put)),
-        "messages": ngettext("%(n)d message", "%(n)d messages", sum(sizes)) % {"n": sum(sizes)},
+        "messages": _messages(sum(sizes)),
+        "moved": ngettext("%(n)d message goes", "%(n)d messages go", moved) % {"n": moved},
+        "messages_moved": _messages(moved),
         "sizes": _listed(sizes),
     }
+
+
+def _messages(count: int) -> str:
+    return ngettext("%(n)d message", "%(n)d messages", count) % {"n": count}
 
 
 def _topics(count: int) -> str:

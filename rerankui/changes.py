@@ -81,10 +81,14 @@ def _draft(item: Mapping[str, Any]) -> TopicDraft:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` where to go then, if not to the new topic."""
+    """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` where to go then, if not to the new topic.
+
+    ``moved`` is how many messages a move takes to another topic.
+    """
 
     op: str
     change: Change
+    moved: int = 0
     reason: str = ""
     after: str = ""
     suggestion: int | None = None
@@ -117,7 +121,14 @@ class ChangeForm(forms.Form):
             raise CurationError(_("Say which topics to change."))
         _check_seen(owner, sent["topics"])
         change = _PLANS[sent["op"]](owner, sent, summarise)
-        return Staged(sent["op"], _written(change, sent["summary"]), sent["reason"], sent["next"], sent["suggestion"])
+        return Staged(
+            op=sent["op"],
+            change=_written(change, sent["summary"]),
+            moved=len(_moved(owner, sent)) if sent["op"] == "move" else 0,
+            reason=sent["reason"],
+            after=sent["next"],
+            suggestion=sent["suggestion"],
+        )
 
 
 def _check_seen(owner: ChatUser, ids: Sequence[int]) -> None:
@@ -138,11 +149,14 @@ def _split(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Ch
 
 
 def _move(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
-    chosen = sent["messages"]
-    moved = _with_following(owner, sent["topics"], chosen) if sent["following"] and chosen else chosen
     to = sent["to"][0] if sent["to"] else None
     own = sent["summary"][-1] if sent["summary"] and to is None else ""
-    return curation.plan_move(owner, moved, to, own, summarise=summarise)
+    return curation.plan_move(owner, _moved(owner, sent), to, own, summarise=summarise)
+
+
+def _moved(owner: ChatUser, sent: Mapping[str, Any]) -> Sequence[int]:
+    chosen: Sequence[int] = sent["messages"]
+    return _with_following(owner, sent["topics"], chosen) if sent["following"] and chosen else chosen
 
 
 def _resplit(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
@@ -209,7 +223,7 @@ def commit(request: HttpRequest, owner: ChatUser, staged: Staged) -> TopicEdit:
         accepted = Suggestion.objects.filter(owner=owner, pk=staged.suggestion or 0).first()
         if accepted:
             suggestions.decide(accepted, Suggestion.State.ACCEPTED, actor=actor, edit=edit)
-    toast(request, made_words(edit.kind, staged.change), undo_address(edit, staged.after), _("Undo"))
+    toast(request, made_words(edit.kind, staged.change, staged.moved), undo_address(edit, staged.after), _("Undo"))
     return edit
 
 

@@ -168,6 +168,9 @@ class HistoryFilter(Filter):
 
     ABOUT = re.compile(r"\s*(Topic|Person|Fact|Artifact):(\d{1,18})\s*", re.IGNORECASE)
 
+    # No user is called so: names have no blanks.
+    EVERYBODY = "people and program"
+
     placeholder = _("Words of a reason, or Topic:42, Person:5")
     noun = _choice(_("What"), _("everything"), [("topic", _("topics")), *_NOUNS])
     kind = _choice(
@@ -180,7 +183,16 @@ class HistoryFilter(Filter):
 
     def __init__(self, *args: Any, actors: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["actor"] = _choice(_("Who"), _("anybody"), [(name, actor_words(name)) for name in actors])
+        names = [(name, actor_words(name)) for name in actors]
+        self.fields["actor"] = _choice(_("Who"), _("people"), [(self.EVERYBODY, _("people and the program")), *names])
+
+    @property
+    def is_of_people(self) -> bool:
+        """Whether what the program did by itself is folded away: unless somebody asks for it, or for one row's."""
+        chosen = self.chosen
+        return not (
+            chosen["actor"] or chosen["kind"] == TopicEdit.Kind.ARCHIVE or self.ABOUT.fullmatch(chosen["q"] or "")
+        )
 
     @property
     def narrowing(self) -> Narrowing:
@@ -189,9 +201,10 @@ class HistoryFilter(Filter):
         return Narrowing(
             kind=chosen["kind"] or "",
             noun=about[1].lower() if about else chosen["noun"] or "",
-            actor=chosen["actor"] or "",
+            actor="" if chosen["actor"] == self.EVERYBODY else chosen["actor"] or "",
             since=chosen["since"],
             until=chosen["until"],
             number=int(about[2]) if about else None,
             words="" if about else chosen["q"] or "",
+            by_people=self.is_of_people,
         )

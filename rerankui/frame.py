@@ -172,7 +172,7 @@ class Frame:
             return None
         href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
         place = "#latest" if name == "messages" else ""
-        waiting = self._suggestions if name == "queue" else 0
+        waiting = self.suggestions if name == "queue" else 0
         return Section(name, str(label), icon, href + place, name == self.current, waiting)
 
     @property
@@ -180,7 +180,8 @@ class Frame:
         return self.operator is not None and self.operator.may(Role.ADMIN)
 
     @cached_property
-    def _suggestions(self) -> int:
+    def suggestions(self) -> int:
+        """How many of this chat user's are to be decided."""
         rows = Suggestion.objects.filter(owner=self.owner, state=Suggestion.State.OPEN)
         return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
 

@@ -13,11 +13,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp import knowledge
+from memoryapp.engine.memory import topic_id
 from memoryapp.history import Entry, Topics
-from memoryapp.models import KnowledgeEdit, TopicEdit
+from memoryapp.models import KnowledgeEdit, Topic, TopicEdit
 from rerankui.differences import Difference, difference
 
 Kind = TopicEdit.Kind
+MOST_SOURCES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,24 @@ def _rewordings(entry: Entry) -> Iterator[Rewording]:
     record = entry.record
     if isinstance(record, KnowledgeEdit):
         yield from _of_values(record, entry.names)
+    elif record.kind == Kind.MERGE and entry.put.count == 1:
+        yield from _of_sources(entry)
     elif entry.out.count and entry.put.count:
         changed = difference(_summaries(entry.out), _summaries(entry.put))
         if changed:
             yield Rewording("", changed)
+
+
+def _of_sources(entry: Entry) -> Iterator[Rewording]:
+    """What each of the topics that were merged gave for the summary of the new one, and what it lost."""
+    [merged] = entry.put.shown
+    for source in entry.out.shown[:MOST_SOURCES]:
+        changed = difference(source.summary, merged.summary)
+        yield Rewording(topic_id(source.pk), changed) if changed else Rewording(_kept(source), changed)
+
+
+def _kept(source: Topic) -> str:
+    return _("%(topic)s: its summary stays") % {"topic": topic_id(source.pk)}
 
 
 def _of_values(change: KnowledgeEdit, names: Mapping[str, str]) -> Iterator[Rewording]:
@@ -102,6 +118,8 @@ def _tally(entry: Entry) -> str:
     record = entry.record
     if isinstance(record, KnowledgeEdit):
         return ""
+    if entry.moved is not None:
+        return _messages(entry.moved)
     if record.kind == Kind.ARCHIVE:
         return _messages(sum(topic.message_count for topic in entry.put.shown)) if not entry.put.more else ""
     if entry.out.more or entry.put.more:

@@ -222,10 +222,56 @@ def test_the_queue_is_walked_looked_into_and_taken_back(page: Page, anna: ChatUs
     press(page, "s")
     expect(page.locator("[data-column]")).to_have_count(2)
     press(page, "m")
+    expect(page.get_by_text("M once more merges")).to_be_visible()
+    press(page, "m")
     expect(page.locator("[data-toast]")).to_contain_text("Merged 2 topics")
     first.refresh_from_db()
     assert first.state == "accepted"
     assert third.state == "open"
+
+
+def test_the_next_suggestion_begins_with_its_question_and_the_toast_covers_no_button(
+    page: Page, anna: ChatUser
+) -> None:
+    first, second = pairs(anna, 2)
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.goto(f"/memory/{anna.pk}/queue/")
+    expect(page.locator("#queue-badge")).to_have_text("2")
+    page.locator(".commit-bar").scroll_into_view_if_needed()
+    page.mouse.wheel(0, 2_000)
+    expect(page.locator("#suggestion-title")).not_to_be_in_viewport()
+    press(page, "n")
+    expect(page.locator("[data-suggestion]")).to_have_attribute("data-suggestion", str(second.pk))
+    expect(page.locator("#suggestion-title")).to_be_in_viewport()
+    expect(page.locator("#queue-badge")).to_have_text("1")
+    for size in ({"width": 1280, "height": 500}, {"width": 390, "height": 844}):
+        page.set_viewport_size(size)
+        toast = page.locator("[data-toast]").bounding_box()
+        bar = page.locator(".commit-bar").bounding_box()
+        assert toast["y"] + toast["height"] <= bar["y"] or bar["y"] + bar["height"] <= toast["y"], size
+    press(page, "n")
+    expect(page.locator("#queue-badge")).to_be_hidden()
+    assert first.kind == "merge"
+
+
+def test_a_merge_in_the_queue_shows_what_past_runs_would_have_found(page: Page, anna: ChatUser) -> None:
+    pairs(anna, 1)
+    page.goto(f"/memory/{anna.pk}/queue/")
+    press(page, "r")
+    expect(page.locator("#effect")).to_contain_text("No past run saw these topics")
+
+
+def test_nothing_is_merged_by_a_key_before_it_was_seen(page: Page, anna: ChatUser, topics: list[Topic]) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    for key in ("j", "x", "j", "x", "m"):
+        press(page, key)
+    expect(page.locator("[data-column]")).to_have_count(2)
+    press(page, "m")
+    expect(page.get_by_text("M once more merges")).to_be_visible()
+    assert live() == {"Honey cake", "Oven", "vLLM crash"}
+    press(page, "m")
+    expect(page.locator("[data-toast]")).to_contain_text("Merged 2 topics")
+    assert len(live()) == 2
 
 
 def test_the_queue_is_worked_with_the_mouse(page: Page, anna: ChatUser) -> None:

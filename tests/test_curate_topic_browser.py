@@ -160,7 +160,7 @@ def test_a_range_is_marked_with_shift_and_moved_to_another_topic(page: Page, top
     page.locator("#picker input[type=search]").fill("cats")
     page.locator("#picker .pick").first.click()
     page.get_by_role("button", name="Move", exact=False).last.click()
-    expect(toast(page)).to_contain_text("Moved messages")
+    expect(toast(page)).to_contain_text("Moved 3 messages")
     assert live()["Cats"] == [*ids[2:5], *cats]
 
 

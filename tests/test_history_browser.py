@@ -39,6 +39,9 @@ def test_people_are_edited_merged_and_given_back_by_the_keyboard(page: Page, ann
     press(page, "m")
     page.wait_for_url("**/people/merge/**")
     expect(page.locator("#merged")).to_contain_text("Dorotea")
+    press(page, "m")
+    expect(page.get_by_text("M once more merges")).to_be_visible()
+    assert Person.objects.count() == 2
     press(page, "ArrowDown")
     expect(page.locator("#merged strong")).to_have_text("Dorotea")
     press(page, "ArrowUp")
@@ -85,6 +88,8 @@ def test_history_is_narrowed_walked_and_undone(page: Page, anna: ChatUser) -> No
     again = curation.plan_edit(anna, curation.put_in(first)[0].pk, "Cats 3")
     curation.swap(anna, again, kind=TopicEdit.Kind.EDIT, actor="bob")
     page.goto(f"/memory/{anna.pk}/history/")
+    expect(page.locator(".entry-row")).to_have_count(2)
+    page.get_by_role("link", name="Show this too").click()
     expect(page.locator(".entry-row")).to_have_count(3)
     page.get_by_label("Change", exact=True).select_option("edit")
     expect(page.locator(".entry-row")).to_have_count(2)

@@ -14,8 +14,8 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.engine.projection import plane
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Topic, TopicEdit, TopicVector
-from memoryapp.topic_map import topic_map
-from tests.browsing import cost, get, grow, topic_of
+from memoryapp.topic_map import last_run, topic_map
+from tests.browsing import cost, get, grow, run_of, topic_of
 from tests.conftest import signed_in
 
 
@@ -124,3 +124,34 @@ def test_more_topics_cost_no_more_queries(anna: ChatUser, as_viewer: Client) -> 
         np.random.default_rng(1).standard_normal((20, 4)).astype(np.float32),
     )
     assert cost(as_viewer, f"/memory/{anna.pk}/map/") <= few
+
+
+def test_the_last_run_lights_the_topics_that_hold_what_it_read_today(anna: ChatUser, as_viewer: Client) -> None:
+    topics = [topic_of(anna, "T", ["x"], day=day) for day in range(2)]
+    placed(anna, topics, np.eye(2, dtype=np.float32))
+    assert last_run(anna) is None
+    run_of(anna, topics[1])
+    run = run_of(anna, topics[0])
+    change = curation.plan_edit(anna, topics[0].pk, "Said anew")
+    [now] = curation.put_in(curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada"))
+    lit = last_run(anna)
+    assert lit is not None
+    assert (lit.run, lit.read, lit.chosen) == (run, {now.pk}, {now.pk})
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert "One topic makes no map" in page
+    placed(anna, [now], np.eye(2, dtype=np.float32)[:1])
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert f'<script id="lit" type="application/json">{{"{now.pk}": "chosen"}}</script>' in page
+
+
+def test_many_topics_lie_in_named_regions_which_colour_them(anna: ChatUser, as_viewer: Client) -> None:
+    words = ["honey cake", "vLLM crash"]
+    topics = [topic_of(anna, f"{words[n % 2]} {n}", ["x"], day=n) for n in range(20)]
+    dice = np.random.default_rng(4).normal(0, 0.05, (20, 3))
+    placed(anna, topics, (np.eye(3)[[n % 2 for n in range(20)]] + dice).astype(np.float32))
+    found = topic_map(anna)
+    assert sum(region.count for region in found.regions) == 20
+    assert {word for region in found.regions for word in region.words} == {"honey", "cake", "vLLM", "crash"}
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert 'data-colour="region"' in page
+    assert 'data-colour="time"' in get(as_viewer, f"/memory/{anna.pk}/map/?colour=time")

@@ -6,7 +6,7 @@ now, however many edits lie between; a topic that an undo brought back is its ow
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,6 +33,21 @@ JOIN memoryapp_topic t ON t.id = other.topic_id
 WHERE own.topic_id = %(topic)s AND t.id <> own.topic_id AND (%(is_live)s OR t.id < own.topic_id)
 GROUP BY t.id HAVING count(*) * %(share)s >= t.message_count
 ORDER BY t.id DESC LIMIT %(most)s
+"""
+
+# A topic that gave or got messages keeps its summary, which says which of the new ones is it.
+MOVED = """
+SELECT gone.edit_id, gone.topic_id, old.summary = new.summary, count(*)
+FROM memoryapp_editedtopic gone
+JOIN memoryapp_topicedit e ON e.id = gone.edit_id
+LEFT JOIN memoryapp_topicedit undone ON undone.id = e.undoes_id
+JOIN memoryapp_editedtopic came ON came.edit_id = gone.edit_id AND came.side = 'in'
+JOIN memoryapp_topic old ON old.id = gone.topic_id
+JOIN memoryapp_topic new ON new.id = came.topic_id
+JOIN memoryapp_topicmessage was ON was.topic_id = old.id
+JOIN memoryapp_topicmessage now ON now.topic_id = new.id AND now.message_id = was.message_id
+WHERE e.owner_id = %s AND e.id = ANY(%s) AND gone.side = 'out' AND 'move' IN (e.kind, undone.kind)
+GROUP BY gone.edit_id, gone.topic_id, old.summary, new.id, new.summary
 """
 
 
@@ -67,6 +82,20 @@ def former(topic: Topic) -> tuple[int, ...]:
     with connection.cursor() as cursor:
         cursor.execute(FORMER, values)
         return tuple(number for (number,) in cursor.fetchall())
+
+
+def moved(owner_id: int, edits: Iterable[int]) -> dict[int, int]:
+    """How many messages each of the owner's moves, and undone moves, among ``edits`` took to another topic."""
+    counts: Counter[int] = Counter()
+    stayed: dict[tuple[int, int], int] = defaultdict(int)
+    with connection.cursor() as cursor:
+        cursor.execute(MOVED, [owner_id, list(edits)])
+        for edit, topic, is_same, count in cursor.fetchall():
+            counts[edit] += count
+            stayed[edit, topic] = max(stayed[edit, topic], count if is_same else 0)
+    for (edit, _topic), count in stayed.items():
+        counts[edit] -= count
+    return dict(counts)
 
 
 def lineage(topic: Topic) -> Lineage:

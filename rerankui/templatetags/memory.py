@@ -24,6 +24,8 @@ from memoryapp import work
 from memoryapp.models import ChatUser, Message
 from memoryapp.usage import Day
 from rerankui.filters import Filter
+from rerankui.prose import headline as headline_of
+from rerankui.prose import line, shown, unmarked
 
 register = template.Library()
 
@@ -296,25 +298,22 @@ def sort_head(context: Context, filters: Filter, label: str, first: str, second:
 
 # stored text
 
-_FENCE = re.compile(r"```[\w+#.-]*[ \t]*\n?(.*?)(?:\n?```|\Z)", re.S)
-_CODE = re.compile(r"`([^`\n]+)`")
-_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
-
 
 @register.filter
 def prose(text: str) -> SafeString:
-    """Escaped text with fenced and inline code and bold as people write them in chats."""
-    parts = _FENCE.split(text)
-    lines = (
-        format_html("<pre><code>{}</code></pre>", part) if place % 2 else _inline(part)
-        for place, part in enumerate(parts)
-    )
-    return mark_safe("".join(lines))  # every part is escaped above
+    """Escaped text with code, bold, headings and lists as people write them in chats."""
+    return shown(text)
 
 
-def _inline(text: str) -> str:
-    escaped = escape(text.strip("\n"))
-    return _BOLD.sub(r"<strong>\1</strong>", _CODE.sub(r"<code>\1</code>", escaped))
+@register.filter
+def headline(summary: str) -> str:
+    return headline_of(summary)
+
+
+@register.filter
+def bare(text: str) -> str:
+    """The text in a line, without the marks of Markdown."""
+    return line(text)
 
 
 def _cut(text: str) -> int:
@@ -354,6 +353,7 @@ def marked(text: str, words: str) -> SafeString:
 @register.filter
 def snippet(text: str, words: str) -> SafeString:
     """The surroundings of the first occurrence of ``words``, marked."""
+    text = unmarked(text)
     found = re.search(re.escape(words), text, flags=re.IGNORECASE) if words else None
     start = max(0, found.start() - SNIPPET_CHARS // 3) if found else 0
     end = start + SNIPPET_CHARS

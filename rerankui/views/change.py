@@ -97,7 +97,7 @@ def _staged(owner: ChatUser, staged: Staged) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
-        "would": would_words(KINDS[staged.op], staged.change),
+        "would": would_words(KINDS[staged.op], staged.change, staged.moved),
     }
 
 

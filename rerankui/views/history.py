@@ -52,8 +52,18 @@ def history_page(request: HttpRequest, owner: int) -> HttpResponse:
         "page": _edges(found),
         "may_change": operator_of(request).may(Role.CURATOR),
         "range": _range_address(of, filters),
+        "machines": _machines(of, filters),
     }
     return show(request, "pages/history.html", "partials/history.html", context)
+
+
+def _machines(owner: ChatUser, filters: HistoryFilter) -> dict[str, Any] | None:
+    """What is folded away: how much, when the last of it was, and where all of it is listed."""
+    if not filters.is_of_people:
+        return None
+    count, last = history.machines(owner)
+    address = f"?{urlencode({'actor': filters.EVERYBODY})}"
+    return {"count": count, "last": last, "address": address} if count else None
 
 
 @require_http_methods(READS)
@@ -267,6 +277,8 @@ def _in_words(filters: HistoryFilter, name: str) -> str:
 def _range_address(owner: ChatUser, filters: HistoryFilter) -> str:
     """Where everything listed can be taken back, when it is one person's."""
     if not filters.chosen["actor"]:
+        return ""
+    if filters.chosen["actor"] == filters.EVERYBODY:
         return ""
     said = {"by": filters.chosen["actor"]}
     said |= {name: filters.chosen[name].isoformat() for name in ("since", "until") if filters.chosen[name]}

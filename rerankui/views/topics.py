@@ -17,7 +17,9 @@ from memoryapp.history import Narrowing
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Role, Topic, TopicEdit
 from rerankui.access import Request, operator_of, owner_or_404, topic_or_404
 from rerankui.filters import TopicFilter
-from rerankui.pages import page_of, show
+from rerankui.minimap import marks
+from rerankui.pages import Page, page_around, page_of, show
+from rerankui.prose import headline
 from rerankui.rewordings import told
 from rerankui.talk import talk_of
 
@@ -58,15 +60,19 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
     shown = topic_or_404(request, pk)
     if cast(Request, request).htmx.target == "vector-state":
         return _vector_state(request, shown)
-    page = page_of(request, _messages(shown), ("sent_at", "id"), MESSAGES_SHOWN)
-    former = curation.former(shown)
+    here = _number(request.GET.get("at", ""))
+    page = _page(request, shown, here)
+    former, title = curation.former(shown), headline(shown.summary)
     context: dict[str, Any] = {
         "owner": shown.owner,
         "topic": shown,
+        "title": title,
+        "has_more": shown.summary.strip().rstrip(".") != title,
         "page": page,
         "place": _place(shown, page.rows),
         "may_curate": shown.is_live and operator_of(request).may(Role.CURATOR),
-        "talk": talk_of(page.rows, here=_number(request.GET.get("at", ""))),
+        "talk": talk_of(page.rows, here=here),
+        "minimap": marks(shown, page.rows),
         **_history(request, shown),
         "lineage": curation.lineage(shown),
         "successors": [] if shown.is_live else browse.successors(shown)[:20],
@@ -77,6 +83,15 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
         "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
     }
     return render(request, "pages/topic.html", {**context, "made_by": _made_by(context["lineage"])})
+
+
+def _page(request: HttpRequest, topic: Topic, here: int | None) -> Page[Message]:
+    """A page of the topic's messages: the one around the message pointed at, where the topic holds it."""
+    order, messages = ("sent_at", "id"), _messages(topic)
+    at = messages.filter(pk=here).first() if here else None
+    if at is None or "after" in request.GET or "before" in request.GET:
+        return page_of(request, messages, order, MESSAGES_SHOWN)
+    return page_around(messages, order, at, MESSAGES_SHOWN)
 
 
 def _facts(topic: Topic, former: Sequence[int]) -> QuerySet[Fact]:

@@ -29,7 +29,11 @@
   tinykeys.tinykeys(window, {
     KeyE: quietly(() => (row()?.querySelector("[data-edit]") ?? $("[data-edit-here]"))?.click()),
     KeyX: quietly(() => row()?.querySelector("[data-mark]")?.click()),
-    KeyM: quietly(() => ($("[data-marked] button:not(:disabled)") ?? $("[data-merge-here], [data-merge-go]"))?.click()),
+    KeyM: quietly(() => {
+      const go = $("[data-merge-go]");
+      if (go) commitSeen(go, $("#merged"));
+      else ($("[data-marked] button:not(:disabled)") ?? $("[data-merge-here]"))?.click();
+    }),
   }, { ignore });
   addEventListener("keydown", (event) => {
     if ($("dialog[open]")) return;

@@ -5,7 +5,9 @@
   const canvas = map.querySelector("[data-canvas]");
   const form = document.getElementById("picked");
   const dots = JSON.parse(document.getElementById("dots").textContent)
-    .map(([id, x, y, began, ended, messages, characters, summary]) => ({ id, x, y, began, ended, messages, characters, summary }));
+    .map(([id, x, y, began, ended, messages, characters, summary, region]) => ({ id, x, y, began, ended, messages, characters, summary, region }));
+  const read = (name) => JSON.parse(document.getElementById(name).textContent);
+  const regions = read("regions"), lit = read("lit");
   const at = new Map(dots.map((dot, place) => [dot.id, place]));
   // days as everywhere on the site: the day first
   const language = { en: "en-GB" }[document.documentElement.lang] ?? document.documentElement.lang;
@@ -29,7 +31,7 @@
   };
   const written = (rgb, alpha = 1) => `rgba(${rgb.map(Math.round).join(",")},${alpha})`;
   let inks = {};
-  const dip = () => { inks = Object.fromEntries(["low", "middle", "high", "text", "panel", "accent", "line"].map((name) => [name, token(name)])); };
+  const dip = () => { inks = Object.fromEntries(["low", "middle", "high", "text", "panel", "accent", "line", "read", "chosen", ...regions.map((_region, at) => `region-${at}`)].map((name) => [name, token(name)])); };
   const mixed = (share) => {
     const [from, to, part] = share < 0.5 ? [inks.low, inks.middle, share * 2] : [inks.middle, inks.high, share * 2 - 1];
     return from.map((value, channel) => value + (to[channel] - value) * part);
@@ -38,23 +40,57 @@
   const value = { time: (dot) => dot.ended, size: (dot) => Math.log(dot.characters + 1) };
   const range = (read) => dots.reduce(([low, high], dot) => [Math.min(low, read(dot)), Math.max(high, read(dot))], [Infinity, -Infinity]);
   const radius = (dot) => 6 + 1.6 * Math.log2(1 + dot.messages);
+  const painter = () => {
+    if (colour === "region") return (dot) => inks[`region-${dot.region}`];
+    const told = value[colour], [low, high] = range(told);
+    return (dot) => mixed(high > low ? (told(dot) - low) / (high - low) : 0.5);
+  };
   const data = () => {
-    const read = value[colour], [low, high] = range(read);
+    const paint = painter();
     return dots.map((dot) => {
-      const share = high > low ? (read(dot) - low) / (high - low) : 0.5;
-      const isPicked = picked.has(dot.id);
+      const isPicked = picked.has(dot.id), light = lit[dot.id];
       return {
         value: [dot.x, dot.y],
-        symbolSize: radius(dot) + (isPicked ? 3 : 0),
+        symbolSize: radius(dot) + (isPicked || light ? 3 : 0),
         itemStyle: {
-          color: written(mixed(share), picked.size && !isPicked ? 0.35 : 0.85),
-          borderColor: written(isPicked ? inks.text : inks.panel),
-          borderWidth: isPicked ? 2 : 1,
+          color: written(paint(dot), picked.size && !isPicked ? 0.35 : 0.85),
+          borderColor: written(isPicked ? inks.text : light ? inks[light] : inks.panel),
+          borderWidth: isPicked ? 2 : light ? 3 : 1,
+          ...(light && { shadowBlur: 12, shadowColor: written(inks[light], 0.8) }),
         },
       };
     });
   };
+
+  // the regions lie under the dots as soft shapes with their names, and follow them when one comes nearer
+  const plane = map.querySelector("[data-regions]");
+  const drawn = (name, attributes, text = "") => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, said] of Object.entries(attributes)) made.setAttribute(key, said);
+    made.textContent = text;
+    return made;
+  };
+  const place = () => {
+    plane.replaceChildren();
+    if (colour !== "region") return;
+    const names = regions.map(({ name, corners }, at) => {
+      const spots = corners.map((corner) => chart.convertToPixel("grid", corner));
+      plane.append(drawn("polygon", { class: `region region-${at}`, points: spots.map((spot) => spot.join(",")).join(" ") }));
+      const xs = spots.map(([x]) => x), top = Math.min(...spots.map(([, y]) => y));
+      const half = name.length * 3.6, middle = (Math.min(...xs) + Math.max(...xs)) / 2;
+      return { name, at, half, x: Math.min(Math.max(middle, half + 8), canvas.clientWidth - half - 8), y: Math.max(top - 24, 16) };
+    });
+    // a name moves down where it would lie on another
+    const set = [];
+    for (const label of names.sort((one, other) => one.y - other.y)) {
+      while (set.some((other) => Math.abs(other.y - label.y) < 16 && Math.abs(other.x - label.x) < other.half + label.half + 8)) label.y += 16;
+      set.push(label);
+      plane.append(drawn("text", { class: `region-name region-${label.at}`, x: label.x, y: label.y, "text-anchor": "middle" }, label.name));
+    }
+  };
   const scale = () => {
+    map.querySelector("[data-scale]").hidden = colour === "region";
+    if (colour === "region") return;
     const ends = colour === "time" ? range((dot) => dot.ended).map(day) : range((dot) => dot.characters).map((n) => numbers.format(n));
     map.querySelector("[data-scale-from]").textContent = ends[0];
     map.querySelector("[data-scale-to]").textContent = ends[1];
@@ -91,8 +127,9 @@
       series: [{ type: "scatter", data: data(), cursor: "pointer" }],
     });
     scale();
+    place();
   };
-  const redraw = () => { chart.setOption({ series: [{ data: data() }] }); scale(); };
+  const redraw = () => { chart.setOption({ series: [{ data: data() }] }); scale(); place(); };
 
   // what is picked: dots and rows are two views of one set
   const show = () => {
@@ -173,7 +210,8 @@
     KeyV: () => take(""),
   });
 
-  new ResizeObserver(() => chart.resize()).observe(canvas);
+  chart.on("datazoom", place);
+  new ResizeObserver(() => { chart.resize(); if (map.dataset.ready === "") place(); }).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   map.dataset.ready = "";

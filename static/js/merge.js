@@ -1,4 +1,4 @@
-// The merge view by keys: m merges, p asks the model for a summary, x or the arrows choose whose summary survives, digits leave topics out.
+// The merge view by keys: m shows what comes out and then merges, p asks the model for a summary, x or the arrows choose whose summary survives, digits leave topics out.
 (() => {
   const form = document.getElementById("merge-form");
   if (!form) return;
@@ -13,12 +13,13 @@
   };
   const swap = (step) => (event) => { if (isFree()) { event.preventDefault(); nextSurvivor(step); } };
   form.addEventListener("change", mark);
+  const merge = () => { if (isFree()) commitSeen(commit(), form.querySelector("#merge-result")); };
   const digits = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [`Digit${n}`, leave]));
   // a choice that was clicked keeps the letters no more than a link does
   const ignore = (event) => event.repeat || event.target.matches?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=radio])");
   tinykeys.tinykeys(window, {
     ...digits,
-    KeyM: () => { if (isFree()) commit()?.click(); },
+    KeyM: merge,
     KeyP: () => { if (isFree()) form.querySelector("[data-propose]")?.click(); },
     KeyX: swap(1),
     ArrowRight: swap(1),

@@ -36,6 +36,7 @@
     KeyN: press("[data-never]"),
     KeyS: press("[data-opens-proposal]"),
     KeyZ: press("[data-zoom]"),
+    KeyR: press("[data-effect]"),
     KeyU: undo,
     KeyE: edit,
   }, { ignore });
@@ -44,6 +45,11 @@
     if (event.key === "Escape") event.target.blur();
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) press("[data-merge]")(event);
   });
-  const tell = () => $("#queue [aria-current]")?.scrollIntoView({ block: "nearest" });
+  // what came is read from its question on, wherever one had got to in the last one; the list keeps to itself
+  const tell = () => {
+    const line = $("#queue [aria-current]"), list = line?.closest(".queue-list");
+    if (list) list.scrollTop = line.offsetTop - list.offsetTop - list.clientHeight / 3;
+    scrollTo({ top: 0 });
+  };
   document.addEventListener("htmx:afterSettle", (event) => { if (event.target.id === "queue") tell(); });
 })();

@@ -1,0 +1,120 @@
+"""Places on a plane parted into a few regions, and what each region's texts say that the others do not.
+
+Regions are k-means with seeded k-means++ (Arthur and Vassilvitskii 2007), on the plane and not in all dimensions:
+what is drawn around has to lie together on the page, and there no two regions overlap. Names are words weighed as
+c-TF-IDF does it: in how many texts of the region a word stands, by how rare it is in all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from math import log1p, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryapp.engine.lexical import normal, stems, words
+
+MOST_REGIONS = 8
+# With fewer places a name says less than the texts themselves.
+LEAST_PLACES = 9
+NAMING_WORDS = 3
+_SHORTEST_WORD = 3
+_ROUNDS = 40
+
+Places = NDArray[np.float32]
+
+
+def regions(places: Places) -> list[int]:
+    """The region of each of ``places``, shape (n, 2), from 0; all in one where there are few, or on one spot."""
+    if len(places) < LEAST_PLACES or not np.ptp(places, axis=0).any():
+        return [0] * len(places)
+    wanted = min(MOST_REGIONS, round(sqrt(len(places) / 2)))
+    centres = _seeds(places, wanted)
+    nearest = np.zeros(len(places), np.intp)
+    for _round in range(_ROUNDS):
+        nearest = _distances(places, centres).argmin(axis=1)
+        moved = np.array([_centre(places[nearest == at], centre) for at, centre in enumerate(centres)], np.float32)
+        if np.allclose(moved, centres):
+            break
+        centres = moved
+    return _numbered(nearest.tolist())
+
+
+def _seeds(places: Places, wanted: int) -> Places:
+    """The first centres, each far from those before it."""
+    dice = np.random.default_rng(7)
+    chosen = [int(dice.integers(len(places)))]
+    while len(chosen) < wanted:
+        away = _distances(places, places[chosen]).min(axis=1)
+        if not away.any():
+            break
+        chosen.append(int(dice.choice(len(places), p=away / away.sum())))
+    return places[chosen]
+
+
+def _distances(places: Places, centres: Places) -> NDArray[np.float64]:
+    """Squared, shape (places, centres)."""
+    apart: NDArray[np.float64] = np.square(places[:, None, :] - centres[None, :, :], dtype=np.float64).sum(axis=2)
+    return apart
+
+
+def _centre(held: Places, before: Places) -> Places:
+    return held.mean(axis=0) if len(held) else before
+
+
+def _numbered(labels: Sequence[int]) -> list[int]:
+    """Without gaps, the largest region first."""
+    order = [label for label, _count in Counter(labels).most_common()]
+    return [order.index(label) for label in labels]
+
+
+def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of the convex hull, counter-clockwise (Andrew's monotone chain); one or two places are their own."""
+    ordered = sorted(set(places))
+    if len(ordered) < 3:
+        return ordered
+    return [*_chain(ordered)[:-1], *_chain(ordered[::-1])[:-1]]
+
+
+def _chain(ordered: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    made: list[tuple[float, float]] = []
+    for place in ordered:
+        while len(made) > 1 and _turn(made[-2], made[-1], place) <= 0:
+            made.pop()
+        made.append(place)
+    return made
+
+
+def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
+    """Up to three words for each region that set its texts apart from those of the others, as they are written."""
+    held: dict[int, Counter[str]] = defaultdict(Counter)
+    written: dict[str, Counter[str]] = defaultdict(Counter)
+    for text, label in zip(texts, labels, strict=True):
+        held[label].update(_terms(text, written))
+    everywhere = sum(held.values(), Counter[str]())
+    return [_telling(held[label], everywhere, len(texts), written) for label in range(max(labels, default=-1) + 1)]
+
+
+def _terms(text: str, written: dict[str, Counter[str]]) -> set[str]:
+    """The stems of a text, each once; ``written`` learns how they are written."""
+    found = set()
+    for word in words(text):
+        for stem in stems(word):
+            if len(normal(word)) >= _SHORTEST_WORD and not stem.isdigit():
+                found.add(stem)
+                written[stem][word if word[1:] != word[1:].lower() else word.lower()] += 1
+    return found
+
+
+def _telling(
+    own: Counter[str], everywhere: Counter[str], texts: int, written: dict[str, Counter[str]]
+) -> tuple[str, ...]:
+    worth = {stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) for stem, n in own.items()}
+    best = sorted(worth, key=lambda stem: (-worth[stem], -len(stem), stem))[:NAMING_WORDS]
+    return tuple(written[stem].most_common(1)[0][0] for stem in best)
