@@ -20,13 +20,15 @@ from uuid import UUID
 import psycopg
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
-from django.db.models.functions import Now
+from django.db.models import Count, F, Max, OuterRef, Subquery, Value
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from memoryapp import metrics
 from memoryapp.claiming import Claim, claim, request_of
 from memoryapp.clients import Clients
 from memoryapp.engine.events import Event, MediaItem, ModelProgress, RunFinished, from_payload, summarise, to_payload
+from memoryapp.journal import EventsLost
 from memoryapp.logs import about_run
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run, RunEvent, RunProgress
 from memoryapp.notices import Announce, say_nothing
@@ -40,6 +42,7 @@ PATIENCE = timedelta(seconds=3)
 LONGEST_QUERY = 4_000
 ABANDONED = "The process that worked on this run was stopped, so nothing was chosen."
 CRASHED = "A fault in the program ended this run, so nothing was chosen; the log of the server tells which."
+LOST = "The database lost events of this run after a crash, so it ends behind the last one before the gap."
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +129,8 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 def _ending(error: BaseException) -> RunFinished:
     stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
     fallback, note = ("abandoned", ABANDONED) if stopped else ("crashed", CRASHED)
+    if isinstance(error, EventsLost):
+        note = LOST
     return RunFinished(selected=(), dropped=(), fallback=fallback, note=note)
 
 
@@ -196,18 +201,50 @@ def _close(run_id: UUID, silence: timedelta) -> bool:
         )
         if run is None:
             return False
-        events = [item.event for item in stored(run_id)]
-        finished = RunFinished(selected=(), dropped=(), fallback="abandoned", note=ABANDONED, totals=summarise(events))
-        RunEvent.objects.create(
-            owner_id=run.owner_id,
-            run=run,
-            seq=len(events) + 1,
-            kind=finished.kind,
-            at=timezone.now(),
-            payload=to_payload(finished),
-        )
-        columns = finished_columns([*events, finished], finished)
-        Run.objects.filter(pk=run_id).update(**columns, finished_at=timezone.now())
-        RunProgress.objects.filter(pk=run_id).delete()
-    metrics.run_finished([*events, finished], owner=run.owner_id)
+        events, lost = _end(run, "abandoned", ABANDONED)
+    if lost:
+        logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)
+    metrics.run_finished(events, owner=run.owner_id)
     return True
+
+
+def _end(run: Run, fallback: str, note: str) -> tuple[list[Event], int]:
+    """End a locked run behind its last event before any gap: all events now, and how many lay behind the gap."""
+    rows = list(RunEvent.objects.filter(run=run).order_by("seq"))
+    whole = [row for place, row in enumerate(rows, start=1) if row.seq == place]
+    lost = rows[len(whole) :]
+    if lost:
+        fallback, note = "crashed", LOST
+        RunEvent.objects.filter(pk__in=[row.pk for row in lost]).delete()
+    events = [from_payload(row.kind, row.payload) for row in whole]
+    finished = RunFinished(selected=(), dropped=(), fallback=fallback, note=note, totals=summarise(events))
+    events.append(finished)
+    payload, at = to_payload(finished), run.finished_at or timezone.now()
+    RunEvent.objects.create(owner_id=run.owner_id, run=run, seq=len(events), kind=finished.kind, at=at, payload=payload)
+    Run.objects.filter(pk=run.pk).update(**{"finished_at": at, **finished_columns(events, finished)})
+    RunProgress.objects.filter(pk=run.pk).delete()
+    return events, len(lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was done to a run that had lost events: its last whole event, and how many behind the gap were removed."""
+
+    run: UUID
+    last: int
+    removed: int
+
+
+def repair(owner: ChatUser | None = None) -> Iterator[Repair]:
+    """End finished runs that lost events behind their last whole one. One transaction a run; nothing else changes."""
+    finished = Run.objects.filter(state=Run.State.FINISHED)
+    mine = finished if owner is None else finished.filter(owner=owner)
+    kinds = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values("kind")
+    counted = mine.annotate(
+        count=Count("events"), last=Coalesce(Max("events__seq"), 0), kind=Coalesce(Subquery(kinds[:1]), Value(""))
+    )
+    for run_id in counted.exclude(last=F("count"), kind=RunFinished.kind).values_list("pk", flat=True):
+        with transaction.atomic():
+            run = Run.objects.select_for_update(of=("self",)).get(pk=run_id)
+            events, removed = _end(run, "crashed", LOST)
+        yield Repair(run_id, len(events) - 1, removed)
