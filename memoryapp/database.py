@@ -55,14 +55,10 @@ def pool() -> AsyncConnectionPool:
 
 
 async def _prepare(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Vectors travel as bytes: to write and to read one as text takes longer than a thousand comparisons.
-
-    Nobody waits for the disk: a run whose last event was lost is swept as abandoned, like any other that stopped.
-    """
+    """Vectors travel as bytes: to write and to read one as text takes longer than a thousand comparisons."""
     halfvec = await TypeInfo.fetch(connection, "halfvec")
     assert halfvec
     register_halfvec_info(connection, halfvec)
-    await connection.execute("SET synchronous_commit = off")
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:

@@ -33,7 +33,7 @@ from memoryapp.engine.events import (
     summarise,
     to_json,
 )
-from memoryapp.journal import Entry, Journal, Line
+from memoryapp.journal import Entry, EventsLost, Journal, Line
 from memoryapp.models import Run
 from memoryapp.notices import Announce
 from memoryapp.showing import Showing
@@ -83,10 +83,11 @@ class Recorder:
             await self._written()
 
     async def _written(self) -> None:
-        """Return when all is stored. Raises what kept it from being stored."""
-        writing, self._writing = self._writing, None
-        if writing:
-            await writing
+        """Return when all is stored. Raises what kept it from being stored. Nobody is cancelled in a transaction."""
+        if self._writing:
+            await asyncio.wait([self._writing])
+            writing, self._writing = self._writing, None
+            writing.result()
 
     async def _write(self) -> None:
         while self._waiting:
@@ -118,8 +119,8 @@ class Recorder:
         await self._showing.stop()
 
     async def close(self, event: RunFinished) -> None:
-        """End the run after a fault. What is stored is read again, for a commit may have been in doubt."""
-        with suppress(psycopg.Error):
+        """End the run after a fault, behind its last whole event. What is stored is read again, for it may be less."""
+        with suppress(psycopg.Error, EventsLost):
             await self._written()
         self._waiting = []
         async with self.journal.pool.connection() as connection:

@@ -21,13 +21,15 @@ from uuid import UUID
 import psycopg
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
-from django.db.models.functions import Now
+from django.db.models import Count, F, Max, OuterRef, Subquery, Value
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from memoryapp import metrics, stopping
 from memoryapp.claiming import Claim, claim, request_of
 from memoryapp.clients import Clients
 from memoryapp.engine.events import Event, MediaItem, ModelProgress, RunFinished, from_payload, summarise, to_payload
+from memoryapp.journal import EventsLost
 from memoryapp.logs import about_run
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run, RunEvent, RunProgress
 from memoryapp.notices import Announce, say_nothing
@@ -45,6 +47,7 @@ STOPPED = "{by} stopped this run before the model had chosen."
 CRASHED = "A fault in the program ended this run, so nothing was chosen; the log of the server tells which."
 # The sign of life tells also whether somebody asked for the end.
 BEAT = "UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s RETURNING stopped_by"
+LOST = "The database lost events of this run after a crash, so it ends behind the last one before the gap."
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +137,7 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 def _ending(error: BaseException) -> RunFinished:
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
         return _nothing("abandoned", ABANDONED)
-    return _nothing("crashed", CRASHED)
+    return _nothing("crashed", LOST if isinstance(error, EventsLost) else CRASHED)
 
 
 def _stopped(by: str) -> RunFinished:
@@ -213,28 +216,11 @@ def _close(run_id: UUID, silence: timedelta) -> bool:
         )
         if run is None:
             return False
-        events = _end(run)
+        events, lost = _end(run, _stopped(run.stopped_by) if run.stopped_by else _nothing("abandoned", ABANDONED))
+    if lost:
+        logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)
     metrics.run_finished(events, owner=run.owner_id)
     return True
-
-
-def _end(run: Run) -> list[Event]:
-    """Write the last event of a run that nobody executes, which the caller has locked; all its events."""
-    events = [item.event for item in stored(run.pk)]
-    ending = _stopped(run.stopped_by) if run.stopped_by else _nothing("abandoned", ABANDONED)
-    finished = replace(ending, totals=summarise(events))
-    RunEvent.objects.create(
-        owner_id=run.owner_id,
-        run=run,
-        seq=len(events) + 1,
-        kind=finished.kind,
-        at=timezone.now(),
-        payload=to_payload(finished),
-    )
-    columns = finished_columns([*events, finished], finished)
-    Run.objects.filter(pk=run.pk).update(**columns, finished_at=timezone.now())
-    RunProgress.objects.filter(pk=run.pk).delete()
-    return [*events, finished]
 
 
 def stop(run_id: UUID, by: str) -> bool:
@@ -249,8 +235,50 @@ def stop(run_id: UUID, by: str) -> bool:
             return False
         run.stopped_by = by
         run.save(update_fields=["stopped_by"])
-        ended = _end(run) if run.state == Run.State.PENDING else []
+        ended, _lost = _end(run, _stopped(by)) if run.state == Run.State.PENDING else ([], 0)
     if ended:
         metrics.run_finished(ended, owner=run.owner_id)
     stopping.stop_here(run_id, by)
     return True
+
+
+def _end(run: Run, ending: RunFinished) -> tuple[list[Event], int]:
+    """End a locked run behind its last event before any gap: all events now, and how many lay behind the gap."""
+    rows = list(RunEvent.objects.filter(run=run).order_by("seq"))
+    whole = [row for place, row in enumerate(rows, start=1) if row.seq == place]
+    lost = rows[len(whole) :]
+    if lost:
+        ending = _nothing("crashed", LOST)
+        RunEvent.objects.filter(pk__in=[row.pk for row in lost]).delete()
+    events = [from_payload(row.kind, row.payload) for row in whole]
+    finished = replace(ending, totals=summarise(events))
+    events.append(finished)
+    payload, at = to_payload(finished), run.finished_at or timezone.now()
+    RunEvent.objects.create(owner_id=run.owner_id, run=run, seq=len(events), kind=finished.kind, at=at, payload=payload)
+    Run.objects.filter(pk=run.pk).update(**{"finished_at": at, **finished_columns(events, finished)})
+    RunProgress.objects.filter(pk=run.pk).delete()
+    return events, len(lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was done to a run that had lost events: its last whole event, and how many behind the gap were removed."""
+
+    run: UUID
+    last: int
+    removed: int
+
+
+def repair(owner: ChatUser | None = None) -> Iterator[Repair]:
+    """End finished runs that lost events behind their last whole one. One transaction a run; nothing else changes."""
+    finished = Run.objects.filter(state=Run.State.FINISHED)
+    mine = finished if owner is None else finished.filter(owner=owner)
+    kinds = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values("kind")
+    counted = mine.annotate(
+        count=Count("events"), last=Coalesce(Max("events__seq"), 0), kind=Coalesce(Subquery(kinds[:1]), Value(""))
+    )
+    for run_id in counted.exclude(last=F("count"), kind=RunFinished.kind).values_list("pk", flat=True):
+        with transaction.atomic():
+            run = Run.objects.select_for_update(of=("self",)).get(pk=run_id)
+            events, removed = _end(run, _nothing("crashed", LOST))
+        yield Repair(run_id, len(events) - 1, removed)

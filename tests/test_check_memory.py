@@ -28,7 +28,7 @@ from memoryapp.models import (
     TopicMessage,
     TopicVector,
 )
-from memoryapp.runs import finished_columns
+from memoryapp.runs import close_abandoned, finished_columns
 from memoryapp.vectors import embed_pending
 from tests.conftest import lawless, talk
 from tests.test_vectors import Hashing
@@ -225,6 +225,52 @@ def test_the_report_is_one_json_document(memory: ChatUser) -> None:
     assert violation["invariant"] == "run_totals"
     assert uuid.UUID(violation["subject"].removeprefix("Run:"))
     assert violation["sentence"] == "input_tokens is 11, its events say 10"
+
+
+def drop_first() -> None:
+    RunEvent.objects.filter(seq=1).delete()
+
+
+def drop_all() -> None:
+    RunEvent.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("broken", "last", "removed"), [(skip_number, 1, 1), (lose_end, 1, 0), (drop_first, 0, 1), (drop_all, 0, 0)]
+)
+def test_runs_that_lost_events_are_repaired_and_the_command_says_so(
+    memory: ChatUser,
+    boris: ChatUser,
+    capsys: pytest.CaptureFixture[str],
+    broken: Callable[[], None],
+    last: int,
+    removed: int,
+) -> None:
+    run = Run.objects.get()
+    with lawless():
+        broken()
+    whole = finished_run(boris)
+    call_command("check_memory", "--repair")
+    told, held = capsys.readouterr().out.splitlines()
+    assert told == (f"Run:{run.pk} had lost events: it ends as crashed after event {last}, events removed: {removed}.")
+    assert held.startswith("Everything holds")
+    run.refresh_from_db()
+    assert (run.fallback, run.query, run.finished_at is None) == ("crashed", "tea?", False)
+    assert [event.seq for event in run.events.all()] == list(range(1, last + 2))
+    assert "lost events" in run.events.get(seq=last + 1).payload["note"]
+    assert whole.events.count() == 2
+    out = io.StringIO()
+    call_command("check_memory", "--repair", "--json", stdout=out)
+    assert json.loads(out.getvalue())["repaired"] == []
+
+
+def test_a_run_that_was_cut_off_and_lost_events_is_closed_behind_the_last_whole_one(memory: ChatUser) -> None:
+    with lawless():
+        skip_number()
+        Run.objects.update(state=Run.State.RUNNING, finished_at=None)
+    assert close_abandoned(timedelta(0)) == 1
+    assert Run.objects.get().fallback == "crashed"
+    assert list(violations()) == []
 
 
 def test_a_name_nobody_has_is_one_sentence(db: None) -> None:

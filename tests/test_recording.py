@@ -12,7 +12,7 @@ from memoryapp import runs
 from memoryapp.clients import open_clients
 from memoryapp.database import pool
 from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
-from memoryapp.journal import Journal
+from memoryapp.journal import EventsLost, Journal
 from memoryapp.models import ChatUser, Run, RunEvent
 from memoryapp.recording import Recorder
 from tests.executing import Silent, events_of, memory_of_three, start
@@ -90,3 +90,19 @@ async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_
             await task
     said = [event.kind for event in await events_of(run)]
     assert said == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
+
+
+async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_one(run: Run) -> None:
+    notices = Notices()
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), notices)
+        for event in (STARTED, ENRICHED, TURN):
+            await recorder.record(event)
+        await asyncio.wait_for(notices.heard.wait(), 10)
+        await RunEvent.objects.filter(run=run, seq__gt=1).adelete()
+        with pytest.raises(EventsLost) as lost:
+            await recorder.record(RunFinished((), (), "", ""))
+        await recorder.close(runs._ending(lost.value))
+    assert await kinds(run.pk) == ["run_started", "run_finished"]
+    await run.arefresh_from_db()
+    assert (run.state, run.fallback) == (Run.State.FINISHED, "crashed")

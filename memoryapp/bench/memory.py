@@ -1,8 +1,8 @@
 """A made-up memory to measure on: a chat user of its own, gone when the measuring ends.
 
 The words are syllables from a fixed seed, some common and most rare, as in any language; every topic has words
-of its own. It is stored the way every memory is. Vectors are random directions in the profile of the settings,
-so that the worker of a running site finds nothing to do here, and making ten thousand takes no model.
+of its own. It is stored the way every memory is. Vectors are random directions in the profile of the settings, for
+making ten thousand takes no model; where the worker of a running site was faster, its own stay.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ def _common_words() -> Sequence[str]:
 
 
 def _put_vectors(owner: ChatUser, profile: EmbeddingProfile) -> None:
+    """Vectors for what the worker of a running site has not given one meanwhile."""
     chance = np.random.default_rng(0)
     shared = {"owner": owner, "profile": profile}
     passages = list(Passage.objects.filter(owner=owner).values_list("pk", flat=True))
@@ -117,11 +118,15 @@ def _put_vectors(owner: ChatUser, profile: EmbeddingProfile) -> None:
             for pk, vector in zip(passages, directions(chance, len(passages), profile.dimensions), strict=True)
         ),
         batch_size=1000,
+        ignore_conflicts=True,
     )
     topics = list(Topic.objects.of(owner).live().values_list("pk", flat=True))
     TopicVector.objects.bulk_create(
-        TopicVector(**shared, topic_id=pk, vector=vector)
-        for pk, vector in zip(topics, directions(chance, len(topics), profile.dimensions), strict=True)
+        (
+            TopicVector(**shared, topic_id=pk, vector=vector)
+            for pk, vector in zip(topics, directions(chance, len(topics), profile.dimensions), strict=True)
+        ),
+        ignore_conflicts=True,
     )
 
 

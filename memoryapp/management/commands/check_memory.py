@@ -1,4 +1,4 @@
-"""``check_memory [--user NAME]``: every invariant of the store; one line for each row that breaks one."""
+"""``check_memory [--user NAME] [--repair]``: every invariant of the store; one line for each row that breaks one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp import runs
 from memoryapp.invariants import counted, violations
 from memoryapp.models import ChatUser
 
@@ -20,16 +21,24 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", metavar="NAME", help="only this chat user's memory")
+        parser.add_argument(
+            "--repair", action="store_true", help="first end runs that lost events behind their last whole event"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
         owner = None if user is None else _owner(user)
+        repaired = list(runs.repair(owner)) if options["repair"] else []
         found = list(violations(owner))
         checked = counted(owner)
         if options["json"]:
-            report = {"checked": checked, "violations": [asdict(violation) for violation in found]}
+            report: dict[str, Any] = {"checked": checked, "violations": [asdict(violation) for violation in found]}
+            if options["repair"]:
+                report["repaired"] = [{**asdict(each), "run": str(each.run)} for each in repaired]
             self.stdout.write(json.dumps(report, ensure_ascii=False))
         else:
+            for each in repaired:
+                self.stdout.write(_repaired(each))
             for violation in found:
                 self.stdout.write(f"{violation.subject} {violation.invariant}: {violation.sentence}")
         if found:
@@ -38,6 +47,11 @@ class Command(BaseCommand):
         if not options["json"]:
             rows = ", ".join(f"{name} {count}" for name, count in checked.items())
             self.stdout.write(_("Everything holds (%(rows)s).") % {"rows": rows})
+
+
+def _repaired(repair: runs.Repair) -> str:
+    sentence = _("Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s.")
+    return sentence % asdict(repair)
 
 
 def _owner(name: str) -> ChatUser:
