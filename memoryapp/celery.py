@@ -76,9 +76,8 @@ def _since_start() -> datetime:
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:
-    """A sweep; one that nobody took before the next is due is dropped, for that one does its work."""
-    due = schedule(seconds, nowfun=_since_start)
-    return {"task": f"memoryapp.tasks.{task}", "schedule": due, "options": {"expires": seconds}}
+    """A sweep. Its message never expires: a worker whose clock is ahead of beat's would drop each of them."""
+    return {"task": f"memoryapp.tasks.{task}", "schedule": schedule(seconds, nowfun=_since_start)}
 
 
 class Sweeps(Scheduler):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from memoryapp.embedded.places import CHECKOUT
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _HEALTHY_AFTER = 30.0
-_GRACE = 1.5
+_GRACE = 1.0
 # A start may take long on a busy machine; nothing is heard before its end.
 _LONGEST_START = 120.0
 

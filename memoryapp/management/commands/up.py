@@ -68,6 +68,8 @@ class Command(BaseCommand):
                 self._run(door, host, port, hold)
         except KeyboardInterrupt:
             self._say("Stopped.")
+            # Everything has ended; to take down what a start has loaded, the interpreter would need half a second.
+            os._exit(0)
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
