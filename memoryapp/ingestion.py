@@ -19,7 +19,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.contrib.postgres.search import SearchVector
 from django.db import transaction
-from django.db.models import Count, Max, QuerySet, Sum, TextField, Value
+from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Q, QuerySet, Sum, TextField, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -32,11 +32,14 @@ from memoryapp.engine.lexical import count_terms, fold
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.passages import cut_passages
 from memoryapp.engine.splitter import segment
+from memoryapp.engine.summaries import Background, background
 from memoryapp.importers.record import MessageRecord, Rejected
 from memoryapp.models import ChatUser, ImportBatch, Message, Passage, PassageMessage, Topic, TopicEdit, Work
 from memoryapp.sessions import Moment, Session, cut_sessions
 
 BATCH = 1000
+# How many messages tell which words are common in a memory.
+SAMPLED = 4000
 ARCHIVIST = "archive"
 
 
@@ -184,10 +187,18 @@ def _archive_each(
     owner: ChatUser, sessions: Sequence[Session], embedder: Embedder, limits: Limits, steps: work.Steps
 ) -> Iterator[list[Topic]]:
     total, done = sum(len(session.messages) for session in sessions), 0
+    memory = _background(owner)
     for session in sessions:
-        yield _archive_session(owner, session, embedder, limits)
+        yield _archive_session(owner, session, embedder, limits, memory)
         done += len(session.messages)
         steps.reached(done, done / total)
+
+
+def _background(owner: ChatUser) -> Background:
+    """The words of the owner's messages, of a large memory of some thousands that lie evenly in it."""
+    ids = list(Message.objects.of(owner).order_by("pk").values_list("pk", flat=True))
+    chosen = ids[:: len(ids) // SAMPLED + 1]
+    return background(Message.objects.of(owner).filter(pk__in=chosen).values_list("text", flat=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +227,9 @@ def with_active_sessions() -> QuerySet[ChatUser]:
 
 def _due(owner: ChatUser, now: bool, limits: Limits) -> list[Session]:
     rows = Message.objects.of(owner).active().order_by("session", "sent_at", "id")
-    moments = (Moment(*row) for row in rows.values_list("id", "sent_at", "session").iterator())
+    asking = ExpressionWrapper(Q(text__contains="?"), output_field=BooleanField())
+    told = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question")
+    moments = (Moment(*row) for row in told.iterator())
     clock = timezone.now()
     return [
         session
@@ -225,13 +238,15 @@ def _due(owner: ChatUser, now: bool, limits: Limits) -> list[Session]:
     ]
 
 
-def _archive_session(owner: ChatUser, session: Session, embedder: Embedder, limits: Limits) -> list[Topic]:
+def _archive_session(
+    owner: ChatUser, session: Session, embedder: Embedder, limits: Limits, memory: Background
+) -> list[Topic]:
     ids = [message.id for message in session.messages]
     messages = [content(row) for row in Message.objects.of(owner).active().filter(id__in=ids).in_order()]
     if not messages:
         return []
     with metrics.splitting(owner.pk):
-        drafts = async_to_sync(segment)(messages, embedder, limits.topic_chars)
+        drafts = async_to_sync(segment)(messages, embedder, limits.topic_chars, memory)
     covered = sorted(number for draft in drafts for number in draft.messages)
     if covered != sorted(message.id for message in messages):
         raise IngestionError(_("The topics do not cover each message of the session once."))

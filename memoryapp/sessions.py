@@ -7,11 +7,14 @@ pieces. A session is closed, and may be archived, when nothing can join it any m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
+
+# How many messages a full session takes in so that it does not end with a question.
+MOST_WAITED = 20
 
 
 class Moment(NamedTuple):
@@ -20,6 +23,7 @@ class Moment(NamedTuple):
     id: int
     sent_at: datetime
     label: str
+    is_question: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,14 @@ def cut_sessions(messages: Iterable[Moment], *, interval: timedelta, most: int) 
 def _cut_stream(stream: Iterable[Moment], interval: timedelta, most: int) -> Iterator[Session]:
     open_: list[Moment] = []
     for message in stream:
-        if open_ and (len(open_) >= most or message.sent_at - open_[-1].sent_at >= interval):
+        if open_ and (_is_full(open_, most) or message.sent_at - open_[-1].sent_at >= interval):
             yield Session(tuple(open_), closed=True)
             open_ = []
         open_.append(message)
     if open_:
-        yield Session(tuple(open_), closed=len(open_) >= most)
+        yield Session(tuple(open_), closed=_is_full(open_, most))
+
+
+def _is_full(messages: Sequence[Moment], most: int) -> bool:
+    """Whether the session ends for its size; a question at its end waits for the answer, within reason."""
+    return len(messages) >= most + MOST_WAITED or (len(messages) >= most and not messages[-1].is_question)

@@ -127,6 +127,15 @@ class TestSessions:
         assert [[message.id for message in session.messages] for session in sessions] == [[1, 2], [6], [3, 4], [5]]
         assert [session.closed for session in sessions] == [True, False, True, False]
 
+    def test_a_full_session_does_not_end_with_a_question(self) -> None:
+        messages = [Moment(n, BEGAN + timedelta(minutes=n), "", n in (2, 3)) for n in range(1, 7)]
+        sessions = cut_sessions(messages, interval=HOUR, most=2)
+        assert [[message.id for message in session.messages] for session in sessions] == [[1, 2, 3, 4], [5, 6]]
+
+    def test_a_session_of_nothing_but_questions_ends_all_the_same(self) -> None:
+        messages = [Moment(n, BEGAN + timedelta(minutes=n), "", True) for n in range(30)]
+        assert len(cut_sessions(messages, interval=HOUR, most=2)) == 2
+
     @given(
         pauses=st.lists(st.tuples(st.integers(0, 200), st.sampled_from("ab")), max_size=40),
         most=st.integers(2, 7),

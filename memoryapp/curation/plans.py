@@ -2,7 +2,7 @@
 
 Each plan reads the memory and answers a ``Change`` that ``swap`` makes later, when a person has seen it, or
 refuses with a sentence. Summaries that nobody wrote come from a ``Summarise``: by default what the first message
-says, better the model's or the segmenter's titles (``extractive``), so plan outside of transactions.
+says, better the model's or the segmenter's summaries (``extractive``), so plan outside of transactions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from memoryapp.curation.change import (
     named,
 )
 from memoryapp.curation.swapping import check_live, check_summary
+from memoryapp.engine import summaries as extracts
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.splitter import segment
-from memoryapp.engine.titles import title
 from memoryapp.models import ChatUser, Message, Topic, TopicMessage
 
 OPENING_CHARS = 90
@@ -48,7 +48,7 @@ def extractive(embedder: Embedder) -> Summarise:
 
     def telling(messages: Sequence[MessageContent]) -> str:
         try:
-            return async_to_sync(title)(messages, embedder)
+            return async_to_sync(extracts.summary)(messages, embedder)
         except EmbeddingError:
             return opening(messages)
 

@@ -12,8 +12,10 @@ minutes), and of the single topics 97 % stay whole.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import median
 
 import numpy as np
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from memoryapp.engine.embeddings import Embedder, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.passages import exchanges
-from memoryapp.engine.titles import title
+from memoryapp.engine.summaries import Background, summary
 
 GENERAL = "General conversation"
 SPLIT_CHARS = 25_000
@@ -39,6 +41,10 @@ _PAUSE_LIFT = 1.5
 # Topics follow what is asked; a reply tells what it is about in its first lines.
 _REPLY_CHARS = 300
 
+# What is no question of the speaker's: the mark of a picture, an address.
+_MARKS = re.compile(r"\[[^\[\]]*\]|https?://\S+")
+_CLOSING = ' \n*_)»"”😊🙂😉'
+
 Floats = NDArray[np.float64]
 
 
@@ -53,7 +59,10 @@ class _Session:
 
 
 async def segment(
-    messages: Sequence[MessageContent], embedder: Embedder, most_chars: int = SPLIT_CHARS
+    messages: Sequence[MessageContent],
+    embedder: Embedder,
+    most_chars: int = SPLIT_CHARS,
+    memory: Background | None = None,
 ) -> list[TopicDraft]:
     """Topics over one session's ``messages`` (oldest first), in order, each message in exactly one.
 
@@ -67,7 +76,7 @@ async def segment(
         [message for unit in units[start:end] for message in unit] for start, end in _stretches(session, 0, len(units))
     ]
     parts = [part for stretch in stretches for part in _sized(stretch, most_chars)]
-    drafts = [TopicDraft(await title(part, embedder), tuple(m.id for m in part)) for part in parts]
+    drafts = [TopicDraft(await summary(part, embedder, memory), tuple(m.id for m in part)) for part in parts]
     return cover(drafts, [message.id for message in messages])
 
 
@@ -105,9 +114,30 @@ def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[Topic
 
 
 def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
+    """What is never cut: exchanges with an assistant, pairs between people, and a question with its answer."""
     if any(message.role == "assistant" for message in messages):
-        return list(exchanges(messages))
-    return [messages[at : at + 2] for at in range(0, len(messages), 2)]
+        parts: list[Sequence[MessageContent]] = list(exchanges(messages))
+    else:
+        parts = [messages[at : at + 2] for at in range(0, len(messages), 2)]
+    units: list[Sequence[MessageContent]] = []
+    for part in parts:
+        if units and _is_open(units[-1], part[0]):
+            units[-1] = [*units[-1], *part]
+        else:
+            units.append(part)
+    return units
+
+
+def _is_open(before: Sequence[MessageContent], after: MessageContent) -> bool:
+    """Whether the last to speak ``before`` asked something that ``after`` may answer.
+
+    An assistant likes to end with an offer: what follows answers it unless it is a request of its own.
+    """
+    last = before[-1]
+    if last.role == "assistant":
+        return last.text.rstrip(_CLOSING).endswith("?") and "?" not in after.text
+    turn = takewhile(lambda message: message.author == last.author and message.role == last.role, reversed(before))
+    return any("?" in _MARKS.sub("", message.text) for message in turn)
 
 
 def _text(unit: Sequence[MessageContent]) -> str:
@@ -155,7 +185,7 @@ def _scatter(vectors: Vectors) -> float:
 
 def _sized(messages: list[MessageContent], most_chars: int) -> list[list[MessageContent]]:
     """``messages`` cut in the middle of their text, at an exchange if possible, until each part is small enough."""
-    units = exchanges(messages)
+    units = _units(messages)
     if len(units) == 1:
         units = [[message] for message in messages]
     sizes = np.cumsum([sum(len(message.text) for message in unit) for unit in units])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -68,7 +69,49 @@ def test_a_single_theme_stays_whole() -> None:
 
 def test_a_summary_says_what_was_asked() -> None:
     [draft] = topics(talk("knee doctor surgery recovery"))
-    assert draft.summary.startswith("knee doctor surgery recovery")
+    assert "knee doctor surgery recovery" in draft.summary
+
+
+def between_people(*texts: str) -> list[MessageContent]:
+    """Two people in turn, four minutes apart."""
+    return [
+        MessageContent(
+            n, "peer" if n % 2 else "user", "Boris" if n % 2 else "Anna", AT + timedelta(minutes=4 * n), text
+        )
+        for n, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize("question", ["How is the cluster?", "And the cluster, how is it? Tell me! [photo: what?]"])
+def test_a_question_and_its_answer_are_never_cut_apart(question: str) -> None:
+    knee, cluster = "knee doctor surgery", "kubernetes cluster deploy nodes"
+    plain = between_people(*[knee] * 8, *[cluster] * 8)
+    assert [len(draft.messages) for draft in topics(plain)] == [8, 8]
+    asked = between_people(*[knee] * 7, question, *[cluster] * 8)
+    for draft in topics(asked):
+        assert draft.messages[-1] != 7
+
+
+def test_a_picture_that_is_described_with_a_question_asks_nothing() -> None:
+    messages = between_people(*["knee doctor surgery"] * 7, "knee doctor [photo: who?]", *["kubernetes nodes"] * 8)
+    assert [len(draft.messages) for draft in topics(messages)] == [8, 8]
+
+
+def test_the_offer_of_an_assistant_is_answered_unless_something_else_is_asked() -> None:
+    messages = talk("knee doctor surgery recovery", "kubernetes cluster deploy nodes")
+    offer = replace(messages[7], text="knee doctor surgery recovery. Shall I make a plan?")
+    answered = [*messages[:7], offer, *messages[8:]]
+    assert all(draft.messages[-1] != 8 for draft in topics(answered))
+    asked = [*answered[:8], replace(messages[8], text="kubernetes cluster deploy nodes?"), *messages[9:]]
+    assert [draft.messages for draft in topics(asked)] == [tuple(range(1, 9)), tuple(range(9, 17))]
+
+
+def test_a_topic_that_is_too_long_is_not_cut_after_a_question() -> None:
+    messages = between_people(*(f"knee doctor {'surgery ' * 5}{'?' if n % 4 == 1 else '.'}" for n in range(24)))
+    drafts = asyncio.run(segment(messages, ThemeEmbedder(), 300))
+    assert len(drafts) > 2
+    asked = {message.id for message in messages if "?" in message.text}
+    assert not asked & {draft.messages[-1] for draft in drafts[:-1]}
 
 
 @pytest.mark.parametrize("words", [["", "  "], ["\ud800\x00"], ["[photo]"]])
