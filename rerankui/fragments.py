@@ -18,7 +18,7 @@ from django.utils import timezone, translation
 
 from memoryapp import runs
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, RunStarted
 from memoryapp.models import Run, RunEvent, RunProgress
 from memoryapp.recording import totals_of
 from memoryapp.runs import StoredEvent
@@ -27,10 +27,22 @@ from rerankui.handed_over import handed_over
 from rerankui.marks import marks
 from rerankui.outcomes import outcome
 from rerankui.result import result_of
+from rerankui.stages import Stage, stage_after, turn_of
 from rerankui.trial import trial_of
-from rerankui.waterfall import bars
+from rerankui.waterfall import axis, milliseconds
 
 LANES = {"candidates_found": "candidates", "run_finished": "result"}
+LOOKS = {
+    "run_started": "quiet",
+    "query_enriched": "quiet",
+    "candidates_found": "candidates",
+    "turn_started": "turn",
+    "model_replied": "reply",
+    "topics_read": "read",
+    "stepped_down": "warning",
+    "retried": "warning",
+    "run_finished": "result",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +64,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One event as its partial shows it. ``offset_ms`` counts from the run's first event.
+    """One event as its partial shows it. ``offset_ms`` counts from the run's first event, ``stage`` begins with it.
 
-    ``is_ahead`` tells that the step shown has not reached it.
+    ``is_ahead`` tells that the step shown has not reached it, ``is_current`` that the step shown is this one and not
+    the last.
     """
 
     seq: int
@@ -62,7 +75,9 @@ class EventView:
     offset_ms: int
     event: Event
     marks: Mapping[str, str]
+    stage: Stage
     is_ahead: bool = False
+    is_current: bool = False
 
     @property
     def kind(self) -> str:
@@ -73,6 +88,18 @@ class EventView:
         return LANES.get(self.kind, "turns")
 
     @property
+    def look(self) -> str:
+        return LOOKS[self.kind]
+
+    @property
+    def is_failed(self) -> bool:
+        return isinstance(self.event, ModelReplied) and bool(self.event.error)
+
+    @property
+    def turn(self) -> int | None:
+        return turn_of(self.event)
+
+    @property
     def template(self) -> str:
         return f"partials/events/{self.kind}.html"
 
@@ -81,16 +108,25 @@ class EventView:
         return json.dumps(self.marks)
 
 
-def event_views(stored: Sequence[StoredEvent], step: int) -> list[EventView]:
-    began = stored[0].at if stored else None
-    return [
-        EventView(item.seq, item.at, _milliseconds(began, item.at), item.event, marks(item.event), item.seq > step)
-        for item in stored
-    ]
-
-
-def _milliseconds(began: datetime | None, at: datetime) -> int:
-    return int((at - began).total_seconds() * 1000) if began else 0
+def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[EventView]:
+    """The run as it was after the event of that number, without one as it is."""
+    step = step if step is not None else len(stored)
+    views, turn = [], 0
+    for item in stored:
+        turn = turn_of(item.event) or turn
+        views.append(
+            EventView(
+                seq=item.seq,
+                at=item.at,
+                offset_ms=milliseconds(stored[0].at, item.at),
+                event=item.event,
+                marks=marks(item.event),
+                stage=stage_after(item.event, turn),
+                is_ahead=item.seq > step,
+                is_current=item.seq == step < stored[-1].seq,
+            )
+        )
+    return views
 
 
 def states(views: Iterable[EventView]) -> dict[str, str]:
@@ -132,8 +168,12 @@ def run_context(
         "can_try_again": bool(told_by(events)),
         "trial": trial_of(run, events),
         "totals": totals_of(events),
-        "bars": bars(stored),
+        "model": next((event.model for event in events if isinstance(event, RunStarted)), ""),
+        "axis": axis(stored, timezone.now()),
+        "stage": views[step - 1].stage if views else stage_after(None),
+        "playhead": views[step - 1].offset_ms if views else 0,
         "is_live": finished is None,
+        "opened": "result" if finished and step == last else "turns",
         **{event.kind: event for event in events if event.kind in ("run_started", "query_enriched")},
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.events import Piece, RunFinished, Selected
 from memoryapp.models import Message, Run
+from rerankui.rank_lines import RankLines, rank_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,10 @@ class ExcerptMessage:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """``moved`` is how many places the topic rose above plain vector order, negative when it fell."""
+    """A chosen topic as it was found, with its excerpt in the real messages; ``absent`` stands in none of them."""
 
     selected: Selected
     candidate: Candidate | None
-    moved: int
     messages: tuple[ExcerptMessage, ...]
     absent: tuple[Piece, ...]
     statuses: tuple[tuple[str, int], ...]
@@ -53,6 +53,7 @@ class Result:
     artifacts: tuple[ChosenItem, ...]
     new: tuple[str, ...]
     lost: tuple[str, ...]
+    lines: RankLines | None
 
 
 def result_of(
@@ -75,6 +76,7 @@ def result_of(
         artifacts=tuple(ChosenItem(selected, items.get(selected.id)) for selected in finished.artifacts),
         new=tuple(name for name in names if name not in nearest),
         lost=tuple(name for name in nearest if name not in names),
+        lines=rank_lines([(each.selected, each.candidate) for each in chosen]),
     )
 
 
@@ -89,7 +91,6 @@ def _chosen(selected: Selected, candidates: Mapping[str, Candidate], messages: M
     return Chosen(
         selected=selected,
         candidate=candidates.get(selected.id),
-        moved=selected.vector_rank - selected.rank if selected.vector_rank else 0,
         messages=tuple(
             ExcerptMessage(messages[number], segments(messages[number].text, by_message[number]))
             for number in messages

@@ -216,6 +216,44 @@ def test_an_answer_grows_on_the_page_before_its_turn_ends(page: Page, stack: Sta
         peer.grows = False
 
 
+def test_what_goes_on_is_named_and_followed_until_the_reader_scrolls_away(page: Page, stack: Stack, peer: Peer) -> None:
+    page.set_viewport_size({"width": 1280, "height": 640})
+    url = ask(page, stack, peer)
+    going, clock, turns = page.locator(".run-going"), page.locator("[data-clock]"), page.locator(".lane-turns")
+    expect(going).to_have_text("Turn 1: thinking")
+    shown = str(clock.text_content())
+    expect(clock).not_to_have_text(shown)
+    at_end = "lane => lane.scrollHeight - lane.scrollTop - lane.clientHeight < 48"
+    peer.gates["asks"].set()
+    expect(going).to_have_text("Turn 2: thinking")
+    wait_for(lambda: turns.evaluate(at_end))
+    turns.evaluate("lane => { lane.scrollTop = 0 }")
+    expect(page.locator("[data-follow]")).to_be_visible()
+    page.locator("[data-follow]").click()
+    wait_for(lambda: turns.evaluate(at_end))
+    expect(page.locator("[data-follow]")).to_be_hidden()
+    page.keyboard.press("Home")
+    expect(page.locator(".run-live-mark")).to_have_text("go live", use_inner_text=True)
+    expect(going).to_have_text("Rewriting the query…")
+    page.locator(".run-live-mark").click()
+    expect(page).to_have_url(url)
+    expect(going).to_have_text("Turn 2: thinking")
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    expect(going).to_have_text("")
+
+
+def test_a_run_that_goes_on_is_stopped_and_the_next_one_works(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".run-outcome")).to_contain_text("ada stopped this run before the model had chosen.")
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    peer.open()
+    ask(page, stack, peer)
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+
+
 def test_a_step_has_an_address_that_works_without_scripts(
     browser: Browser, page: Page, stack: Stack, peer: Peer
 ) -> None:

@@ -48,41 +48,41 @@ _AUTHOR = re.compile(r"^\[\w+ \(@?(?P<author>[^()]*)\) \((?P<date>\d{4}-\d\d-\d\
 
 _SENTENCES: Mapping[str, Mapping[Language, str]] = {
     "read": {
-        "en": "{candidates} candidates, the best at {best:.2f}. Reading the {count} most promising.",
-        "ru": "Кандидатов: {candidates}, лучшее сходство {best:.2f}. Читаю самые многообещающие: {count}.",
+        "en": "Candidates: {candidates}, the best score {best:.2f}. Reading the most promising: {count}.",
+        "ru": "Кандидатов: {candidates}, лучшая оценка {best:.2f}. Читаю самые многообещающие: {count}.",
     },
     "chose": {
-        "en": "Read {read} topics. Chances that they hold the answer: {chances}. Keeping {kept}.",
+        "en": "Topics read: {read}. Chances that they hold the answer: {chances}. Keeping {kept}.",
         "ru": "Прочитано топиков: {read}. Вероятность, что ответ в них: {chances}. Оставляю: {kept}.",
     },
     "nothing": {
-        "en": "Read {read} topics; none says enough about the query.",
+        "en": "Topics read: {read}; none says enough about the query.",
         "ru": "Прочитано топиков: {read}; ни один не говорит о запросе достаточно.",
     },
     "words": {
-        "en": "{who}{words} in {telling} of {messages} messages; similarity {score:.2f}.",
-        "ru": "{who}{words} — сообщений с этими словами: {telling} из {messages}; сходство {score:.2f}.",
+        "en": "{who}{words} in {telling} of {messages} messages; score {score:.2f}.",
+        "ru": "{who}{words} — сообщений с этими словами: {telling} из {messages}; оценка {score:.2f}.",
     },
     "meaning": {
-        "en": "Shares no word with the query, but is close in meaning: similarity {score:.2f}.",
-        "ru": "Общих слов с запросом нет, но близко по смыслу: сходство {score:.2f}.",
+        "en": "Shares no word with the query, but is close in meaning: score {score:.2f}.",
+        "ru": "Общих слов с запросом нет, но близко по смыслу: оценка {score:.2f}.",
     },
     "unread": {
-        "en": "Chosen unread, by similarity {score:.2f}.",
-        "ru": "Выбран непрочитанным, по сходству {score:.2f}.",
+        "en": "Chosen unread, by score {score:.2f}.",
+        "ru": "Выбран непрочитанным, по оценке {score:.2f}.",
     },
     "items": {
-        "en": "Judged by their lines: {people} people, {files} files. Keeping {kept}.",
+        "en": "Judged by their lines: people {people}, files {files}. Keeping {kept}.",
         "ru": "По строкам рассмотрено людей: {people}, файлов: {files}. Оставляю: {kept}.",
     },
     "named": {"en": "The query names {words}.", "ru": "В запросе имя: {words}."},
     "known": {
-        "en": "What is known of the person holds {words}; similarity {score:.2f}.",
-        "ru": "В сведениях о человеке есть {words}; сходство {score:.2f}.",
+        "en": "What is known of the person holds {words}; score {score:.2f}.",
+        "ru": "В сведениях о человеке есть {words}; оценка {score:.2f}.",
     },
     "told": {
-        "en": "The file's name, keywords or summary hold {words}; similarity {score:.2f}.",
-        "ru": "В имени, ключевых словах или описании файла есть {words}; сходство {score:.2f}.",
+        "en": "The file's name, keywords or summary hold {words}; score {score:.2f}.",
+        "ru": "В имени, ключевых словах или описании файла есть {words}; оценка {score:.2f}.",
     },
     "here": {
         "en": "The query points at a file, and this one was sent in the conversation.",

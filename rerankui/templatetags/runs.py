@@ -24,10 +24,14 @@ from memoryapp.engine.events import (
     ToolCall,
     Totals,
 )
+from memoryapp.engine.offline_chat import MODEL as EMBEDDED_MODEL
 from memoryapp.models import Run
+from rerankui import legend
+from rerankui.marked_text import marked_text
 from rerankui.marks import ids_in
 from rerankui.outcomes import NAMES
 from rerankui.pictures import is_shown
+from rerankui.result import Segment
 
 register = template.Library()
 
@@ -149,6 +153,39 @@ def is_picture(item: MediaItem) -> bool:
 @register.filter
 def state_of(states: Mapping[str, str], topic: str) -> str:
     return states.get(topic, "")
+
+
+@register.filter
+def state_word(state: str) -> str | Promise:
+    return legend.WORDS.get(state, state)
+
+
+@register.simple_tag
+def state_words() -> str:
+    """Every state's word as JSON, for the page's script."""
+    return json.dumps({state: str(words) for state, words in legend.WORDS.items()}, ensure_ascii=False)
+
+
+@register.simple_tag
+def state_counts(candidates: Sequence[legend.AnyCandidate], states: Mapping[str, str]) -> list[legend.Count]:
+    return legend.counts(candidates, states)
+
+
+@register.filter
+def in_rows(candidates: Sequence[legend.AnyCandidate]) -> list[legend.Row]:
+    return list(legend.rows(candidates))
+
+
+@register.filter
+def cost(dollars: float, model: str) -> str:
+    """Four digits, or that the embedded model costs nothing."""
+    return gettext("free") if not dollars and model == EMBEDDED_MODEL else f"${floatformat(dollars, 4)}"
+
+
+@register.filter
+def marked_prose(segments: Sequence[Segment]) -> SafeString:
+    """A message with the pieces of an excerpt marked, with code and bold as everywhere."""
+    return marked_text(segments)
 
 
 @register.filter

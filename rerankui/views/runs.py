@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -23,6 +24,7 @@ from rerankui import fragments, pictures
 from rerankui.access import Request, operator_of, requires, run_or_404, seen_owners
 from rerankui.filters import RunFilter
 from rerankui.handed_over import NAMES
+from rerankui.legend import AnyCandidate
 from rerankui.pages import page_of, show
 from rerankui.result import segments
 
@@ -71,8 +73,54 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(
         request,
         "pages/run.html",
-        {**context, "section": fragments.run_section(context), "memory": found.owner, "language": get_language()},
+        {
+            **context,
+            "section": fragments.run_section(context),
+            "memory": found.owner,
+            "language": get_language(),
+            "may_stop": context["is_live"] and operator_of(request).may(Role.DEBUGGER),
+        },
     )
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_frame(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What a viewer lacks who has the events up to ``last``; for a page whose socket is blocked."""
+    found = run_or_404(request, pk)
+    last = request.GET.get("last", "")
+    seen = fragments.Seen(int(last) if last.isdecimal() and len(last) < 9 else -1)
+    frame = fragments.frame(found.pk, seen=seen, language=get_language() or settings.LANGUAGE_CODE)
+    return HttpResponse(frame.html, status=200 if frame.html else 204)
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
+    """The run as programs get it, with what it was asked."""
+    found = run_or_404(request, pk)
+    try:
+        told = answer.document(found)
+    except LookupError as error:
+        raise Http404(str(error)) from error
+    asked = {"user": found.owner.name, "query": found.query, "strategy": found.strategy, "parameters": found.parameters}
+    return JsonResponse({**asked, **told}, json_dumps_params={"ensure_ascii": False, "indent": 2})
+
+
+@require_safe
+@requires(Role.VIEWER)
+def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The candidates of a kind that were ranked and not shown to the model; without one the topics."""
+    found = run_or_404(request, pk)
+    views = fragments.event_views(runs.stored(pk))
+    search = next((view.event for view in views if isinstance(view.event, CandidatesFound)), None)
+    if search is None:
+        raise Http404
+    kinds: dict[str, Sequence[AnyCandidate]] = {"people": search.people, "artifacts": search.artifacts}
+    ranked = kinds.get(request.GET.get("kind", ""), search.ranked())
+    below = [candidate for candidate in ranked if not candidate.shown]
+    context = {"run": found, "below": below, "states": fragments.states(views)}
+    return show(request, "pages/run_below.html", "partials/run_below.html", context)
 
 
 @require_POST
@@ -91,7 +139,7 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
     found = run_or_404(request, pk)
     stored = runs.stored(pk)
     events = [item.event for item in stored]
-    states = fragments.states(fragments.event_views(stored, len(stored)))
+    states = fragments.states(fragments.event_views(stored))
     shown = Topic.objects.of(found.owner_id).filter(pk=topic).first()
     name = f"Topic:{topic}"
     candidate = next((c for e in events if isinstance(e, CandidatesFound) for c in e.ranked() if c.id == name), None)
@@ -133,7 +181,7 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
         "run": run,
         "item": shown,
         "selected": next((selected for selected in chosen if selected.id == item), None),
-        "state": fragments.states(fragments.event_views(stored, len(stored))).get(item, ""),
+        "state": fragments.states(fragments.event_views(stored)).get(item, ""),
         "found_at": _found_at(run.owner_id, shown),
     }
     return show(request, "pages/run_item.html", "partials/run_item.html", context)

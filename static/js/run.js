@@ -9,6 +9,7 @@ class Player {
     this.following = this.live && !new URL(location.href).searchParams.has("step");
     this.step = this.following ? this.last : Number(this.section.dataset.step);
     this.timer = 0;
+    this.states = new Map();
     this.show(this.step, { remember: false });
   }
 
@@ -18,27 +19,43 @@ class Player {
   get last() { return Number(this.summary.dataset.last); }
   get events() { return [...this.section.querySelectorAll("[data-event]")].sort((a, b) => a.dataset.seq - b.dataset.seq); }
   get playing() { return this.timer !== 0; }
+  get current() { return this.section.querySelector(`[data-event][data-seq="${this.step}"]`); }
 
   show(step, { remember = true } = {}) {
     this.step = Math.min(Math.max(step, 1), Math.max(this.last, 1));
-    const states = new Map();
+    this.states = new Map();
     for (const event of this.events) {
-      const ahead = Number(event.dataset.seq) > this.step;
-      event.classList.toggle("is-ahead", ahead);
-      if (!ahead) for (const [id, state] of Object.entries(JSON.parse(event.dataset.marks))) states.set(id, state);
-    }
-    for (const row of this.section.querySelectorAll(".candidate")) {
-      const now = states.get(row.dataset.topic);
-      for (const state of STATES) row.classList.toggle(`is-${state}`, state === now);
-    }
-    for (const stage of this.section.querySelectorAll(".stage")) {
-      stage.classList.toggle("is-past", Number(stage.dataset.seq) <= this.step);
+      const seq = Number(event.dataset.seq);
+      event.classList.toggle("is-ahead", seq > this.step);
+      event.classList.toggle("is-current", seq === this.step && seq < this.last);
+      if (seq <= this.step) for (const [id, state] of Object.entries(JSON.parse(event.dataset.marks))) this.states.set(id, state);
     }
     // What is being said belongs to the end of the run.
     this.section.classList.toggle("is-back", this.step < this.last);
+    this.colour();
     this.showKind();
     this.drawTransport();
     if (remember) this.remember();
+    document.dispatchEvent(new CustomEvent("run:shown", { detail: { event: this.current, live: this.live, following: this.following } }));
+  }
+
+  // Each candidate as the events so far leave it, in colour and in a word, and how many there are of each.
+  colour() {
+    const words = JSON.parse(this.section.dataset.words);
+    for (const row of this.section.querySelectorAll(".candidate")) {
+      const now = this.states.get(row.dataset.topic) ?? "";
+      for (const state of STATES) row.classList.toggle(`is-${state}`, state === now);
+      if (!row.closest(".below")) row.querySelector(".candidate-state").textContent = words[now];
+    }
+    for (const found of this.section.querySelectorAll(".found")) {
+      for (const chip of found.querySelectorAll("[data-filter]")) {
+        const count = found.querySelectorAll(`.candidates:not(.below *) > ${selector(chip.dataset.filter)}`).length;
+        chip.querySelector("b").textContent = count;
+        chip.hidden = count === 0;
+        if (chip.hidden) press(chip, false);
+      }
+      filter(found);
+    }
   }
 
   // One kind of candidates at a time, where there are several; without scripts they stand one after the other.
@@ -54,10 +71,17 @@ class Player {
 
   drawTransport() {
     const scrub = this.section.querySelector("[data-scrub]");
-    scrub.max = Math.max(this.last, 1);
-    scrub.value = this.step;
-    this.section.querySelector("[data-step-label]").value = `${Math.min(this.step, this.last)} / ${this.last}`;
+    scrub.max = document.getElementById("run-waterfall").dataset.whole;
+    scrub.value = this.current?.dataset.offset ?? 0;
+    const label = `${Math.min(this.step, this.last)} / ${this.last}`;
+    scrub.setAttribute("aria-valuetext", label);
+    this.section.querySelector("[data-step-label]").value = label;
     this.section.querySelector("[data-transport]").classList.toggle("is-playing", this.playing);
+    const going = this.current?.dataset.going;
+    for (const words of this.section.querySelectorAll("[data-stage-label]")) if (going !== undefined) words.textContent = going;
+    for (const stage of this.section.querySelectorAll(".stage[data-seq]")) {
+      stage.classList.toggle("is-past", Number(stage.dataset.seq) <= this.step);
+    }
   }
 
   remember() {
@@ -71,6 +95,13 @@ class Player {
     this.pause();
     this.following = this.live && step >= this.last;
     this.show(step);
+  }
+
+  // The event nearest to a moment of the time axis; of several at one moment the last.
+  moveTo(moment) {
+    const away = (event) => Math.abs(Number(event.dataset.offset) - moment);
+    const nearest = this.events.reduce((best, event) => (best && away(best) < away(event) ? best : event), null);
+    if (nearest) this.move(Number(nearest.dataset.seq));
   }
 
   turn(direction) {
@@ -106,12 +137,32 @@ class Player {
     this.drawTransport();
   }
 
-  // After the socket brought something: stay at the end if that is where the viewer is.
+  // After something new came: stay at the end if that is where the viewer is.
   grown() {
     const atEnd = this.following;
-    if (!this.live) this.following = false;
-    if (this.playing) this.show(this.step, { remember: false });
-    else this.show(atEnd ? this.last : this.step, { remember: false });
+    if (!this.live) {
+      this.following = false;
+      if (atEnd) openTab("result");
+    }
+    this.show(atEnd && !this.playing ? this.last : this.step, { remember: false });
+  }
+}
+
+// Candidates by what became of them
+const selector = (state) => (state === "none" ? `.candidate${STATES.map((name) => `:not(.is-${name})`).join("")}` : `.candidate.is-${state}`);
+const press = (chip, pressed) => chip.setAttribute("aria-pressed", String(pressed));
+function filter(found) {
+  const wanted = [...found.querySelectorAll('[data-filter][aria-pressed="true"]')].map((chip) => selector(chip.dataset.filter));
+  for (const row of found.querySelectorAll(".candidates:not(.below *) > li")) {
+    row.hidden = wanted.length > 0 && !wanted.some((each) => row.matches(each));
+  }
+}
+
+function openTab(name) {
+  for (const part of document.querySelectorAll("[data-tab], [data-lane]")) {
+    const open = (part.dataset.tab ?? part.dataset.lane) === name;
+    part.classList.toggle("is-open", open);
+    if (part.dataset.tab) press(part, open);
   }
 }
 
@@ -125,31 +176,36 @@ const does = {
 };
 
 document.addEventListener("click", (event) => {
-  const key = event.target.closest("[data-do]");
+  const closest = (name) => event.target.closest(name);
+  const key = closest("[data-do]");
   if (key && does[key.dataset.do]) {
     event.preventDefault();
     does[key.dataset.do]();
   }
-  const stage = event.target.closest(".stage, .stage-key");
+  const stage = closest(".stage-key");
   if (stage) player.move(Number(stage.dataset.seq));
-  const kind = event.target.closest("[data-show]");
+  const kind = closest("[data-show]");
   if (kind) {
     event.preventDefault();
     player.showKind(kind.dataset.show);
   }
-  const tab = event.target.closest("[data-tab]");
+  const tab = closest("[data-tab]");
   if (tab) openTab(tab.dataset.tab);
+  const chip = closest("[data-filter]");
+  if (chip) {
+    press(chip, chip.getAttribute("aria-pressed") !== "true");
+    filter(chip.closest(".found"));
+  }
+  const below = closest("[data-opens-below]")?.closest(".found").querySelector(".below");
+  if (below) {
+    below.open = true;
+    below.scrollIntoView({ block: "start" });
+  }
 });
 
 document.addEventListener("input", (event) => {
-  if (event.target.matches("[data-scrub]")) player.move(Number(event.target.value));
+  if (event.target.matches("[data-scrub]")) player.moveTo(Number(event.target.value));
 });
-
-function openTab(name) {
-  for (const part of document.querySelectorAll("[data-tab], [data-lane]")) {
-    part.classList.toggle("is-open", (part.dataset.tab ?? part.dataset.lane) === name);
-  }
-}
 
 // A topic lights up wherever it stands.
 let lit = "";
@@ -180,38 +236,36 @@ const keys = {
   ArrowRight: (event) => (event.shiftKey ? player.turn(1) : player.move(player.step + 1)),
   Home: () => player.move(1),
   End: () => player.move(player.last),
+  KeyL: () => player.move(player.last),
   KeyJ: () => walk(1),
   KeyK: () => walk(-1),
 };
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input:not([type=range]), textarea, select, [contenteditable]");
   const pressing = event.code === "Space" && event.target.matches("button, summary");
-  if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || !keys[event.code]) return;
+  const away = document.querySelector("dialog[open]");
+  if (typing || pressing || away || event.ctrlKey || event.metaKey || event.altKey || !keys[event.code]) return;
   event.preventDefault();
   keys[event.code](event);
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target.closest?.(".below")) player.colour();
   const panel = event.target;
   const mark = panel.id === "peek" && panel.querySelector("mark");
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.clientHeight / 2;
 });
 
-// The newest words of a turn are at its end.
-function keepToEnd() {
-  for (const words of document.querySelectorAll(".speaking-words")) words.scrollTop = words.scrollHeight;
-}
-
 let known = player.last;
-document.addEventListener("htmx:wsAfterMessage", () => {
+function grown() {
   for (const event of player.events) {
     if (Number(event.dataset.seq) > Math.max(player.step, known)) arrive(event);
   }
   known = player.last;
   player.grown();
-  keepToEnd();
-});
-keepToEnd();
+}
+document.addEventListener("htmx:wsAfterMessage", grown);
+document.addEventListener("run:fetched", grown);
 
 function arrive(event) {
   event.classList.add("is-arriving");

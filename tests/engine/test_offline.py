@@ -171,7 +171,7 @@ async def test_it_speaks_the_language_of_the_query() -> None:
     russian = topic(1, "Болит колено после марафона", "Проверьте мениск")
     [chosen] = final(await run("что с моим мениском?", russian)).selected
     assert "«мениском»" in chosen.reason
-    assert "сходство" in chosen.reason
+    assert "оценка" in chosen.reason
 
 
 async def test_a_question_about_something_else_finds_nothing() -> None:

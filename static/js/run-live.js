@@ -1,0 +1,143 @@
+// A run that goes on: the clock and the bar that grows, the view that follows what is said, and a look each second
+// where the socket is blocked.
+
+const section = () => document.querySelector("[data-run]");
+const summary = () => document.getElementById("run-summary");
+const isLive = () => "live" in (summary()?.dataset ?? {});
+const turns = () => section().querySelector(".lane-turns");
+
+// the clock: by the server's time at the last frame, and by this machine's since then
+const TICK = 100;
+let began = 0;
+function keepTime() {
+  if (isLive()) began = performance.now() - Number(summary().dataset.elapsed);
+}
+const seconds = new Intl.NumberFormat(document.documentElement.lang, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+function tick() {
+  const figure = document.getElementById("run-waterfall");
+  const going = figure?.querySelector(".stage-going");
+  if (!isLive() || !going) return;
+  const elapsed = Math.max(Math.round(performance.now() - began), 1);
+  const clock = summary().querySelector("[data-clock]");
+  clock.textContent = clock.dataset.form.replace("0", seconds.format(elapsed / 1000));
+  figure.dataset.whole = elapsed;
+  figure.querySelector("svg").setAttribute("viewBox", `0 0 ${elapsed} 28`);
+  going.setAttribute("width", Math.max(elapsed - Number(going.getAttribute("x")), 1));
+  const scrub = section().querySelector("[data-scrub]");
+  scrub.max = elapsed;
+  if (!section().classList.contains("is-back")) scrub.value = elapsed;
+}
+setInterval(tick, TICK);
+
+// following: the newest words are at the end of their column, on a phone at the end of the page, until the reader
+// scrolls away from it
+const NEAR = 48;
+const isPhone = matchMedia("(max-width: 760px)");
+let follows = true;
+const scrollsItself = (lane) => getComputedStyle(lane).overflowY !== "visible";
+const box = () => {
+  if (!turns().checkVisibility()) return null;
+  if (scrollsItself(turns())) return turns();
+  return isPhone.matches ? document.scrollingElement : null;
+};
+const isAtEnd = (at) => at.scrollHeight - at.scrollTop - at.clientHeight < NEAR;
+function drawPill() {
+  turns().querySelector("[data-follow]").hidden = follows || !isLive() || section().classList.contains("is-back");
+}
+function toEnd() {
+  for (const words of document.querySelectorAll(".speaking-words")) words.scrollTop = words.scrollHeight;
+  const at = box();
+  if (at && follows && isLive() && !section().classList.contains("is-back")) at.scrollTop = at.scrollHeight;
+}
+document.addEventListener("scroll", (event) => {
+  const at = event.target === document ? document.scrollingElement : event.target;
+  if (at !== box()) return;
+  follows = isAtEnd(at);
+  drawPill();
+}, { capture: true, passive: true });
+document.addEventListener("click", (event) => {
+  const asked = event.target.closest("[data-follow], [data-do=end]");
+  if (!asked) return;
+  follows = true;
+  toEnd();
+  drawPill();
+});
+
+// the step that is shown stands in its column where it can be seen
+document.addEventListener("run:shown", ({ detail }) => {
+  drawPill();
+  if (detail.following) return toEnd();
+  const event = detail.event;
+  const lane = event?.closest(".lane");
+  if (!lane || !event.classList.contains("is-current") || !event.checkVisibility()) return;
+  if (!scrollsItself(lane)) return event.scrollIntoView({ block: "nearest" });
+  const inside = event.getBoundingClientRect(), around = lane.getBoundingClientRect();
+  if (inside.top < around.top + NEAR || inside.height > around.height) lane.scrollTop += inside.top - around.top - NEAR;
+  else if (inside.bottom > around.bottom) lane.scrollTop += inside.bottom - around.bottom + NEAR;
+});
+
+// the socket, or a look each second
+const PATIENCE = 3000;
+const EVERY = 1000;
+const trouble = document.getElementById("trouble");
+let polling = 0;
+let heard = false;
+function arrived() {
+  keepTime();
+  toEnd();
+  trouble.hidden = true;
+}
+function poll(after = EVERY) {
+  if (!isLive()) return;
+  clearTimeout(polling);
+  section().classList.add("is-polled");
+  polling = setTimeout(look, after);
+}
+async function look() {
+  const focused = document.activeElement?.id;
+  try {
+    const answer = await fetch(`${section().dataset.frame}?last=${summary().dataset.last}`, { redirect: "manual", headers: { "HX-Request": "true" } });
+    // signed out, or no longer allowed to see it: the page itself says so
+    if (answer.type === "opaqueredirect" || (answer.status >= 400 && answer.status < 500)) return location.reload();
+    const html = answer.status === 200 ? await answer.text() : "";
+    if (html) {
+      htmx.swap(document.body, html, { swapStyle: "none" });
+      document.dispatchEvent(new Event("run:fetched"));
+    }
+    arrived();
+    refocus(focused);
+  } catch {
+    offline();
+  }
+  if (polling) poll();
+}
+function offline() {
+  trouble.textContent = trouble.dataset.offline;
+  trouble.hidden = false;
+}
+function listens() {
+  heard = true;
+  clearTimeout(polling);
+  polling = 0;
+  section().classList.remove("is-polled");
+}
+document.addEventListener("htmx:wsClose", () => poll());
+document.addEventListener("htmx:wsError", () => poll());
+document.addEventListener("htmx:wsAfterMessage", () => { listens(); arrived(); });
+addEventListener("offline", offline);
+addEventListener("online", () => poll(0));
+setTimeout(() => { if (!heard) poll(0); }, PATIENCE);
+
+// what is swapped keeps the focus
+let focusedBefore = "";
+const refocus = (id) => { if (id && document.activeElement === document.body) document.getElementById(id)?.focus(); };
+document.addEventListener("htmx:wsBeforeMessage", () => { focusedBefore = document.activeElement?.id; });
+document.addEventListener("htmx:wsAfterMessage", () => refocus(focusedBefore));
+
+// Stop is pressed once
+document.addEventListener("submit", (event) => {
+  if (event.target.id === "stop-run") document.getElementById("run-stop").disabled = true;
+});
+
+keepTime();
+toEnd();
