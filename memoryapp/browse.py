@@ -129,9 +129,8 @@ def _last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
     """Months from the first message to the last with their numbers of messages, the empty ones too."""
-    rows = Message.objects.of(owner).present().annotate(month=TruncMonth("sent_at"))
-    rows = rows.values_list("month").annotate(n=Count("id"))
-    found = {month.date(): n for month, n in rows.order_by("month")}
+    rows = Message.objects.of(owner).present().annotate(month=TruncMonth("sent_at")).values_list("month")
+    found = {month.date(): n for month, n in rows.annotate(n=Count("id")).order_by("month")}
     if not found:
         return []
     return [(month, found.get(month, 0)) for month in _months(min(found), max(found))]
