@@ -81,9 +81,11 @@ def topic_map(owner: ChatUser) -> TopicMap:
     """The live topics by their vectors in the newest profile that has any; four queries."""
     ids, vectors = _vectors(owner)
     placed, shown = plane(vectors)
-    where = dict(zip(ids, zip(placed.tolist(), regions(placed), strict=True), strict=True))
+    where = {
+        number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
+    }
     topics = Topic.objects.of(owner).filter(pk__in=ids).order_by("-ended_at", "-pk")
-    places = tuple(Place(topic, *where[topic.pk][0], where[topic.pk][1]) for topic in topics)
+    places = tuple(Place(topic, *where[topic.pk]) for topic in topics)
     live = Topic.objects.of(owner).live()
     with_vector = TopicVector.objects.filter(owner=owner, topic__is_live=True).values("topic").distinct().count()
     return TopicMap(places, live.count() - with_vector, max(0, with_vector - len(places)), shown, _regions(places))

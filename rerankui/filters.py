@@ -184,7 +184,7 @@ class HistoryFilter(Filter):
     def __init__(self, *args: Any, actors: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         names = [(name, actor_words(name)) for name in actors]
-        self.fields["actor"] = _choice(_("Who"), _("people"), [(self.EVERYBODY, _("people and the program")), *names])
+        self.fields["actor"] = _choice(_("Who"), _("people"), [(self.EVERYBODY, _("the program too")), *names])
 
     @property
     def is_of_people(self) -> bool:

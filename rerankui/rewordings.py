@@ -5,6 +5,7 @@ Word by word and only what differs, for a list; the same in the preview of an un
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ def _rewordings(entry: Entry) -> Iterator[Rewording]:
     elif record.kind == Kind.MERGE and entry.put.count == 1:
         yield from _of_sources(entry)
     elif entry.out.count and entry.put.count:
-        changed = difference(_summaries(entry.out), _summaries(entry.put))
+        changed = difference(*_summaries(entry.out, entry.put))
         if changed:
             yield Rewording("", changed)
 
@@ -110,8 +111,20 @@ def _lines(noun: str, values: Mapping[str, Any] | None) -> str:
     return "\n".join(f"{label(noun, name)}: {text.replace(chr(10), ', ')}" for name, text in said if text)
 
 
-def _summaries(topics: Topics) -> str:
-    return "\n".join(topic.summary for topic in topics.shown)
+def _summaries(out: Topics, put: Topics) -> tuple[str, str]:
+    """Both sides' summaries, a line each, without those that merely went to another number."""
+    stays = Counter(topic.summary for topic in out.shown) & Counter(topic.summary for topic in put.shown)
+    return _lines_but(out, stays.copy()), _lines_but(put, stays)
+
+
+def _lines_but(topics: Topics, stays: Counter[str]) -> str:
+    lines = []
+    for topic in topics.shown:
+        if stays[topic.summary]:
+            stays[topic.summary] -= 1
+        else:
+            lines.append(topic.summary)
+    return "\n".join(lines)
 
 
 def _tally(entry: Entry) -> str:

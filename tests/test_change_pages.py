@@ -219,6 +219,7 @@ def test_the_second_of_two_people_is_told_what_the_first_one_did_and_keeps_their
     tea = topics[0].pk
     commit(other, anna, op="edit", topics=tea, summary="Tea, the green one", reason="clearer")
     page = ask(client, anna, status=409, op="edit", topics=tea, summary="Tea that wakes", commit=1)
+    assert "css/difference" in page
     assert "omar edited" in page
     assert "clearer" in page
     assert "<ins>, the green one</ins>" in page
@@ -288,6 +289,7 @@ def test_the_effect_on_past_runs_is_shown_first(client: Client, anna: ChatUser, 
     asked = {"op": "merge", "topics": [topics[0].pk, topics[2].pk]}
     part = client.post(f"/memory/{anna.pk}/change/effect/", asked, headers={"HX-Request": "true"}).content.decode()
     assert "1 run saw these topics" in part
+    assert "No model was asked" in part
     assert f"/runs/{run.pk}/" in part
     whole = client.post(f"/memory/{anna.pk}/change/effect/", asked).content.decode()
     assert "1 run saw these topics" in whole

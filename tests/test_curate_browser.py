@@ -156,8 +156,11 @@ def test_a_box_on_the_map_picks_what_lies_in_it(page: Page, topics: list[Topic],
 
 
 def test_rows_below_the_map_are_picked_by_keys(page: Page, anna: ChatUser) -> None:
+    Topic.objects.filter(summary="Oven").update(summary="A long summary of an oven " * 20)
     page.goto(f"/memory/{anna.pk}/map/")
     page.locator(".map-numbers summary").click()
+    table = page.locator(".map-numbers table")
+    assert table.evaluate("(table) => table.offsetWidth <= table.parentElement.clientWidth")
     press(page, "j")
     press(page, "x")
     press(page, "j")

@@ -96,7 +96,10 @@ class TestList:
         ids = list(long.message_set.in_order().values_list("pk", flat=True))
         change = curation.plan_move(anna, ids[:3], short.pk)
         edit = curation.swap(anna, change, kind=TopicEdit.Kind.MOVE, actor="ada")
-        assert ">3 messages<" in get(client, address(anna))
+        page = get(client, address(anna))
+        assert ">3 messages<" in page
+        assert "<del>" not in page
+        assert "<ins>" not in page
         curation.undo(anna, edit, actor="ada")
         assert get(client, address(anna)).count(">3 messages<") == 2
 

@@ -70,6 +70,8 @@ def test_a_single_message_moved_elsewhere_takes_no_facts_and_no_runs_along(anna:
     sizes = {part.message_count: part for part in parts}
     assert curation.former(sizes[39]) == (long.pk,)
     assert curation.former(sizes[3]) == (other.pk,)
+    assert curation.heirs(anna.pk, [long.pk, other.pk]) == {long.pk: (sizes[39].pk,), other.pk: (sizes[3].pk,)}
+    assert set(curation.successors(anna.pk, [long.pk])[long.pk]) == {sizes[39].pk, sizes[3].pk}
     assert browse.seen_by_runs(sizes[39], curation.former(sizes[39])).read == 1
     assert browse.seen_by_runs(sizes[3], curation.former(sizes[3])).read == 0
 

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryapp import clients
 from memoryapp.engine.abilities import Abilities, Learnt, refused
-from memoryapp.models import ChatUser, Message, Operator, Passage, Person
-from tests.browsing import cost, get, grow, opened_to, rows, said, topic_of
-from tests.conftest import signed_in
+from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
+from tests.browsing import cost, get, grow, opened_to, rows, run_of, said, topic_of
+from tests.conftest import BEGAN, signed_in
 from tests.engine.endpoint import PLAIN
 
 LISTS = ["topics", "messages", "people", "artifacts", "facts"]
@@ -143,6 +143,33 @@ def test_artifacts_and_facts_are_searched_and_filtered(anna: ChatUser, as_viewer
     assert len(rows(get(as_viewer, f"/memory/{anna.pk}/artifacts/?state=failed"), "artifact")) == 0
     assert len(rows(get(as_viewer, f"/memory/{anna.pk}/facts/?q=fact 3"), "fact")) == 1
     assert len(rows(get(as_viewer, f"/memory/{anna.pk}/facts/?type=identity"), "fact")) == 0
+
+
+def test_the_palette_finds_people_files_runs_and_pages_too(
+    anna: ChatUser, as_viewer: Client, as_stranger: Client
+) -> None:
+    topic = topic_of(anna, "Honey cake", ["Which?"])
+    person = Person.objects.create(owner=anna, display_name="Миша", aliases=["Mikhail"], username="misha_v")
+    artifact = Artifact.objects.create(owner=anna, name="recipe.pdf", file_type="pdf", sha256="1", created_at=BEGAN)
+    run = run_of(anna, topic)
+    wanted = {
+        f"/memory/{anna.pk}/people/{person.pk}/": ["миш", "mikhail", "misha_v"],
+        f"/memory/{anna.pk}/artifacts/{artifact.pk}/": ["recipe"],
+        f"/runs/{run.pk}/": ["vllm", str(run.pk)[:8]],
+        f"/memory/{anna.pk}/map/": ["map of"],
+    }
+    for address, asked in wanted.items():
+        for words in asked:
+            assert f'href="{address}"' in get(as_viewer, f"/find/?q={words}"), words
+            assert f'href="{address}"' not in get(as_stranger, f"/find/?q={words}").split("<main")[1], words
+    assert "Nothing is called" in get(as_viewer, "/find/?q=nothing-like-it")
+
+
+def test_the_palette_costs_the_same_few_queries_whatever_it_finds(anna: ChatUser, as_viewer: Client) -> None:
+    grow(anna, 2)
+    few = cost(as_viewer, "/find/?q=1")
+    grow(anna, 20)
+    assert cost(as_viewer, "/find/?q=1") == few
 
 
 def test_the_palette_finds_sections_chat_users_and_topics(anna: ChatUser, as_viewer: Client) -> None:

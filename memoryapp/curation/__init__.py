@@ -6,7 +6,7 @@ messages. What went out stays, so an undo needs no model and a finished run show
 """
 
 from memoryapp.curation.change import ByHand, Change, CurationError, Depends, Stale
-from memoryapp.curation.lineage import Lineage, former, lineage, moved, successors
+from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved, successors
 from memoryapp.curation.plans import (
     extractive,
     plan_edit,
@@ -38,6 +38,7 @@ __all__ = [
     "dependents",
     "extractive",
     "former",
+    "heirs",
     "in_effect",
     "lineage",
     "moved",

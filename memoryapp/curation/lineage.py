@@ -20,7 +20,7 @@ MOST_FORMER = 100
 LEAST_SHARE = 20
 
 HOLDERS = """
-SELECT t.id, m.topic_id FROM memoryapp_topic t
+SELECT t.id, m.topic_id, count(*) * %s >= t.message_count FROM memoryapp_topic t
 LEFT JOIN memoryapp_topicmessage tm ON tm.topic_id = t.id
 LEFT JOIN memoryapp_message m ON m.id = tm.message_id AND m.topic_id IS NOT NULL
 WHERE t.owner_id = %s AND t.id = ANY(%s)
@@ -65,12 +65,21 @@ def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
 
     A live topic is its own; one whose messages were all withdrawn has none; other owners' topics are left out.
     """
-    found: dict[int, list[int]] = defaultdict(list)
+    return {old: tuple(live for live, _is_large in found) for old, found in _holders(owner_id, ids).items()}
+
+
+def heirs(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """The same, but only those that hold a twentieth of its messages or more: its facts are theirs."""
+    return {old: tuple(live for live, is_large in found if is_large) for old, found in _holders(owner_id, ids).items()}
+
+
+def _holders(owner_id: int, ids: Iterable[int]) -> dict[int, list[tuple[int, bool]]]:
+    found: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     with connection.cursor() as cursor:
-        cursor.execute(HOLDERS, [owner_id, list(dict.fromkeys(ids))])
-        for old, live in cursor.fetchall():
-            found[old] += [] if live is None else [live]
-    return {number: tuple(holders) for number, holders in found.items()}
+        cursor.execute(HOLDERS, [LEAST_SHARE, owner_id, list(dict.fromkeys(ids))])
+        for old, live, is_large in cursor.fetchall():
+            found[old] += [] if live is None else [(live, is_large)]
+    return found
 
 
 def former(topic: Topic) -> tuple[int, ...]:

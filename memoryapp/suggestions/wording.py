@@ -54,7 +54,7 @@ def _split(evidence: Mapping[str, Any]) -> Iterator[str]:
         near = {"similarity": _two_digits(evidence["similarity"]), "usual": _two_digits(evidence["usual"])}
         yield _("Its parts are no nearer than different topics are: %(similarity)s, usual is %(usual)s.") % near
     gain = {"percent": round(100 * evidence["gain"])}
-    yield _("Two parts explain %(percent)d %% of what differs between its exchanges.") % gain
+    yield _("How well two parts divide it: %(percent)d of 100, where 100 means that they share nothing.") % gain
     if evidence["pause_seconds"] >= _DAY:
         days = int(evidence["pause_seconds"] // _DAY)
         yield ngettext("The talk paused for %(days)d day there.", "The talk paused for %(days)d days there.", days) % {

@@ -29,7 +29,7 @@ def facts(request: HttpRequest, owner: int) -> HttpResponse:
         "owner": of,
         "filters": filters,
         "page": page,
-        "holders": curation.successors(of.pk, [fact.topic_id for fact in page if fact.topic_id]),
+        "holders": curation.heirs(of.pk, [fact.topic_id for fact in page if fact.topic_id]),
         "total": found.count(),
         "may_change": operator_of(request).may(Role.CURATOR),
     }

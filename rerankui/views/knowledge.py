@@ -43,7 +43,7 @@ def page(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResp
     if isinstance(row, Person):
         context["mentions"] = mentions(row)
     if isinstance(row, Fact) and row.topic_id:
-        context["holders"] = curation.successors(of.pk, [row.topic_id])
+        context["holders"] = curation.heirs(of.pk, [row.topic_id])
     return render(request, f"pages/{noun}.html", context)
 
 
