@@ -15,6 +15,7 @@ from memoryapp.runner import runner
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 
+
 def _sent_event(kind: str, event: type[Any]) -> dict[str, Any]:
     payload = {"$ref": f"#/components/schemas/{event.__name__}"}
     return {
