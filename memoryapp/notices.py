@@ -57,33 +57,44 @@ class Subscriptions:
         self._channel = ""
         self._reading: asyncio.Task[None] | None = None
         self._followers: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._joined: dict[UUID, str] = {}
 
     @asynccontextmanager
     async def following(self, run_id: UUID, more: asyncio.Event) -> AsyncIterator[None]:
         """``more`` is set at each notice of the run; where the layer is away, at none."""
         self._followers[run_id].add(more)
         try:
-            if len(self._followers[run_id]) == 1:
-                await self._ask("group_add", run_id)
+            if run_id not in self._joined:
+                await self._join(run_id)
             yield
         finally:
             self._followers[run_id].discard(more)
             if not self._followers[run_id]:
                 del self._followers[run_id]
-                await self._ask("group_discard", run_id)
+                await self._leave(run_id)
 
     def close(self) -> None:
         if self._reading:
             self._reading.cancel()
 
-    async def _ask(self, what: str, run_id: UUID) -> None:
+    async def _join(self, run_id: UUID) -> None:
         layer = get_channel_layer()
         try:
             async with asyncio.timeout(SECONDS):
                 if self._reading is None or self._reading.done():
                     self._channel = await layer.new_channel()
                     self._reading = asyncio.create_task(self._read(layer, self._channel))
-                await getattr(layer, what)(group_of(run_id), self._channel)
+                self._joined[run_id] = self._channel
+                await layer.group_add(group_of(run_id), self._channel)
+        except FAULTS as error:
+            logger.warning("the channel layer is out of reach: %s", error)
+
+    async def _leave(self, run_id: UUID) -> None:
+        channel = self._joined.pop(run_id, "")
+        try:
+            async with asyncio.timeout(SECONDS):
+                if channel:
+                    await get_channel_layer().group_discard(group_of(run_id), channel)
         except FAULTS as error:
             logger.warning("the channel layer is out of reach: %s", error)
 

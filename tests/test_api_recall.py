@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 from asgiref.sync import sync_to_async
+from channels.layers import InMemoryChannelLayer, channel_layers
 from django.test import AsyncClient
 
 from memoryapp import media, runs
@@ -263,6 +264,28 @@ async def test_the_notices_of_another_process_reach_who_follows_its_run(
         assert kinds[0] == kinds[1]
         assert kinds[0][-1] == "run_finished"
     assert not runner.elsewhere._followers
+    assert not runner.elsewhere._joined
+
+
+class Away(InMemoryChannelLayer):
+    """A layer that was lost."""
+
+    async def new_channel(self, prefix: str = "specific.") -> str:
+        raise OSError("out of reach")
+
+
+async def test_without_a_channel_layer_a_run_of_another_process_is_followed_all_the_same(
+    runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": f"{__name__}.Away"}}
+    channel_layers.backends.clear()
+    run = await sync_to_async(runs.start)(memory, QUERY)
+    async with aclosing(following.follow(runner, run.pk)) as followed, open_clients() as clients:
+        seen = asyncio.create_task(kinds_of(followed))
+        await runs.execute(run.pk, clients)
+        assert (await asyncio.wait_for(seen, 60))[-1] == "run_finished"
+    assert not runner.elsewhere._joined
 
 
 async def test_an_answer_is_waited_for_when_another_process_works_on_it(

@@ -80,6 +80,7 @@ class Child:
             if self._hangs(now):
                 say(f"{self.name} gave no sign of life for {self._silence:g} s; killing it")
                 self.signal(signal.SIGKILL)
+                self._silent_until = now + self._silence
             return
         if self._process is not None:
             self.failures = 1 if now - self._started > _HEALTHY_AFTER else self.failures + 1
