@@ -31,8 +31,6 @@ from memoryapp.journal import Journal
 from memoryapp.layout import Layouts
 from memoryapp.vectors import profile_row
 
-REMOTE_THRESHOLD = 0.3
-
 
 @dataclass(frozen=True, slots=True)
 class Clients:
@@ -79,9 +77,9 @@ def profile() -> Profile:
     """The profile whose vectors the settings ask for; makes no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
-    return Profile(
-        host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD
-    )
+    threshold = settings.EMBEDDING_TOPICS_THRESHOLD
+    host = host_of(settings.EMBEDDING_BASE_URL)
+    return Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, threshold, related=threshold)
 
 
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
