@@ -29,7 +29,6 @@ from memoryapp.journal import Journal
 from memoryapp.layout import Layouts
 from memoryapp.vectors import profile_row
 
-REMOTE_THRESHOLD = 0.3
 # A request that waits for a place in httpcore's pool and is cancelled may take the place with it; so there is no limit
 # but the one on runs at once.
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
@@ -80,9 +79,9 @@ def profile() -> Profile:
     """The profile whose vectors the settings ask for; makes no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
-    return Profile(
-        host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, REMOTE_THRESHOLD
-    )
+    threshold = settings.EMBEDDING_TOPICS_THRESHOLD
+    host = host_of(settings.EMBEDDING_BASE_URL)
+    return Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, threshold, related=threshold)
 
 
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:

@@ -19,7 +19,7 @@ from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.lines import artifact_line, person_line
 from memoryapp.engine.memory import item_id
 from memoryapp.engine.scoring import descending
-from memoryapp.signals import Compared
+from memoryapp.signals import WORDINGS, Compared
 
 SESSION_ARTIFACTS = 5
 _NAME_CHARS = 200
@@ -81,8 +81,19 @@ def _ranked(
     seen = set(order[relevant[order]][:shown].tolist())
     columns = asdict(compared.numbers(places[order]))
     said = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    ranks = {
+        wording: {at: rank for rank, at in enumerate(np.lexsort((numbers, -fused[places])).tolist(), start=1)}
+        for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
+    }
+
+    def found_by(at: int) -> dict[str, int]:
+        return {wording: ranks[wording][at] for wording in ranks} if at in seen else {}
+
     return tuple(
-        _Found(int(numbers[at]), {"vector_rank": nearest.get(at, beyond), "shown": at in seen, **told})
+        _Found(
+            int(numbers[at]),
+            {"vector_rank": nearest.get(at, beyond), "shown": at in seen, "found_by": found_by(at), **told},
+        )
         for at, told in zip(order.tolist(), said, strict=True)
     )
 

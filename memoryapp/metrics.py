@@ -110,13 +110,18 @@ def _count(event: Event, owner: int) -> None:
             _of(topics_search_results, owner).observe(len(event.candidates) + len(event.below))
             (embedding_failures if event.note else embedding_texts).labels(purpose="query").inc()
         case QueryEnriched() if event.model:
-            _count_call(event, "enricher", "failed" if event.note else "answered", owner)
+            _count_call(event, "enricher", _enriched(event), owner)
         case ModelReplied():
             _count_call(event, "reranker", "failed" if event.error else "answered", owner)
         case Retried():
             _of(llm_retries, owner).inc()
         case SteppedDown():
             _of(llm_stepped_down, owner, capability=event.capability).inc()
+
+
+def _enriched(event: QueryEnriched) -> str:
+    """A model that wrote a line which was not used has answered all the same."""
+    return "answered" if event.note.partition(":")[0] in {"", "unrelated"} else "failed"
 
 
 def _count_call(event: QueryEnriched | ModelReplied, agent: str, outcome: str, owner: int) -> None:

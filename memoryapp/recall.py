@@ -17,7 +17,6 @@ from typing import cast
 from uuid import UUID
 
 from django.conf import settings
-from pgvector import HalfVector
 
 from memoryapp import reading, retrieval
 from memoryapp.clients import Clients
@@ -25,7 +24,6 @@ from memoryapp.database import Asked
 from memoryapp.engine import flash
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS, Told, assembled, topics_text
-from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.enricher import enrich
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -46,8 +44,9 @@ from memoryapp.engine.memory import MessageContent, TopicContent, parse_item_id,
 from memoryapp.engine.prompts import PromptBook, language_of
 from memoryapp.parameters import RANKED, Parameters
 from memoryapp.reading import Background
-from memoryapp.signals import Question
+from memoryapp.signals import Question, Wording
 from memoryapp.trials import Replayed
+from memoryapp.wording import Worded, worded
 
 VECTOR_TOPICS = 5
 LATE_SEARCH = "The time for the whole run was over before search had found anything; nothing was chosen."
@@ -56,13 +55,13 @@ ENRICHERS_SHARE = 1 / 3
 VECTORS_SHARE = 1 / 2
 
 KEEP_VECTOR = """
-INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector)
-VALUES (%(run)s, %(owner)s, %(profile)s, %(vector)s)
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector, typed_vector)
+VALUES (%(run)s, %(owner)s, %(profile)s, %(vector)s, %(typed_vector)s)
 ON CONFLICT DO NOTHING RETURNING run_id
 """
 KEEP_PARENTS_VECTOR = """
-INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector)
-SELECT %s, owner_id, profile_id, vector FROM memoryapp_queryvector WHERE owner_id = %s AND run_id = %s
+INSERT INTO memoryapp_queryvector (run_id, owner_id, profile_id, vector, typed_vector)
+SELECT %s, owner_id, profile_id, vector, typed_vector FROM memoryapp_queryvector WHERE owner_id = %s AND run_id = %s
 ON CONFLICT DO NOTHING
 """
 
@@ -139,16 +138,20 @@ async def recall(request: RecallRequest, clients: Clients) -> AsyncGenerator[Eve
 async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Event | ModelProgress, None]:
     run = _Recall(request, clients, _Topics(clients, request.owner_id), Budget(request.parameters.seconds))
     yield _started(run)
-    enriched = request.query
+    line = QueryEnriched(request.query, request.query, note="failed", seconds=0.0)
     async with aclosing(_enriched(run)) as steps:
         async for step in steps:
             if isinstance(step, QueryEnriched):
-                enriched = step.enriched
-                run.budget.charge(step.seconds)
-            yield step
+                line = step
+            else:
+                yield step
+    run.budget.charge(line.seconds)
+    query = await _worded(run, line)
+    run.budget.charge(query.seconds)
+    yield query.line
     try:
         async with run.budget.spending():
-            found, baseline = await _found(run, enriched)
+            found, baseline = await _found(run, query)
     except TimeoutError:
         yield RunFinished(selected=(), dropped=(), fallback="timeout", note=LATE_SEARCH)
         return
@@ -159,7 +162,7 @@ async def _stages(request: RecallRequest, clients: Clients) -> AsyncGenerator[Ev
         return
     began = time.perf_counter()
     async for event in flash.rerank(
-        _rerank_request(run, enriched, found, baseline),
+        _rerank_request(run, query.line.enriched, found, baseline),
         chat=clients.chat,
         read_topics=run.topics,
         limits=replace(_limits(request.parameters), seconds=max(run.budget.left, 0.0)),
@@ -208,7 +211,17 @@ async def _enriched(run: _Recall) -> AsyncGenerator[Retried | SteppedDown | Quer
             yield step
 
 
-async def _found(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, ...]]:
+async def _worded(run: _Recall, line: QueryEnriched) -> Worded:
+    """The query as search sees it; where nothing is searched, as the run before had it."""
+    request = run.request
+    if request.replayed.found is not None:
+        return Worded(line, Wording(request.query, None))
+    seconds = min(request.parameters.turn_seconds, run.budget.left * VECTORS_SHARE)
+    talk = [message.text for message in request.background.messages]
+    return await worded(line, talk, run.clients.embedder, seconds)
+
+
+async def _found(run: _Recall, query: Worded) -> tuple[CandidatesFound, tuple[str, ...]]:
     """The candidates and their plain vector order."""
     request, replayed = run.request, run.request.replayed
     if replayed.found is None:
@@ -219,24 +232,21 @@ async def _found(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, 
     return replayed.found, replayed.baseline
 
 
-async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str, ...]]:
+async def _search(run: _Recall, query: Worded) -> tuple[CandidatesFound, tuple[str, ...]]:
     began = time.perf_counter()
     request, clients = run.request, run.clients
-    seconds = min(request.parameters.turn_seconds, run.budget.left * VECTORS_SHARE)
-    vector, note = await _vector(query, clients, seconds)
-    profile = clients.embedder.profile
     asked = Question(
         owner_id=request.owner_id,
-        text=query,
-        vector=HalfVector(vector) if vector is not None else None,
+        text=query.typed.text,
+        vector=query.typed.vector,
         profile_id=clients.profile_id,
-        dimensions=profile.dimensions,
+        dimensions=clients.embedder.profile.dimensions,
+        rewrite=query.rewrite,
     )
     async with clients.pool.connection() as connection:
         found = await retrieval.search(
             connection,
             asked,
-            threshold=profile.threshold,
             sizes=_sizes(request.parameters),
             keep=_kept(request, asked),
             layouts=clients.layouts,
@@ -245,8 +255,8 @@ async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str,
         candidates=found.candidates,
         below=found.below,
         passages=found.passages,
-        seconds=round(time.perf_counter() - began, 6),
-        note=note,
+        seconds=round(query.seconds + time.perf_counter() - began, 6),
+        note=query.note,
         without_vector=found.without_vector,
         people=found.people,
         artifacts=found.artifacts,
@@ -256,11 +266,12 @@ async def _search(run: _Recall, query: str) -> tuple[CandidatesFound, tuple[str,
 
 
 def _kept(request: RecallRequest, asked: Question) -> list[Asked]:
-    """The query's vector, for staged edits are tried on past runs."""
-    if asked.vector is None or request.run_id is None:
+    """The query's vectors, for staged edits are tried on past runs."""
+    *typed, last = (wording.vector for wording in asked.wordings)
+    if last is None or request.run_id is None:
         return []
-    values = {"run": request.run_id, "owner": asked.owner_id, "profile": asked.profile_id, "vector": asked.vector}
-    return [(KEEP_VECTOR, values)]
+    values = {"run": request.run_id, "owner": asked.owner_id, "profile": asked.profile_id, "vector": last}
+    return [(KEEP_VECTOR, {**values, "typed_vector": typed[0] if typed else None})]
 
 
 def _sizes(parameters: Parameters) -> retrieval.Sizes:
@@ -270,16 +281,6 @@ def _sizes(parameters: Parameters) -> retrieval.Sizes:
         artifacts=parameters.artifact_candidates,
         ranked=RANKED,
     )
-
-
-async def _vector(query: str, clients: Clients, seconds: float) -> tuple[Vectors | None, str]:
-    try:
-        async with asyncio.timeout(seconds):
-            return (await clients.embedder.embed([query]))[0], ""
-    except EmbeddingError as error:
-        return None, str(error)
-    except TimeoutError:
-        return None, f"The embedding model gave no vector within {seconds:.3g} s."
 
 
 def _rerank_request(

@@ -21,7 +21,7 @@ from memoryapp.engine.lines import candidate_line
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.scoring import Best, TopicPassages
 from memoryapp.layout import Called, Layouts
-from memoryapp.signals import Compared, Connection, Question, compare
+from memoryapp.signals import WORDINGS, Compared, Connection, Question, compare
 
 BASELINE = 50
 
@@ -62,19 +62,23 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Topics by their best passage; ``nearest`` are all topics by cosine alone, ``shown`` those the model may see."""
+    """Topics by their best passage; ``nearest`` are all topics by cosine alone, ``shown`` those the model may see.
+
+    ``by_wording`` holds each topic's rank by one wording alone, nothing for a query in one wording.
+    """
 
     best: Best
     nearest: Ids
     shown: frozenset[int]
     baseline: tuple[int, ...]
+    by_wording: Mapping[str, Mapping[int, int]]
 
 
 async def search(
     connection: Connection,
     asked: Question,
     *,
-    threshold: float,
+    threshold: float | None = None,
     sizes: Sizes = Sizes(),
     keep: Sequence[Asked] = (),
     layouts: Layouts | None = None,
@@ -82,13 +86,16 @@ async def search(
     """The owner's live topics, people and artifacts for a query.
 
     What shares no word with it and lies below the cosine ``threshold`` is ranked, so that its absence can be
-    explained, but never shown. Statements to ``keep`` something are sent along with the last ones. What earlier
-    searches read of the owner's memory is taken from ``layouts``, where an edit has not changed it.
+    explained, but never shown; where no threshold is given it is that of the profile's row. Statements to ``keep``
+    something are sent along with the last ones. What earlier searches read of the owner's memory is taken from
+    ``layouts``, where an edit has not changed it.
     """
     layouts = layouts or Layouts()
-    passages, cards, layout = await compare(connection, asked, layouts)
-    ranked = _ranked(passages, layout.topics, threshold, sizes)
-    found = items.found(cards, threshold, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
+    compared = await compare(connection, asked, layouts)
+    passages, cards, layout = compared.passages, compared.cards, compared.layout
+    least = compared.threshold if threshold is None else threshold
+    ranked = _ranked(passages, layout.topics, least, sizes)
+    found = items.found(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
     people, artifacts, topics, *_ = await together(
         connection,
         *items.rows_sql(asked.owner_id, found),
@@ -114,7 +121,15 @@ def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes:
     nearest = grouped.best(compared.cosine).topics
     kept = best.topics[compared.relevant(threshold)[best.passages]]
     baseline = (nearest if len(nearest) else kept)[:BASELINE]
-    return _Ranked(best, nearest, frozenset(kept[: sizes.topics].tolist()), tuple(baseline.tolist()))
+    by_wording = {
+        wording: _ranks(grouped.best(fused, sizes.ranked).topics)
+        for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
+    }
+    return _Ranked(best, nearest, frozenset(kept[: sizes.topics].tolist()), tuple(baseline.tolist()), by_wording)
+
+
+def _ranks(topics: Ids) -> dict[int, int]:
+    return {topic: rank for rank, topic in enumerate(topics.tolist(), start=1)}
 
 
 def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
@@ -124,7 +139,7 @@ def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
 
 def _told(compared: Compared, ranked: _Ranked, called: Mapping[int, Called]) -> tuple[tuple[Candidate, ...], Below]:
     """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
-    vector_rank = {topic: rank for rank, topic in enumerate(ranked.nearest.tolist(), start=1)}
+    vector_rank = _ranks(ranked.nearest)
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
     said = compared.numbers(ranked.best.passages)
     columns = (said.cosine, said.bm25, said.fused, said.score)
@@ -139,7 +154,8 @@ def _told(compared: Compared, ranked: _Ranked, called: Mapping[int, Called]) -> 
         told = (id, rank, vector_rank.get(number, beyond), *scores, *facts)
         if number in ranked.shown:
             line = candidate_line(id, scores[-1], *facts)
-            shown.append(Candidate(*told, line=line, shown=True, passage_id=passage, terms=terms))
+            found_by = {name: ranks[number] for name, ranks in ranked.by_wording.items() if number in ranks}
+            shown.append(Candidate(*told, line=line, shown=True, passage_id=passage, terms=terms, found_by=found_by))
         else:
             below.append((*told, passage))
             terms_below |= {id: terms} if terms else {}

@@ -190,8 +190,13 @@ LOGGING = {
     "formatters": {"line": {"()": "memoryapp.logs.Line"}, "json": {"()": "memoryapp.logs.Json"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["run"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-    # It warns of every notice that nobody is there to receive, which is the usual case.
-    "loggers": {"channels_postgres": {"level": "ERROR"}},
+    "loggers": {
+        # It warns of every notice that nobody is there to receive, which is the usual case.
+        "channels_postgres": {"level": "ERROR"},
+        # They write down addresses, headers and what an endpoint says, which may hold its key.
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+    },
 }
 
 # Chat users by their numbers in the metrics: one series for each, so only where they are few.
@@ -219,6 +224,8 @@ EMBEDDING_BASE_URL = env.address("EMBEDDING_BASE_URL")
 _SAME_HOST = env.host(EMBEDDING_BASE_URL) == env.host(LLM_BASE_URL)
 EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY if _SAME_HOST else "")
 EMBEDDING_MODEL = env.text("EMBEDDING_MODEL", "google/gemini-embedding-001")
+# Below this cosine a topic that shares no word with the query is not shown; a profile begins with it.
+EMBEDDING_TOPICS_THRESHOLD = env.number("EMBEDDING_TOPICS_THRESHOLD", 0.3, least=0, most=1)
 EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=4000)
 
 RERANKER_ENABLED = env.switch("RERANKER_ENABLED", True)

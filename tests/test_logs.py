@@ -125,3 +125,9 @@ def test_the_settings_write_what_this_module_says() -> None:
     handler = settings.LOGGING["handlers"]["stderr"]
     assert handler["formatter"] == settings.LOG_FORMAT == "line"
     assert handler["filters"] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpcore"])
+def test_the_http_clients_own_lines_of_addresses_and_headers_are_never_written(name: str) -> None:
+    assert settings.LOGGING["loggers"][name]["level"] == "WARNING"
+    assert not logging.getLogger(name).isEnabledFor(logging.INFO)

@@ -43,7 +43,8 @@ WITH looked_at AS (
     )
 )
 SELECT r.id, r.query, r.created_at, l.is_golden, r.parameters, r.evidence, q.payload ->> 'enriched',
-       jsonb_path_query_array(e.payload, '$.selected[*]'), v.profile_id, halfvec_send(v.vector)
+       jsonb_path_query_array(e.payload, '$.selected[*]'), v.profile_id,
+       halfvec_send(v.vector), halfvec_send(v.typed_vector)
 FROM looked_at l
 JOIN memoryapp_run r ON r.id = l.id
 JOIN memoryapp_runevent q ON q.run_id = r.id AND q.kind = 'query_enriched'
@@ -104,8 +105,12 @@ def _run(
     selected: str,
     profile: int | None,
     vector: bytes | None,
+    typed_vector: bytes | None,
 ) -> PastRun:
-    query = Query(enriched) if vector is None or profile is None else Query(enriched, vector_of(vector), profile)
+    query = Query(enriched)
+    if vector is not None and profile is not None:
+        typed = None if typed_vector is None else Query(text, vector_of(typed_vector), profile)
+        query = Query(enriched, vector_of(vector), profile, typed)
     messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _rested_on(json.loads(selected))
     shown = with_defaults(json.loads(parameters)).candidates
     return PastRun(id, text, when, is_golden, shown, query, messages, chosen)

@@ -18,7 +18,7 @@ from django.db import connection
 from memoryapp.columns import Ids, int64s
 from memoryapp.engine.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.layout import PASSAGES, Passages
-from memoryapp.signals import QUERY_CHARS, Compared, Texts, held_at, weighed
+from memoryapp.signals import QUERY_CHARS, Compared, Texts, better, held_at, weighed
 
 CHUNK = 2_000
 # A cosine from the database is a sum of single floats; beyond this its digits are chance, and would part equals.
@@ -47,11 +47,15 @@ GROUP BY t.lexeme
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as search saw it; ``vector`` has shape (dimensions,) in the profile, None compares words alone."""
+    """A query as search saw it; ``vector`` has shape (dimensions,) in the profile, None compares words alone.
+
+    ``typed`` is how it was typed, where that was searched beside it.
+    """
 
     text: str
     vector: Floats | None = None
     profile_id: int = 0
+    typed: Query | None = None
 
 
 def passages(owner_id: int) -> Passages:
@@ -65,6 +69,12 @@ def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Ite
 
     A few statements and one look at each vector, however many queries there are.
     """
+    found = _compared(owner_id, passages, [each for query in queries for each in (query.typed, query) if each])
+    for query in queries:
+        yield better(next(found), next(found)) if query.typed else next(found)
+
+
+def _compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:
     cosines = _cosines(owner_id, passages.ids, queries)
     terms = terms_of([query.text for query in queries])
     held = holding(owner_id, passages.ids, terms)

@@ -16,6 +16,9 @@ class Candidate:
     ``scoring.fuse`` takes it, ``score`` is ``fused`` mapped into (0, 1), as the model sees it. ``terms``
     holds what each query term added to ``bm25``. ``shown`` tells whether the model saw the candidate,
     and ``line`` how; it is empty where the model did not. ``passage_id`` numbers that passage, 0 in runs of before.
+
+    ``found_by`` tells which wording of the query found a candidate that is shown: ``original`` and ``rewrite``, each
+    with the rank by it alone, as far as that is among the ranked. It is empty where one wording alone was searched.
     """
 
     id: str
@@ -33,6 +36,7 @@ class Candidate:
     shown: bool
     passage_id: int = 0
     terms: Mapping[str, float] = field(default_factory=dict)
+    found_by: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +102,4 @@ class ItemCandidate:
     shown: bool
     in_session: bool = False
     terms: Mapping[str, float] = field(default_factory=dict)
+    found_by: Mapping[str, int] = field(default_factory=dict)

@@ -37,7 +37,8 @@ _LONGEST_WAIT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Provider, model and dimensions, with the cosine below which a topic is no candidate.
+    """Provider, model and dimensions, with the cosine below which a topic is no candidate, and the one from which two
+    short texts are ``related``.
 
     A threshold belongs to the model: cosines of different models do not compare
     (measured: USE relevant mean .36, e5 .85 over .77 for unrelated pairs).
@@ -47,6 +48,7 @@ class Profile:
     model: str
     dimensions: int
     threshold: float
+    related: float = 0.0
 
     @property
     def name(self) -> str:

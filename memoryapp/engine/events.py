@@ -125,7 +125,9 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryEnriched:
-    """The query as search sees it. ``note`` says why it is the raw one, empty when a model wrote it.
+    """The query as search sees it. ``note`` says why it is the raw one, empty when a model wrote it: a code, and
+    behind a colon an endpoint's words or the line of a model that is ``unrelated`` to what was said. A line that
+    differs from the query is searched beside it; before it was searched alone.
 
     ``variables`` are what the prompt of that version was filled with.
     """
@@ -341,7 +343,7 @@ def to_wire(kind: str, payload: str) -> str:
     below = told.pop("below", {})
     terms = below.pop("terms", {})
     rows = (dict(zip(below, row, strict=True)) for row in zip(*below.values(), strict=True))
-    rest = [{**row, "line": "", "shown": False, "terms": terms.get(row["id"], {})} for row in rows]
+    rest = [{**row, "line": "", "shown": False, "terms": terms.get(row["id"], {}), "found_by": {}} for row in rows]
     return written({**told, "candidates": sorted([*told["candidates"], *rest], key=itemgetter("rank"))})
 
 

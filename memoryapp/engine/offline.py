@@ -47,8 +47,9 @@ class OfflineEmbedder:
 
     # Unrelated texts lie around 0.02 (95 % below 0.14), the passage that ranks first for an answerable
     # question above 0.14 in 99 of 100. A model that reads may find what a cosine misses, so only what is
-    # plainly unrelated is kept from it.
-    profile = Profile("embedded", "use-multilingual-v3", 512, 0.05)
+    # plainly unrelated is kept from it. Of fifteen rewrites of queries without a common word the ten that were right
+    # and not vague lay above 0.29, of four guesses that were wrong three below 0.15.
+    profile = Profile("embedded", "use-multilingual-v3", 512, 0.05, related=0.2)
 
     def __init__(self) -> None:
         self._model: Any = None

@@ -7,6 +7,7 @@ only vectors of at most 1,024 dimensions are in the covering index.
 
 from __future__ import annotations
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
@@ -22,7 +23,11 @@ class EmbeddingProfile(models.Model):
     provider = models.CharField(_("provider"), max_length=100)
     model = models.CharField(_("model"), max_length=200)
     dimensions = models.PositiveIntegerField(_("dimensions"))
-    threshold = models.FloatField(_("threshold"))
+    threshold = models.FloatField(
+        _("threshold"),
+        validators=(MinValueValidator(0), MaxValueValidator(1)),
+        help_text=_("From 0 to 1: topics that share no word with a query and whose cosine is lower are not shown."),
+    )
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("provider", "model", "dimensions"), name="profile_once"),)

@@ -138,11 +138,15 @@ class RunProgress(Owned):
 
 
 class QueryVector(Owned):
-    """The query as search compared it, unit length: staged edits are tried on past runs without asking a model."""
+    """The query as search compared it, unit length: staged edits are tried on past runs without asking a model.
+
+    ``typed_vector`` is that of the query as it was typed, where a rewrite of it was searched beside it.
+    """
 
     run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
     vector = HalfVectorField(_("vector"))
+    typed_vector = HalfVectorField(_("vector of the query as typed"), null=True)
 
     class Meta:
         verbose_name = _("query vector")

@@ -61,6 +61,10 @@ ENRICH_NOTES: dict[str, Promise] = {
     "no_model": _("No model is connected, so the query is searched as typed."),
     "not_wanted": _("This strategy searches the query as typed."),
     "disabled": _("The reranker is switched off, so the query is searched as typed."),
+    "unrelated": _(
+        "The enricher's line shares neither words nor meaning with what was said, so the query is searched as typed."
+        " It wrote:"
+    ),
     "failed": _("The enricher gave no answer, so the query is searched as typed."),
 }
 
