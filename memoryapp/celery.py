@@ -76,6 +76,7 @@ app.conf.update(
         "embed-pending": _every(10.0, "embed_pending"),
         "archive-due": _every(60.0, "archive_due"),
         "suggest-due": _every(60.0, "suggest_due"),
+        "clear-login-sessions": _every(3600.0, "clear_login_sessions"),
     },
 )
 app.autodiscover_tasks(["memoryapp"])

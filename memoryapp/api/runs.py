@@ -39,8 +39,9 @@ async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
 async def stream(request: HttpRequest, pk: UUID, after: str = "") -> StreamingHttpResponse:
     """The events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
     last = request.headers.get("Last-Event-ID") or after
-    await in_thread(_run, grant_of(request), pk)
-    return event_stream(pk, after=int(last) if last.isascii() and last.isdecimal() and len(last) < 10 else 0)
+    grant = grant_of(request)
+    await in_thread(_run, grant, pk)
+    return event_stream(pk, grant, after=int(last) if last.isascii() and last.isdecimal() and len(last) < 10 else 0)
 
 
 def _told(grant: Grant, pk: UUID) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from django.http import StreamingHttpResponse
 
 from memoryapp.api.following import Line, follow, lines
 from memoryapp.runner import runner
+from memoryapp.tokens import Grant
 
 STREAM: dict[str, Any] = {
     "description": "Server-sent events: `event` is the kind, `id` the number, `data` the payload as JSON.",
@@ -27,15 +28,15 @@ LINES: dict[str, Any] = {
 }
 
 
-def event_stream(run_id: UUID, *, after: int) -> StreamingHttpResponse:
+def event_stream(run_id: UUID, grant: Grant, *, after: int) -> StreamingHttpResponse:
     """The run's events above number ``after`` as server-sent events, until the last one."""
-    response = _unbuffered(_sent_events(run_id, after), "text/event-stream")
+    response = _unbuffered(_sent_events(run_id, after, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run_id}"
     return response
 
 
-async def _sent_events(run_id: UUID, after: int) -> AsyncIterator[str]:
-    async with aclosing(follow(runner, run_id, after)) as followed:
+async def _sent_events(run_id: UUID, after: int, token: int | None = None) -> AsyncIterator[str]:
+    async with aclosing(follow(runner, run_id, after, token=token)) as followed:
         async for line in followed:
             yield ": nothing new yet\n\n" if line is None else _event(line)
 

@@ -10,6 +10,7 @@ from memoryapp.models.operator import Access, Operator, Role
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.run import QueryVector, Run, RunEvent, RunProgress
+from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
@@ -28,6 +29,7 @@ __all__ = [
     "Fact",
     "ImportBatch",
     "KnowledgeEdit",
+    "LoginSession",
     "Media",
     "Message",
     "Operator",
