@@ -157,6 +157,7 @@ app.conf.update(
         "archive-due": _every(60.0, "archive_due"),
         "erase-due": _every(10.0, "erase_due"),
         "suggest-due": _every(60.0, "suggest_due"),
+        "clear-login-sessions": _every(3600.0, "clear_login_sessions"),
     },
 )
 app.autodiscover_tasks(["memoryapp"])

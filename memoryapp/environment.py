@@ -31,6 +31,14 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
+def secret(name: str, *, least: int) -> str:
+    """A text that nobody can guess, or nothing; a short one is refused without being shown."""
+    value = text(name)
+    if value and len(value) < least:
+        raise SettingError(f"{name} must have at least {least} characters that nobody can guess, not {len(value)}.")
+    return value
+
+
 def whole(name: str, default: int, *, least: int = 0, most: int = 10**9) -> int:
     raw = text(name, str(default))
     try:

@@ -51,9 +51,17 @@ class AboutRun(logging.Filter):
 class _Discreet(logging.Formatter):
     """Tells where a fault happened, without the row that PostgreSQL quotes in its details, names and passwords."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        if _is_refusal(record):
+            record.exc_info = record.exc_text = None
+        return super().format(record)
+
     def told(self, record: logging.LogRecord) -> str:
         """The record's message, no chat user named."""
-        return without_passwords(_NAMING.sub("…", record.getMessage()))
+        message, request = record.getMessage(), getattr(record, "request", None)
+        if path := getattr(request, "path", ""):
+            message = message.replace(path, _place(request))
+        return without_passwords(_NAMING.sub("…", message))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = self.told(record)
@@ -62,6 +70,21 @@ class _Discreet(logging.Formatter):
     def formatException(self, ei: Any) -> str:
         told = super().formatException(ei).splitlines()
         return without_passwords("\n".join(line for line in told if not line.startswith(_QUOTING)))
+
+
+def _is_refusal(record: logging.LogRecord) -> bool:
+    """Whether a request was refused, which is one line: where in the program that happened tells nobody anything."""
+    return bool(getattr(record, "status_code", 500) < 500)
+
+
+def _place(request: Any) -> str:
+    """A request's path with its numbers; whatever else somebody may have written into it is left out."""
+    match = request.resolver_match
+    if match is None:
+        return "an address that is none"
+    given = match.captured_kwargs.items()
+    written = {str(value): f"<{name}>" for name, value in given if isinstance(value, str)}
+    return "/".join(written.get(part, part) for part in request.path.split("/"))
 
 
 class Line(_Discreet):
@@ -88,6 +111,6 @@ class Json(_Discreet):
         }
         if run := getattr(record, "run", ""):
             said["run"] = run
-        if record.exc_info:
+        if record.exc_info and not _is_refusal(record):
             said["error"] = self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=False)

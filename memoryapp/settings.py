@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = places.data_dir()
 
 DEBUG = env.switch("DEBUG", False)
-SECRET_KEY = env.text("SECRET_KEY") or places.secret_key(DATA_DIR)
+SECRET_KEY = env.secret("SECRET_KEY", least=32) or places.secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # How many web processes `up` starts. Each has an embedded model (250 MB) and up to some fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
@@ -30,6 +31,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
+    "axes",
     "django.contrib.messages",
     "django.contrib.postgres",
     "whitenoise.runserver_nostatic",
@@ -56,6 +58,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+    "rerankui.malformed.MalformedMiddleware",
 ]
 ROOT_URLCONF = "rerankui.urls"
 ASGI_APPLICATION = "rerankui.asgi.application"
@@ -140,6 +144,27 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+AUTHENTICATION_BACKENDS = [
+    "memoryapp.signing_in.Throttle",
+    "memoryapp.signing_in.Passwords",
+    "memoryapp.signing_in.RoleAdmin",
+]
+# Wrong passwords that an account may be given from an address, and an address may give for all accounts together.
+AXES_FAILURE_LIMIT = env.whole("LOGIN_ATTEMPTS", 5, least=1, most=1_000)
+LOGIN_ATTEMPTS_OF_ADDRESS = env.whole("LOGIN_ATTEMPTS_OF_ADDRESS", 50, least=1, most=100_000)
+AXES_COOLOFF_TIME = timedelta(seconds=env.seconds("LOGIN_WAIT", "5m", least=1, most=86_400))
+AXES_HANDLER = "memoryapp.signing_in.Attempts"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_LOCKOUT_CALLABLE = "rerankui.views.session.locked_out"
+AXES_CLIENT_IP_CALLABLE = "memoryapp.client_address.address_of"
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_DISABLE_ACCESS_LOG = True
+AXES_VERBOSE = False
+# Behind a proxy: the header in which it tells who asks, such as X-Forwarded-For. Nobody else may be able to send it.
+CLIENT_ADDRESS_HEADER = env.text("CLIENT_ADDRESS_HEADER")
+# Pages that may follow runs for one session, in each web process.
+SOCKETS_PER_SESSION = env.whole("SOCKETS_PER_SESSION", 50, least=1, most=1_000)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
@@ -160,10 +185,19 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
+SESSION_ENGINE = "memoryapp.login_sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.switch("SECURE_COOKIES", False)
+# Behind a proxy that speaks TLS, sets X-Forwarded-Proto itself and lets nobody else set it.
+SECURE_COOKIES = env.switch("SECURE_COOKIES", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = SECURE_COOKIES
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_COOKIES else None
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if SECURE_COOKIES else 0
+# Probes ask the process itself, without TLS.
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
+# Whether the other names of the domain speak TLS is not ours to promise.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 CSRF_TRUSTED_ORIGINS = env.addresses("CSRF_TRUSTED_ORIGINS")
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
@@ -199,6 +233,8 @@ LOGGING = {
     },
 }
 
+# Whoever reads /metrics sends it as a bearer token; without one they are told on this machine only.
+METRICS_TOKEN = env.secret("METRICS_TOKEN", least=16)
 # Chat users by their numbers in the metrics: one series for each, so only where they are few.
 METRICS_BY_OWNER = env.switch("METRICS_BY_OWNER", False)
 

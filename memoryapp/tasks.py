@@ -14,6 +14,7 @@ from memoryapp import clients, erasure, ingestion, runs, suggestions, vectors, w
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import IngestionError
+from memoryapp.login_sessions import SessionStore
 from memoryapp.logs import cause
 from memoryapp.models import ChatUser
 from memoryapp.outages import is_outage
@@ -40,6 +41,11 @@ async def _execute(late: list[UUID]) -> None:
     for fault in ended:
         if isinstance(fault, BaseException) and not is_outage(fault):
             logger.error("a run ended with a fault", exc_info=fault)
+
+
+@app.task
+def clear_login_sessions() -> None:
+    SessionStore.clear_expired()
 
 
 @app.task

@@ -21,6 +21,7 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django_htmx.middleware import HtmxDetails
 
+from memoryapp import login_sessions
 from memoryapp.models import ChatUser, Operator, Role, Run, Topic
 
 View = Callable[..., Any]
@@ -51,6 +52,7 @@ def operator_of(request: HttpRequest) -> Operator:
         if operator is None:
             raise PermissionDenied(_("Your account is not an operator yet. An admin can make it one."))
         asked.operator = operator
+        login_sessions.note(request)
     return asked.operator
 
 
@@ -119,6 +121,11 @@ def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
     if request.session.get("owner") != owner.pk:
         request.session["owner"] = owner.pk
     return owner
+
+
+def run_still_seen_by(session_key: str | None, pk: uuid.UUID) -> bool:
+    """``run_seen_by`` for whoever the session is now: signed out, with another password or role, it may be nobody."""
+    return run_seen_by(login_sessions.user_of(session_key), pk)
 
 
 def run_seen_by(user: AbstractBaseUser | AnonymousUser, pk: uuid.UUID) -> bool:

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from channels.auth import AuthMiddlewareStack
-from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
+from channels.routing import ProtocolTypeRouter
+from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
@@ -20,14 +20,16 @@ from memoryapp.database import in_thread  # noqa: E402
 from memoryapp.embedded import pulse  # noqa: E402
 from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui import server_limits  # noqa: E402
-from rerankui.routing import websocket_urlpatterns  # noqa: E402
+from rerankui.origins import OwnOrigin  # noqa: E402
+from rerankui.routing import sockets  # noqa: E402
+from rerankui.socket_limits import SocketLimit  # noqa: E402
 
 # The loop itself keeps no task alive.
 _beginning: list[asyncio.Task[None]] = []
 doors = ProtocolTypeRouter(
     {
         "http": http,
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": OwnOrigin(CookieMiddleware(SocketLimit(AuthMiddlewareStack(sockets)))),
     }
 )
 

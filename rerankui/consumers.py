@@ -13,18 +13,20 @@ from typing import Any
 from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 
 from memoryapp import metrics
 from memoryapp.database import in_thread
 from memoryapp.notices import FAULTS, group_of
 from rerankui import fragments
-from rerankui.access import run_seen_by
+from rerankui.access import run_seen_by, run_still_seen_by
 from rerankui.languages import language_of
 from rerankui.local_time import reader_zone
 
 LOOK_AGAIN = 1.0
 BETWEEN_FRAMES = 0.1
+CHECK_AGAIN = 2.0
 NOT_FOUND = 4404
 ENDED = 1000
 TRY_AGAIN = 1011
@@ -39,6 +41,7 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.run_id: UUID = self.scope["url_route"]["kwargs"]["pk"]
         self.more = asyncio.Event()
         self.following: asyncio.Task[None] | None = None
+        self.checked_at = asyncio.get_running_loop().time()
         await self.accept()
         if not await in_thread(run_seen_by, self.scope["user"], self.run_id):
             await self.close(NOT_FOUND)
@@ -67,6 +70,8 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             with metrics.viewer():
                 await self._send_frames()
+        except PermissionDenied:
+            await self.close(NOT_FOUND)
         except (DatabaseError, OSError) as error:
             # On this code the page connects anew, and its first frame brings everything that was missed.
             logger.warning("the rows of run %s are out of reach: %s", self.run_id, error)
@@ -78,6 +83,7 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         seen, finished = fragments.Seen(), False
         while not finished:
             self.more.clear()
+            await self._check_right()
             frame = await self._frame(seen)
             if frame.html:
                 await self.send(text_data=frame.html)
@@ -85,6 +91,15 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             if not finished:
                 await asyncio.sleep(BETWEEN_FRAMES)
                 await self._woken()
+
+    async def _check_right(self) -> None:
+        """Raises PermissionDenied once the session that opened the socket was ended, or may not see the run."""
+        session, now = self.scope.get("session"), asyncio.get_running_loop().time()
+        if session is None or now - self.checked_at < CHECK_AGAIN:
+            return
+        self.checked_at = now
+        if not await in_thread(run_still_seen_by, session.session_key, self.run_id):
+            raise PermissionDenied
 
     async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
         zone = reader_zone(self.scope.get("cookies", {}))

@@ -1,7 +1,13 @@
 """The websocket's paths."""
 
-from django.urls import path
+from typing import Any
+
+from channels.routing import URLRouter
+from channels.security.websocket import WebsocketDenier
+from django.urls import path, re_path
 
 from rerankui.consumers import RunConsumer
 
 websocket_urlpatterns = [path("ws/runs/<uuid:pk>/", RunConsumer.as_asgi(), name="run_socket")]
+# A path that is none is refused; the router alone would raise, and the server log a fault.
+sockets: Any = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])

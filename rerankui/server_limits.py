@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from io import BytesIO
-from typing import Any
+from typing import IO, Any
 
 from daphne import http_protocol
 from daphne.http_protocol import WebRequest
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 class LimitedRequest(WebRequest):  # type: ignore[misc]
     """A request whose body ends at a number of bytes, and which does not wait for ever for its end."""
+
+    content: IO[bytes]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._began = time.monotonic()
@@ -87,7 +89,6 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
     def _refuse_size(self) -> None:
         self._is_refused = True
         self._began = time.monotonic()
-        self.content.close()
         self.content = BytesIO()
         kind, body = self._refusal()
         logger.warning("a request was refused: its body has more than %s bytes", self._most_bytes)

@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from rerankui.views import (
+    account,
     artifacts,
     change,
     erasing,
@@ -113,6 +114,8 @@ urlpatterns = [
     # who looks, and how
     path("login/", session.login, name="login"),
     path("logout/", session.logout, name="logout"),
+    path("account/", account.account, name="account"),
+    path("account/password/", account.password, name="password"),
     path("i18n/", session.language, name="language"),
     path("theme/", session.theme, name="theme"),
     path("admin/", admin.site.urls),

@@ -84,6 +84,8 @@ OPEN_TO_ALL = {
     "v1:openapi-json",
 }
 # the same for every operator, though the address has arguments
+# one's own account, also of who is no operator
+OWN = {"account", "password"}
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -222,7 +224,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("<id>", "id"): lambda: 1,
         ("r", "content_type_id"): lambda: ContentType.objects.get_for_model(Topic).pk,
         ("r", "object_id"): lambda: memory["topic"].pk,
-        ("^(?P<app_label>auth|memoryapp)", "app_label"): lambda: "memoryapp",
+        ("^(?P<app_label>auth|axes|memoryapp)", "app_label"): lambda: "memoryapp",
         ("(?P<url>.*)$", "url"): lambda: "nothing/here/",
     }
     if (kind, name) not in known:
@@ -315,7 +317,7 @@ def test_a_user_who_is_no_operator_is_told_so(memory: dict[str, Model]) -> None:
     for route in routes(memory):
         answer = client.get(route.path)
         assert WORD not in body(answer)
-        assert answer.status_code in REFUSALS or route.name in OPEN_TO_ALL | {"admin:login"}, route.path
+        assert answer.status_code in REFUSALS or route.name in OPEN_TO_ALL | OWN | {"admin:login"}, route.path
     assert client.get("/").status_code == 403
 
 
@@ -345,7 +347,7 @@ def test_another_memorys_message_is_no_permalink_in_ones_own(
 def socket_for(client: Client, path: str, origin: str = "http://localhost") -> WebsocketCommunicator:
     """A socket as a browser opens it: through the real doors, with the cookies of a client that signed in."""
     cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in client.cookies.items())
-    headers = [(b"origin", origin.encode()), (b"cookie", cookies.encode())]
+    headers = [(b"host", b"localhost"), (b"origin", origin.encode()), (b"cookie", cookies.encode())]
     # Opened when asked for, as a server does: the doors look for the static files, which are collected by then.
     doors = import_string("rerankui.asgi.doors")
     return WebsocketCommunicator(doors, f"/{path}", headers=headers)
@@ -375,12 +377,41 @@ async def test_a_socket_opens_from_the_sites_own_pages_only(viewer: Operator, me
     client = Client()
     await client.aforce_login(viewer.user)
     for path in [_filled(pattern, memory) for pattern in websocket_urlpatterns]:
-        foreign = socket_for(client, path, origin="http://elsewhere.example")
-        assert (await foreign.connect())[0] is False, path
+        for origin in ("http://elsewhere.example", "http://localhost:8001", "https://localhost", "null", "http://["):
+            foreign = socket_for(client, path, origin=origin)
+            assert (await foreign.connect())[0] is False, (path, origin)
         own = socket_for(client, path)
         assert (await own.connect())[0] is True, path
         assert WORD in await own.receive_from(timeout=5), path
         await own.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_one_socket_too_many_is_told_so_and_the_next_after_a_close_opens(
+    viewer: Operator, memory: dict[str, Model], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SOCKETS_PER_SESSION = 2
+    # The memory's run has ended, on which its sockets would close.
+    monkeypatch.setattr("rerankui.fragments.Frame.finished", False, raising=False)
+    client = Client()
+    await client.aforce_login(viewer.user)
+    path = f"ws/runs/{memory['run'].pk}/"
+    first, second, third = (socket_for(client, path) for _ in range(3))
+    assert [(await each.connect())[0] for each in (first, second, third)] == [True] * 3
+    assert "Too many pages follow runs at once" in await third.receive_from(timeout=5)
+    assert await third.receive_output(timeout=5) == {"type": "websocket.close", "code": 4429}
+    await first.disconnect()
+    fourth = socket_for(client, path)
+    assert (await fourth.connect())[0]
+    assert WORD in await fourth.receive_from(timeout=5)
+    for socket in (second, fourth):
+        await socket.disconnect()
+
+
+async def test_a_socket_of_no_path_is_refused() -> None:
+    socket = socket_for(Client(), "ws/none/")
+    assert (await socket.connect())[0] is False
 
 
 async def _until_closed(socket: WebsocketCommunicator) -> dict[str, object]:

@@ -15,14 +15,14 @@ from asgiref.sync import sync_to_async
 from channels.layers import InMemoryChannelLayer, channel_layers
 from django.test import AsyncClient
 
-from memoryapp import media, runs
+from memoryapp import media, runs, tokens
 from memoryapp.api import following, recall, streams
 from memoryapp.api.event_shapes import EventLine
 from memoryapp.api.shapes import RecallAnswer, RunAnswer
 from memoryapp.clients import offline_chat, offline_embedder, open_clients
 from memoryapp.engine.events import to_wire
 from memoryapp.engine.llm import ChatRequest
-from memoryapp.models import ChatUser, Media, Run, RunEvent
+from memoryapp.models import ApiToken, ChatUser, Media, Run, RunEvent
 from memoryapp.notices import say_more
 from memoryapp.runner import Runner
 from memoryapp.vectors import embed_pending
@@ -316,6 +316,19 @@ async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_en
     async with aclosing(streams._sent_events(run.pk, 0)) as sent:
         assert (await anext(sent)).startswith(": ")
         await Run.objects.all().adelete()
+        assert all([part.startswith(": ") async for part in sent])
+
+
+async def test_a_stream_ends_once_its_token_is_revoked(
+    runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(following, "HEARTBEAT", 0.02)
+    run = await sync_to_async(runs.start)(memory, QUERY)
+    token, _ = await sync_to_async(tokens.make)("a program", [ApiToken.Scope.RECALL], [memory])
+    async with aclosing(streams._sent_events(run.pk, 0, token.pk)) as sent:
+        assert (await anext(sent)).startswith(": ")
+        await sync_to_async(tokens.revoke)(ApiToken.objects.all())
         assert all([part.startswith(": ") async for part in sent])
 
 

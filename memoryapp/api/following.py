@@ -28,7 +28,8 @@ SELECT seq, kind, at, payload::text AS stored FROM memoryapp_runevent
 WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
 """
 STILL = """
-SELECT 1 FROM memoryapp_run AS run WHERE run.id = %s AND (
+SELECT 1 FROM memoryapp_run AS run
+WHERE run.id = %s AND NOT EXISTS (SELECT 1 FROM memoryapp_apitoken WHERE id = %s AND revoked_at IS NOT NULL) AND (
     run.state <> 'finished'
     OR EXISTS (SELECT 1 FROM memoryapp_runevent AS event WHERE event.run_id = run.id AND event.seq > %s)
 )
@@ -63,8 +64,13 @@ async def lines(pool: AsyncConnectionPool, run_id: UUID, after: int = 0) -> Asyn
         after = found[-1].seq
 
 
-async def follow(runner: Runner, run_id: UUID, after: int = 0) -> AsyncGenerator[Line | None, None]:
-    """Each event with a number above ``after`` until the last one; None when nothing was to be said for a while."""
+async def follow(
+    runner: Runner, run_id: UUID, after: int = 0, *, token: int | None = None
+) -> AsyncGenerator[Line | None, None]:
+    """Each event with a number above ``after`` until the last one; None when nothing was to be said for a while.
+
+    It also ends once the token with that id was revoked.
+    """
     pool = (await runner.clients()).pool
     quiet = 0.0
     async with _notices(runner, run_id) as more:
@@ -78,7 +84,7 @@ async def follow(runner: Runner, run_id: UUID, after: int = 0) -> AsyncGenerator
                         return
             if not await _woken(more):
                 quiet += LOOK_AGAIN
-                if await _is_over(pool, run_id, after):
+                if await _is_over(pool, run_id, token, after):
                     return
             if quiet >= HEARTBEAT:
                 quiet = 0.0
@@ -104,7 +110,7 @@ async def _woken(more: asyncio.Event) -> bool:
         return False
 
 
-async def _is_over(pool: AsyncConnectionPool, run_id: UUID, after: int) -> bool:
-    """Whether there is nothing to wait for: the run was erased, or its last event has been sent."""
+async def _is_over(pool: AsyncConnectionPool, run_id: UUID, token: int | None, after: int) -> bool:
+    """Whether there is nothing to wait for: the run was erased, the token revoked, or the last event has been sent."""
     async with pool.connection() as connection:
-        return await (await connection.execute(STILL, [run_id, after])).fetchone() is None
+        return await (await connection.execute(STILL, [run_id, token, after])).fetchone() is None

@@ -66,6 +66,7 @@ async def recall_stream(request: HttpRequest, body: RecallBody) -> StreamingHttp
 
     The header ``Content-Location`` names the run. After a cut go on at ``GET /v1/runs/<id>/stream``.
     """
-    run = await in_thread(begun, grant_of(request), body)
+    grant = grant_of(request)
+    run = await in_thread(begun, grant, body)
     runner.launch(run.pk)
-    return event_stream(run.pk, after=0)
+    return event_stream(run.pk, grant, after=0)

@@ -46,8 +46,9 @@ async def stream(
     after: Annotated[int, Query(ge=0, le=LARGEST_SEQ)] = 0,
 ) -> StreamingHttpResponse:
     """The events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
-    await in_thread(_run, grant_of(request), pk)
-    return event_stream(pk, after=after if last_event_id is None else last_event_id)
+    grant = grant_of(request)
+    await in_thread(_run, grant, pk)
+    return event_stream(pk, grant, after=after if last_event_id is None else last_event_id)
 
 
 def _told(grant: Grant, pk: UUID) -> dict[str, Any]:

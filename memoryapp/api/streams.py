@@ -12,6 +12,7 @@ from django.http import StreamingHttpResponse
 from memoryapp.api.following import Line, follow, lines
 from memoryapp.engine.events import KINDS
 from memoryapp.runner import runner
+from memoryapp.tokens import Grant
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 
@@ -47,15 +48,15 @@ LINES: dict[str, Any] = {
 }
 
 
-def event_stream(run_id: UUID, *, after: int) -> StreamingHttpResponse:
+def event_stream(run_id: UUID, grant: Grant, *, after: int) -> StreamingHttpResponse:
     """The run's events above number ``after`` as server-sent events, until the last one."""
-    response = _unbuffered(_sent_events(run_id, after), "text/event-stream")
+    response = _unbuffered(_sent_events(run_id, after, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run_id}"
     return response
 
 
-async def _sent_events(run_id: UUID, after: int) -> AsyncIterator[str]:
-    async with aclosing(follow(runner, run_id, after)) as followed:
+async def _sent_events(run_id: UUID, after: int, token: int | None = None) -> AsyncIterator[str]:
+    async with aclosing(follow(runner, run_id, after, token=token)) as followed:
         async for line in followed:
             yield ": nothing new yet\n\n" if line is None else _event(line)
 

@@ -12,6 +12,7 @@ from memoryapp.models.operator import Access, Operator, Role
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
 from memoryapp.models.run import QueryVector, Run, RunEvent, RunProgress
+from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
@@ -33,6 +34,7 @@ __all__ = [
     "Heartbeat",
     "ImportBatch",
     "KnowledgeEdit",
+    "LoginSession",
     "Media",
     "Message",
     "Operator",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
 import os
 
 from django.conf import settings
@@ -9,6 +11,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.request import split_domain_port
 from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -18,6 +21,7 @@ from memoryapp.celery import app
 from memoryapp.metrics import exposition
 
 BROKER_SECONDS = 2.0
+_OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 
 
 @login_not_required
@@ -44,11 +48,33 @@ def readyz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Counts for Prometheus; 503 while the database is out of reach, for the queues are in it."""
+    if not _may_read_metrics(request):
+        sentence = "Send METRICS_TOKEN as “Authorization: Bearer TOKEN”; without it only this machine is told.\n"
+        refused = HttpResponse(sentence, status=401, content_type="text/plain; charset=utf-8")
+        refused["WWW-Authenticate"] = "Bearer"
+        return refused
     try:
         told = exposition()
     except DatabaseError:
         return HttpResponse("The database is out of reach.\n", status=503, content_type="text/plain")
     return HttpResponse(told, content_type=CONTENT_TYPE_LATEST)
+
+
+def _may_read_metrics(request: HttpRequest) -> bool:
+    """By the token. Without one only this machine may ask, by a name of loopback and through no proxy."""
+    if settings.METRICS_TOKEN:
+        told = request.headers.get("authorization", "")
+        return hmac.compare_digest(told.encode(), f"Bearer {settings.METRICS_TOKEN}".encode())
+    address, is_forwarded = request.META.get("REMOTE_ADDR", ""), any(name in request.headers for name in _OF_PROXIES)
+    host = split_domain_port(request.get_host())[0].strip("[]")
+    return not is_forwarded and _is_loopback(address) and (host == "localhost" or _is_loopback(host))
+
+
+def _is_loopback(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        return False
 
 
 def _database() -> str:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from math import ceil
 from typing import Any
 
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 from django.views.i18n import set_language
 
+from memoryapp.client_address import address_of
+from rerankui.access import operator_for
 from rerankui.frame import THEMES
 
 YEAR_SECONDS = 365 * 24 * 3600
@@ -24,9 +35,48 @@ class SignInForm(AuthenticationForm):
             field.widget.attrs["class"] = "field"
 
 
-login = LoginView.as_view(
-    template_name="pages/login.html", authentication_form=SignInForm, redirect_authenticated_user=True
-)
+class SignInView(LoginView):
+    template_name = "pages/login.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        user = form.get_user()
+        before = user.last_login
+        answer = super().form_valid(form)
+        _tell_of_attempts(self.request, before)
+        return answer
+
+
+def _tell_of_attempts(request: HttpRequest, since: datetime | None) -> None:
+    """Whoever may see everyone is told of the passwords that were tried since they signed in last."""
+    operator = operator_for(request.user)
+    if operator is None or not operator.sees_everyone:
+        return
+    tried = AccessAttempt.objects.filter(failures_since_start__gte=settings.AXES_FAILURE_LIMIT)
+    count = (tried.filter(attempt_time__gt=since) if since else tried).count()
+    if count:
+        told = ngettext(
+            "Since you were here last, %(count)s account was tried with wrong passwords until it had to wait."
+            " Administration lists it under access attempts.",
+            "Since you were here last, %(count)s accounts were tried with wrong passwords until they had to wait."
+            " Administration lists them under access attempts.",
+            count,
+        )
+        messages.warning(request, told % {"count": count})
+
+
+def locked_out(request: HttpRequest, response: HttpResponse, credentials: dict[str, str]) -> HttpResponse:
+    """What who tried too many passwords is answered: how long to wait. The rest of the program goes on for them."""
+    last = AccessAttempt.objects.filter(ip_address=address_of(request)).aggregate(at=Max("attempt_time"))["at"]
+    ends = (last or timezone.now()) + settings.AXES_COOLOFF_TIME
+    seconds = max(1, ceil((ends - timezone.now()).total_seconds()))
+    answer = render(request, "pages/locked_out.html", {"minutes": ceil(seconds / 60)}, status=429)
+    answer["Retry-After"] = str(seconds)
+    return answer
+
+
+login = SignInView.as_view()
 logout = LogoutView.as_view()
 language = login_not_required(set_language)
 
