@@ -23,6 +23,8 @@ from memoryapp.models.user import Owned
 from memoryapp.recording import finished_columns
 
 MOST_A_KIND = 1000
+# Of a memory that is being erased any part may be gone already.
+STANDING = "x.owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE erasing_since IS NOT NULL)"
 SILENCE = 60
 COUNTED: dict[str, type[Owned]] = {
     "messages": Message,
@@ -210,12 +212,12 @@ def counted(owner: ChatUser | None = None) -> dict[str, int]:
 
 
 def _of(model: type[Owned], owner: ChatUser | None) -> QuerySet[Any]:
-    rows = model._default_manager.all()
+    rows = model._default_manager.filter(owner__erasing_since__isnull=True)
     return rows if owner is None else rows.filter(owner=owner)
 
 
 def _broken(invariant: Invariant, owner: ChatUser | None) -> Iterator[Violation]:
-    mine = "true" if owner is None else "x.owner_id = %s"
+    mine = STANDING if owner is None else "x.owner_id = %s"
     query = f"{invariant.query.format(mine=mine)} LIMIT {MOST_A_KIND}"
     with connection.cursor() as cursor:
         cursor.execute(query, [] if owner is None else [owner.pk])

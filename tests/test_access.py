@@ -101,7 +101,9 @@ ADMIN_ONLY = "admin:"
 DOORS = "v1:"
 # what programs may do is for admins too; tests/test_token_pages.py looks at whom they let in
 OF_TOKENS = "token_"
-OTHER_RIGHTS = (ADMIN_ONLY, DOORS, OF_TOKENS)
+# and so is the end of a memory; tests/test_erasure.py
+ERASING = "eras"
+OTHER_RIGHTS = (ADMIN_ONLY, DOORS, OF_TOKENS, ERASING)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
@@ -219,6 +221,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
         ("prompts", "language"): lambda: "en",
         ("prompts", "version"): lambda: 0,
         ("tokens", "pk"): lambda: memory["apitoken"].pk,
+        ("erasures", "pk"): lambda: 1,
         ("ws", "pk"): lambda: memory["run"].pk,
         ("<path:object_id>", "object_id"): lambda: _administered(pattern, memory).pk,
         ("<id>", "id"): lambda: 1,

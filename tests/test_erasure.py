@@ -23,6 +23,7 @@ from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.engine.media import read_part
 from memoryapp.erasure import BeingErased
 from memoryapp.ingestion import add_messages
+from memoryapp.invariants import violations
 from memoryapp.models import (
     Access,
     ApiToken,
@@ -198,6 +199,7 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
     assert left
     begun = Erasure.objects.get()
     assert begun.ended_at is None
+    assert list(violations()) == []
     assert {table: begun.counts.get(table, 0) + left.get(table, 0) for table in before} == before
     tasks.erase_due()
     assert rows_of(anna.pk) == {}

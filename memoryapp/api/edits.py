@@ -17,6 +17,7 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Query, Router
 
 from memoryapp import curation
+from memoryapp.api import fields
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.change_shapes import EditsAnswer, UndoBody
@@ -33,6 +34,7 @@ from memoryapp.models import EditedTopic, TopicEdit
 from memoryapp.tokens import Grant
 
 _ID = re.compile(r"\s*+\[?\s*+(?:edit\s*+:)?\s*+(\d{1,19})\s*+\]?\s*+", re.I | re.ASCII)
+AfterEdit = Annotated[str, Query(), fields.after("Edit", "17")]
 NOTHING_SAID = UndoBody()
 
 router = Router(tags=["curation"], auth=Token(Scope.CURATE))
@@ -47,7 +49,7 @@ class Side(NamedTuple):
 
 @router.get("/edits", response=described(EditsAnswer, 400, 404, 409, 422))
 async def edits(
-    request: HttpRequest, user: KnownName, after: str = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
+    request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
     """What was changed in a memory, by people, programs and archiving; the earliest first, from the one ``after``."""
     return document(request, await in_thread(_listed, grant_of(request), user, _beyond(after), limit))

@@ -162,3 +162,10 @@ PARAMETERS: dict[str, Any] = {
     "default": {},
 }
 STRATEGY: dict[str, Any] = {"enum": list(STRATEGIES), "default": STRATEGIES[0]}
+
+
+def after(kind: str, example: str) -> WithJsonSchema:
+    """How OpenAPI is told of ``after``: the id of the last row there was, with its kind or without."""
+    first, rest = kind[0], kind[1:]
+    named = rf"\[?(?:[{first}{first.lower()}]{rest}:)?[0-9]{{1,18}}\]?"
+    return WithJsonSchema({"type": "string", "pattern": f"^(?:{named})?$", "default": "", "examples": [example]})

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, JsonResponse
 from ninja import Query, Router
+from pydantic import WithJsonSchema
 
+from memoryapp.api import fields
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.fields import LARGEST_ID
@@ -34,6 +36,9 @@ from memoryapp.tokens import Grant
 MOST_ROWS = 200
 
 After = Annotated[str, Query(max_length=LONGEST["external_id"])]
+AfterPerson = Annotated[str, Query(), fields.after("Person", "Person:7")]
+AfterArtifact = Annotated[str, Query(), fields.after("Artifact", "Artifact:7")]
+AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,18}$", "default": ""})]
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 Told = Callable[[Any], dict[str, Any]]
 
@@ -53,28 +58,28 @@ async def messages(request: HttpRequest, name: str, after: After = "", limit: Li
 
 
 @router.get("/users/{path:name}/people", response=described(PeopleAnswer, 400, 404, 409, 422))
-async def people(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
+async def people(request: HttpRequest, name: str, after: AfterPerson = "", limit: Limit = 50) -> JsonResponse:
     """The people a memory knows."""
     asked = Person.objects, _number(after, "Person"), limit
     return document(request, await in_thread(_numbered, grant_of(request), name, "people", *asked, _person))
 
 
 @router.get("/users/{path:name}/artifacts", response=described(ArtifactsAnswer, 400, 404, 409, 422))
-async def artifacts(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
+async def artifacts(request: HttpRequest, name: str, after: AfterArtifact = "", limit: Limit = 50) -> JsonResponse:
     """The files a memory knows."""
     asked = Artifact.objects, _number(after, "Artifact"), limit
     return document(request, await in_thread(_numbered, grant_of(request), name, "artifacts", *asked, _artifact))
 
 
 @router.get("/users/{path:name}/facts", response=described(FactsAnswer, 400, 404, 409, 422))
-async def facts(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
+async def facts(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
     """What a memory knows of its chat user."""
     asked = Fact.objects, _number(after, "Fact"), limit
     return document(request, await in_thread(_numbered, grant_of(request), name, "facts", *asked, _fact))
 
 
 @router.get("/users/{path:name}/imports", response=described(ImportsAnswer, 400, 404, 409, 422))
-async def imports(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
+async def imports(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
     """The files that were imported, the earliest first."""
     asked = ImportBatch.objects, _number(after, "Import"), limit
     return document(request, await in_thread(_numbered, grant_of(request), name, "imports", *asked, _import))
@@ -111,7 +116,7 @@ def _later(rows: QuerySet[Message], after: str) -> Q:
         return Q()
     last = rows.filter(external_id=clean(after)).values_list("sent_at", "pk").first()
     if last is None:
-        raise Refused(400, "after must be the id of a message of this memory.")
+        raise Refused(404, "after must be the id of a message of this memory.")
     return Q(sent_at__gte=last[0]) & (Q(sent_at__gt=last[0]) | Q(pk__gt=last[1]))
 
 

@@ -42,13 +42,13 @@ async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
 async def stream(
     request: HttpRequest,
     pk: UUID,
-    last_event_id: Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=LARGEST_SEQ)] = None,
+    last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_SEQ)] = 0,
     after: Annotated[int, Query(ge=0, le=LARGEST_SEQ)] = 0,
 ) -> StreamingHttpResponse:
-    """The events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
+    """The events as server-sent events until the last one, from the one after ``Last-Event-ID``, or ``after``."""
     grant = grant_of(request)
     await in_thread(_run, grant, pk)
-    return event_stream(pk, grant, after=after if last_event_id is None else last_event_id)
+    return event_stream(pk, grant, after=max(last_event_id, after))
 
 
 def _told(grant: Grant, pk: UUID) -> dict[str, Any]:

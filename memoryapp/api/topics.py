@@ -14,6 +14,7 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Query, Router
 
 from memoryapp import curation
+from memoryapp.api import fields
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.fields import LARGEST_ID
@@ -26,12 +27,14 @@ from memoryapp.tokens import Grant
 
 MOST_SUCCESSORS = 50
 
+AfterTopic = Annotated[str, Query(), fields.after("Topic", "Topic:42")]
+
 router = Router(tags=["topics"], auth=Token(Scope.READ))
 
 
 @router.get("/users/{path:name}/topics", response=described(TopicsAnswer, 400, 404, 409, 422))
 async def topics(
-    request: HttpRequest, name: str, after: str = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
+    request: HttpRequest, name: str, after: AfterTopic = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
     """The live topics of a chat user, oldest id first; ``next`` is what to send as ``after`` for more."""
     return document(request, await in_thread(_listed, grant_of(request), name, _number(after), limit))

@@ -31,3 +31,8 @@ class Erasure(models.Model):
     def rows(self) -> int:
         """How many rows went by now."""
         return sum(int(count) for table, count in self.counts.items() if table != "files")
+
+    @property
+    def tables(self) -> list[tuple[str, int]]:
+        """What ``counts`` holds, by name."""
+        return sorted(self.counts.items())

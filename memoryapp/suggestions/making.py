@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import combinations, product
 from typing import Any
 
+import numpy as np
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
@@ -91,7 +92,7 @@ def _usual(vectors: Floats) -> float:
         return 0.0
     # The sum of all products is the square of the sum, so no product is made.
     total = vectors.sum(axis=0)
-    return float((total @ total - (vectors**2).sum()) / (n * (n - 1)))
+    return float((total @ total - np.vdot(vectors, vectors)) / (n * (n - 1)))
 
 
 def _rejected(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:

@@ -32,7 +32,7 @@ _PEOPLE = 300
 _PEOPLE_TOLD = 5
 _RUNS = 300
 # Rows of one product, so that it takes tens of megabytes in the largest memory.
-_AT_ONCE = 256
+_AT_ONCE = 128
 
 CHOSEN = """
 SELECT ARRAY(SELECT jsonb_path_query(e.payload, '$.selected[*].id') #>> '{}')
