@@ -58,7 +58,7 @@ def segmented(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Topics of two messages each, without a model; the sizes of the sessions they were made from."""
     sizes: list[int] = []
 
-    async def segment(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
+    async def segment(messages: Sequence[MessageContent], embedder: object, *rest: object) -> list[TopicDraft]:
         sizes.append(len(messages))
         return in_pairs(messages)
 
@@ -206,9 +206,7 @@ class TestArchive:
     def test_a_model_that_fails_in_the_middle_loses_and_repeats_nothing(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def segment(
-            messages: Sequence[MessageContent], embedder: NoEmbedder, most_chars: int
-        ) -> list[TopicDraft]:
+        async def segment(messages: Sequence[MessageContent], embedder: NoEmbedder, *rest: object) -> list[TopicDraft]:
             if messages[0].text == "message 2":
                 await embedder.embed(["x"])
             return in_pairs(messages)
@@ -224,13 +222,13 @@ class TestArchive:
         assert list(violations()) == []
 
     @staticmethod
-    async def _whole(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
+    async def _whole(messages: Sequence[MessageContent], embedder: object, *rest: object) -> list[TopicDraft]:
         return [TopicDraft("all", tuple(message.id for message in messages))]
 
     def test_a_segmenter_that_forgets_a_message_changes_nothing(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def segment(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
+        async def segment(messages: Sequence[MessageContent], embedder: object, *rest: object) -> list[TopicDraft]:
             return in_pairs(messages[:-1])
 
         monkeypatch.setattr(ingestion, "segment", segment)
@@ -249,7 +247,7 @@ class TestArchive:
     def test_messages_that_somebody_else_archives_meanwhile_stay_theirs(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def segment(messages: Sequence[MessageContent], embedder: object, most_chars: int) -> list[TopicDraft]:
+        async def segment(messages: Sequence[MessageContent], embedder: object, *rest: object) -> list[TopicDraft]:
             await sync_to_async(put_topics)(anna, [TopicDraft("theirs", (messages[0].id,))], actor="other")
             return in_pairs(messages)
 

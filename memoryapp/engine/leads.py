@@ -14,12 +14,12 @@ from typing import NamedTuple
 _FIRST = re.compile(r"[^\w]*([^\W_]+(?:['’-][^\W_]+)*)([^\w]*)")
 
 _FILLERS_WORDS = """
-absolutely actually ah also alright amazing and anyway aw awesome aww because besides btw but congrats congratulations
+absolutely actually ah alright also amazing and anyway aw awesome aww because besides btw but congrats congratulations
 cool definitely exactly glad gosh great guess haha hello hey hi honestly indeed lol man nah nice no nope oh ok okay
-omg oops plus right seriously so sounds sure sweet thanks then totally true well whoa wow ya yay yeah yep yes yup а
-ага ах алло блин в-общем вау вообще вот да добрый день доброе вечер утро здорово здравствуй здравствуйте и итак класс
-конечно короче круто кстати ладно нет но ну ого ой ок окей отлично понятно понял поняла привет приветик пожалуйста
-просто слушай смотри спасибо супер так точно угу хм хорошо эх ясно
+omg oops overall plus really right seriously so sounds sure sweet thanks then totally true well whoa wow ya yay yeah
+yep yes yup а ага алло ах блин в-общем вау вечер вообще вот да день доброе добрый здорово здравствуй здравствуйте и
+итак класс конечно короче круто кстати ладно нет но ну ого ой ок окей отлично очень пожалуйста понял поняла понятно
+привет приветик просто слушай слушайте смотри спасибо супер так точно угу утро хм хорошо эх ясно
 """
 _FILLERS = frozenset(_FILLERS_WORDS.split())
 _OWN_WORDS = """
@@ -43,6 +43,12 @@ _ASKING_WORDS = """
 how what where who why which when can could do does is are как какая какие какое какой когда где что почему зачем чего
 """
 _ASKING = frozenset(_ASKING_WORDS.split())
+# What one calls on the other to do, between people.
+_URGING_WORDS = """
+believe check cherish do don't enjoy go keep make push remember stay stick take to trust let берегите береги давай
+давайте держись не посмотри
+"""
+_URGING = frozenset(_URGING_WORDS.split())
 # What follows a thought of one's own still points elsewhere: "I think it's great".
 _VAGUE = re.compile(
     r"(?:\S+\s+){0,2}(?:it|it's|that|that's|this|they|them|you|you're|your|это|он|она|они|ты|вы)\b", re.I
@@ -76,7 +82,9 @@ def told_of(sentence: str, names: Collection[str], *, questions: bool) -> Told |
     if word in _OWN:
         rest = rest[first.end() :]
         return None if _VAGUE.match(rest) and not questions else Told(rest, is_own=True)
-    if word in _POINTING and not (questions and word in _ASKING):
+    if questions:
+        return None if word in _POINTING - _ASKING else Told(rest, is_own=False)
+    if word in _POINTING or word in _URGING:
         return None
     return Told(rest, is_own=False)
 

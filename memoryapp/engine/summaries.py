@@ -259,7 +259,7 @@ def _joined(sentences: Sequence[_Sentence]) -> str:
 
 def _shortened(sentence: str) -> str:
     if len(sentence) <= _SENTENCE_CHARS:
-        return sentence.rstrip(".;,: ")
+        return sentence.rstrip(".!;,: ")
     return sentence[:_SENTENCE_CHARS].rsplit(" ", 1)[0].rstrip(".,;:!?-– ") + "…"
 
 
