@@ -32,9 +32,8 @@ from rerankui.trial import trial_of
 from rerankui.waterfall import axis, milliseconds
 
 LANES = {"candidates_found": "candidates", "run_finished": "result"}
+# How an event is drawn; one that is not named here quietly.
 LOOKS = {
-    "run_started": "quiet",
-    "query_enriched": "quiet",
     "candidates_found": "candidates",
     "turn_started": "turn",
     "model_replied": "reply",
@@ -89,7 +88,7 @@ class EventView:
 
     @property
     def look(self) -> str:
-        return LOOKS[self.kind]
+        return LOOKS.get(self.kind, "quiet")
 
     @property
     def is_failed(self) -> bool:

@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from memoryapp.engine.candidates import Below
 from memoryapp.engine.events import Event
 from memoryapp.models import ChatUser, Message, Operator, Run, RunProgress
-from tests.browsing import assert_accessible, press
+from tests.browsing import accessibility_faults, assert_accessible, press
 from tests.conftest import candidate, talk
 from tests.test_live import CHROMIUM
 from tests.test_run_pages import every_event, found_in, store
@@ -85,10 +85,23 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
         assert columns(page) == stood, f"step {step}"
         assert page.locator(".transport").bounding_box() == head, f"step {step}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.locator("[data-tab=candidates]").click() if width == 390 else None
+    if width == 390:
+        page.locator("[data-tab=candidates]").click()
     page.locator(".candidate-link").first.click()
     expect(page.locator("#peek h2")).to_have_text("vLLM crash")
     assert width == 390 or columns(page) == stood
+
+
+def test_a_long_question_leaves_the_columns_their_room(page: Page, run: Run, events: list[Event]) -> None:
+    Run.objects.filter(pk=run.pk).update(query="and what else did they say " * 150)
+    store(run, events)
+    page.set_viewport_size({"width": 1280, "height": 640})
+    page.goto(f"/runs/{run.pk}/")
+    lane = page.locator(".lane-turns").bounding_box()
+    assert lane
+    assert lane["y"] < 320
+    assert lane["height"] >= 280
+    assert accessibility_faults(page) == []
 
 
 def test_a_step_is_outlined_and_what_goes_on_then_is_named(page: Page, run: Run, events: list[Event]) -> None:
@@ -202,6 +215,7 @@ def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, 
     clock = page.locator("[data-clock]")
     shown = clock.text_content()
     expect(clock).not_to_have_text(str(shown))
+    assert accessibility_faults(page) == []
     store(run, events[4:8], after=4)
     expect(page.locator("[data-event]")).to_have_count(8, timeout=20_000)
     page.context.set_offline(True)

@@ -111,6 +111,10 @@ async def test_who_may_ask_may_stop_and_the_page_says_who_did(memory: ChatUser, 
         return signed_in(who).post(f"/runs/{run.pk}/stop/", headers=headers)
 
     assert (await sync_to_async(answers)(viewer)).status_code == 403
+    asked = await sync_to_async(lambda: signed_in(admin).get(f"/runs/{run.pk}/stop/").content.decode())()
+    assert "It ends at once" in asked
+    await run.arefresh_from_db()
+    assert run.stopped_by == ""
     answer = await sync_to_async(answers)(admin, hx_request="true")
     assert answer.status_code == 204
     assert (await sync_to_async(answers)(admin)).url == f"/runs/{run.pk}/"

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import get_language
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import answer, media, runs
 from memoryapp.engine.candidates import ItemCandidate
@@ -123,11 +123,13 @@ def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
     return show(request, "pages/run_below.html", "partials/run_below.html", context)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.DEBUGGER)
 def run_stop(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """End a run that goes on. Of one that is over its page tells how it ended."""
+    """End a run that goes on; whoever opens the address is asked first."""
     found = run_or_404(request, pk)
+    if request.method != "POST":
+        return render(request, "pages/run_stop.html", {"run": found})
     runs.stop(found.pk, operator_of(request).user.get_username())
     return HttpResponse(status=204) if cast(Request, request).htmx else redirect("run", pk=found.pk)
 

@@ -90,26 +90,32 @@ function arrived() {
 function poll(after = EVERY) {
   if (!isLive()) return;
   clearTimeout(polling);
-  section().classList.add("is-polled");
   polling = setTimeout(look, after);
 }
+let looking = false;
 async function look() {
+  if (looking) return;
+  looking = true;
   const focused = document.activeElement?.id;
-  try {
-    const answer = await fetch(`${section().dataset.frame}?last=${summary().dataset.last}`, { redirect: "manual", headers: { "HX-Request": "true" } });
-    // signed out, or no longer allowed to see it: the page itself says so
-    if (answer.type === "opaqueredirect" || (answer.status >= 400 && answer.status < 500)) return location.reload();
-    const html = answer.status === 200 ? await answer.text() : "";
-    if (html) {
-      htmx.swap(document.body, html, { swapStyle: "none" });
-      document.dispatchEvent(new Event("run:fetched"));
-    }
+  const last = summary().dataset.last;
+  const html = await fetched(last).catch(() => null);
+  looking = false;
+  if (html === null) offline();
+  else arrived();
+  // unless the socket was faster
+  if (html && summary().dataset.last === last) {
+    htmx.swap(document.body, html, { swapStyle: "none" });
+    document.dispatchEvent(new Event("run:fetched"));
     arrived();
     refocus(focused);
-  } catch {
-    offline();
   }
   if (polling) poll();
+}
+async function fetched(last) {
+  const answer = await fetch(`${section().dataset.frame}?last=${last}`, { redirect: "manual", headers: { "HX-Request": "true" } });
+  // signed out, or no longer allowed to see it: the page itself says so
+  if (answer.type === "opaqueredirect" || (answer.status >= 400 && answer.status < 500)) location.reload();
+  return answer.status === 200 ? answer.text() : "";
 }
 function offline() {
   trouble.textContent = trouble.dataset.offline;
@@ -119,7 +125,6 @@ function listens() {
   heard = true;
   clearTimeout(polling);
   polling = 0;
-  section().classList.remove("is-polled");
 }
 document.addEventListener("htmx:wsClose", () => poll());
 document.addEventListener("htmx:wsError", () => poll());

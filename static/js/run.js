@@ -72,7 +72,8 @@ class Player {
   drawTransport() {
     const scrub = this.section.querySelector("[data-scrub]");
     scrub.max = document.getElementById("run-waterfall").dataset.whole;
-    scrub.value = this.current?.dataset.offset ?? 0;
+    // at the end of a run that goes on the handle is at now
+    scrub.value = this.live && this.step >= this.last ? scrub.max : (this.current?.dataset.offset ?? 0);
     const label = `${Math.min(this.step, this.last)} / ${this.last}`;
     scrub.setAttribute("aria-valuetext", label);
     this.section.querySelector("[data-step-label]").value = label;
@@ -256,8 +257,18 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.clientHeight / 2;
 });
 
+// Socket and look may both bring an event; the first stays.
+function dropDoubles() {
+  const seen = new Set();
+  for (const event of player.section.querySelectorAll("[data-event]")) {
+    if (seen.has(event.dataset.seq)) event.remove();
+    seen.add(event.dataset.seq);
+  }
+}
+
 let known = player.last;
 function grown() {
+  dropDoubles();
   for (const event of player.events) {
     if (Number(event.dataset.seq) > Math.max(player.step, known)) arrive(event);
   }
