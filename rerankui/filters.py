@@ -183,8 +183,9 @@ class HistoryFilter(Filter):
 
     def __init__(self, *args: Any, actors: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        everybody = (self.EVERYBODY, pgettext_lazy("changes by", "everyone"))
         names = [(name, actor_words(name)) for name in actors]
-        self.fields["actor"] = _choice(_("Who"), _("people"), [(self.EVERYBODY, _("the program too")), *names])
+        self.fields["actor"] = _choice(_("Who"), _("people"), [everybody, *names])
 
     @property
     def is_of_people(self) -> bool:

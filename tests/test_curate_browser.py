@@ -156,7 +156,7 @@ def test_a_box_on_the_map_picks_what_lies_in_it(page: Page, topics: list[Topic],
 
 
 def test_rows_below_the_map_are_picked_by_keys(page: Page, anna: ChatUser) -> None:
-    Topic.objects.filter(summary="Oven").update(summary="A long summary of an oven " * 20)
+    placed(anna, talk(anna, ("A long summary of an oven " * 20, ["Hot?", "Very"])), np.array([[0, 1, 1]], np.float32))
     page.goto(f"/memory/{anna.pk}/map/")
     page.locator(".map-numbers summary").click()
     table = page.locator(".map-numbers table")

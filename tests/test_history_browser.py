@@ -89,7 +89,7 @@ def test_history_is_narrowed_walked_and_undone(page: Page, anna: ChatUser) -> No
     curation.swap(anna, again, kind=TopicEdit.Kind.EDIT, actor="bob")
     page.goto(f"/memory/{anna.pk}/history/")
     expect(page.locator(".entry-row")).to_have_count(2)
-    page.get_by_role("link", name="Show this too").click()
+    page.get_by_role("link", name="Show these changes").click()
     expect(page.locator(".entry-row")).to_have_count(3)
     page.get_by_label("Change", exact=True).select_option("edit")
     expect(page.locator(".entry-row")).to_have_count(2)

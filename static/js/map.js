@@ -82,7 +82,7 @@
     });
     // a name moves down where it would lie on another
     const set = [];
-    for (const label of names.sort((one, other) => one.y - other.y)) {
+    for (const label of names.filter(({ name }) => name).sort((one, other) => one.y - other.y)) {
       while (set.some((other) => Math.abs(other.y - label.y) < 16 && Math.abs(other.x - label.x) < other.half + label.half + 8)) label.y += 16;
       set.push(label);
       plane.append(drawn("text", { class: `region-name region-${label.at}`, x: label.x, y: label.y, "text-anchor": "middle" }, label.name));
