@@ -17,7 +17,7 @@ END $$;
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0007_edit_number'),
+        ('memoryapp', '0011_login_sessions'),
     ]
 
     operations = [
