@@ -13,8 +13,10 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from memoryapp import readiness
 from memoryapp.celery import app
 from memoryapp.metrics import exposition
+from memoryapp.runner import runner
 
 BROKER_SECONDS = 2.0
 
@@ -29,10 +31,13 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Database, migrations and broker, each ``ok`` or what is wrong; 503 unless all are."""
-    parts = {"database": _database(), "broker": _broker()}
+    """Database, migrations, broker and this process's recording, each ``ok`` or what is wrong; 503 unless all are.
+
+    The provider's state is told along with them and decides nothing.
+    """
+    parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
     is_ready = all(state == "ok" for state in parts.values())
-    return JsonResponse(parts, status=200 if is_ready else 503)
+    return JsonResponse({**parts, "provider": readiness.provider(runner)}, status=200 if is_ready else 503)
 
 
 @login_not_required
