@@ -38,7 +38,8 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepa
 class Clients:
     """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
 
-    ``journal`` takes what runs have to say, ``layouts`` is what earlier runs have read.
+    ``journal`` takes what runs have to say, ``layouts`` is what earlier runs have read, ``http`` what all providers
+    are asked through.
     """
 
     chat: Chat
@@ -48,6 +49,7 @@ class Clients:
     pool: AsyncConnectionPool
     journal: Journal
     layouts: Layouts = field(default_factory=Layouts)
+    http: httpx.AsyncClient | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +167,5 @@ async def open_clients() -> AsyncIterator[Clients]:
             profile_id=row.pk,
             pool=pool,
             journal=Journal(pool),
+            http=http,
         )

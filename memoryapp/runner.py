@@ -18,6 +18,7 @@ from uuid import UUID
 
 from memoryapp import runs
 from memoryapp.clients import Clients, open_clients
+from memoryapp.engine.transfer import unanswered
 from memoryapp.notices import Subscriptions, say_more
 
 AT_ONCE = 500
@@ -83,6 +84,18 @@ class Runner:
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             self._opening = asyncio.ensure_future(self._stack.enter_async_context(open_clients()))
         return await asyncio.shield(self._opening)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where runs are executed; None before ``bind``."""
+        return self._loop
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests to providers in a row have ended without a response."""
+        is_open = self._opening and self._opening.done() and not self._opening.exception()
+        http = self._opening.result().http if self._opening and is_open else None
+        return unanswered(http) if http else 0
 
     async def close(self) -> None:
         """Close the clients; for a loop that ends before its process does."""

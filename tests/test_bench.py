@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from io import StringIO
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from memoryapp import advisory, clients
-from memoryapp.bench import memory
+from memoryapp import advisory, clients, runs
+from memoryapp.bench import memory, stage
 from memoryapp.bench.table import Row, line
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, PassageVector, Run, RunEvent, Topic
+from memoryapp.vectors import embed_pending
 from tests.conftest import talk
+from tests.test_vectors import Hashing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,6 +75,20 @@ def test_the_made_up_memory_is_whole_and_needs_no_worker(anna: ChatUser) -> None
         assert PassageVector.objects.filter(owner=owner).count() == 15
         call_command("check_memory", stdout=StringIO())
     assert not ChatUser.objects.filter(name=memory.NAME).exists()
+
+
+def test_a_worker_that_embeds_at_the_same_time_stands_in_nobodys_way(anna: ChatUser) -> None:
+    memory._put(anna, range(3))
+    async_to_sync(embed_pending)(Hashing())
+    embedded = PassageVector.objects.count()
+    assert embedded
+    memory._put_vectors(anna, EmbeddingProfile.objects.get())
+    assert PassageVector.objects.count() == embedded
+
+
+def test_no_worker_takes_over_what_a_bench_has_asked_for(anna: ChatUser) -> None:
+    asked = async_to_sync(stage.asked)(stage.Stage(anna, "", ("cake",)), 0)
+    assert (Run.objects.get().pk, runs.waiting(timedelta(0))) == (asked.pk, [])
 
 
 def test_two_benches_do_not_measure_each_other() -> None:

@@ -84,7 +84,7 @@ async def _storm(waiting: Iterator[UUID], kills: int) -> set[tuple[UUID, int]]:
             journal.heard.clear()
             await journal.heard.wait()
             await asyncio.sleep(chance.random() * 0.2)  # the moment itself is what is tested
-            await _kill_one(chance)
+            await kill_a_backend(chance)
         over.set()
         await asyncio.gather(*working)
     return journal.acknowledged
@@ -101,7 +101,8 @@ async def _work(waiting: Iterator[UUID], clients: Clients, over: asyncio.Event) 
             return
 
 
-async def _kill_one(chance: random.Random) -> None:
+async def kill_a_backend(chance: random.Random) -> None:
+    """The database then drops everybody and recovers, which is waited for."""
     asked = """SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
                AND datname = current_database() AND pid <> pg_backend_pid()"""
     async with await _connected() as admin:

@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from django.apps import apps
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
+from psycopg.errors import DeadlockDetected, ForeignKeyViolation
 
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
@@ -37,6 +38,7 @@ BEGAN = datetime(2024, 1, 1, 9, tzinfo=UTC)
 MESSAGES = 10
 WORDS = 26
 AT_ONCE = 100
+TRIES = 5
 
 _SYLLABLES = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
 
@@ -58,6 +60,17 @@ def stored(topics: int, profile: EmbeddingProfile) -> Iterator[ChatUser]:
 
 def remove() -> None:
     """Take away what a bench left, this one or one that was killed."""
+    for _ in range(TRIES - 1):
+        try:
+            return _remove()
+        except DatabaseError as error:
+            # The worker of a running site has locked rows in another order, or put one in meanwhile.
+            if not isinstance(error.__cause__, DeadlockDetected | ForeignKeyViolation):
+                raise
+    return _remove()
+
+
+def _remove() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         owners = list(ChatUser.objects.filter(name=NAME).values_list("pk", flat=True))
         for model in apps.get_app_config("memoryapp").get_models() if owners else ():

@@ -47,7 +47,12 @@ class Peer(asyncio.Protocol):
 
     def _answer(self, request: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(_streamed(request) if STREAMED.search(request) else _whole(request))
+            self._transport.write(answer(request))
+
+
+def answer(request: bytes) -> bytes:
+    """The whole HTTP response to the body of a request."""
+    return _streamed(request) if STREAMED.search(request) else _whole(request)
 
 
 def message(request: bytes) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import cast
+from weakref import WeakKeyDictionary
 
 import anyio
 import httpx
@@ -20,11 +21,23 @@ _OPENED = "send_request_headers.started"
 
 # The loop keeps no task alive by itself.
 _under_way: set[asyncio.Task[None]] = set()
+_unanswered: WeakKeyDictionary[httpx.AsyncClient, int] = WeakKeyDictionary()
 
 
 async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
     """The response once its headers are here; close it. Raises what ``client.send`` raises."""
-    return await Transfer(client, request).response()
+    try:
+        response = await Transfer(client, request).response()
+    except BaseException:
+        _unanswered[client] = unanswered(client) + 1
+        raise
+    _unanswered[client] = 0
+    return response
+
+
+def unanswered(client: httpx.AsyncClient) -> int:
+    """How many requests in a row have ended without a response, those cancelled while they waited included."""
+    return _unanswered.get(client, 0)
 
 
 class Transfer(httpx.AsyncByteStream):

@@ -187,7 +187,8 @@ def absolute(moment: datetime) -> str:
     here = timezone.localtime(moment)
     zone = here.tzname() or ""
     # Zones without letters of their own are named by their distance: "+03".
-    return f"{date_format(here, _('j F Y, H:i'))} {f'UTC{zone}' if zone[:1] in '+-' else zone}"
+    written = date_format(here, _("j F Y, H:i"))
+    return f"{written} {f'UTC{zone}' if zone[:1] in '+-' else zone}"
 
 
 @register.filter

@@ -16,9 +16,10 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from memoryapp import heartbeats
+from memoryapp import heartbeats, readiness
 from memoryapp.celery import app
 from memoryapp.metrics import exposition
+from memoryapp.runner import runner
 
 BROKER_SECONDS = 2.0
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
@@ -34,14 +35,17 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Database, migrations and broker, each ``ok`` or what is wrong; 503 unless all are.
+    """Database, migrations, broker and this process's recording, each ``ok`` or what is wrong; 503 unless all are.
 
-    Worker and beat are told of as well, and count where ``?all=1`` asks: pages are served without them.
+    Worker and beat are told of as well, and count where ``?all=1`` asks: pages are served without them. The provider's
+    state decides nothing.
     """
-    parts = {"database": _database(), "broker": _broker()}
-    whole = parts | _background()
-    counted = whole if request.GET.get("all") else parts
-    return JsonResponse(whole, status=200 if all(state == "ok" for state in counted.values()) else 503)
+    parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
+    background = _background()
+    counted = parts | background if request.GET.get("all") else parts
+    is_ready = all(state == "ok" for state in counted.values())
+    told = {**parts, **background, "provider": readiness.provider(runner)}
+    return JsonResponse(told, status=200 if is_ready else 503)
 
 
 @login_not_required

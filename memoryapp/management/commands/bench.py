@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp import advisory, clients
-from memoryapp.bench import crews, effects, memory, pages, reranks, search, stages
+from memoryapp.bench import crews, effects, memory, pages, reranks, search, stages, weather
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import Load
 from memoryapp.bench.stage import Stage
@@ -73,6 +73,8 @@ def _on_stage(stage: Stage, quick: bool) -> Iterator[Row]:
     yield from _all(lambda: search.rows(stage))
     yield from _all(lambda: stages.enricher_rows(stage, runs))
     yield from _all(lambda: stages.scorer_rows(stage, runs))
+    if not quick:
+        yield from _all(lambda: weather.rows(stage))
     yield from pages.rows(stage)
 
 

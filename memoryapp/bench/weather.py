@@ -1,0 +1,35 @@
+"""Good weather after a storm: lone recalls that work once waves of others have timed out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+from memoryapp.bench import stage as staged
+from memoryapp.bench.reranks import FLOOR, counted
+from memoryapp.bench.stage import PATIENT, TURN, Stage
+from memoryapp.bench.table import Row, quantile
+from memoryapp.clients import Clients
+
+WAVES, AT_ONCE, LONE = 5, 80, 20
+# Ends within the peer's second turn, so that every connection is cut off in use.
+HASTY = {"seconds": 1.5 * TURN, "turn_seconds": TURN * 1.2}
+
+
+async def rows(stage: Stage) -> AsyncIterator[Row]:
+    """How many of twenty fail after five waves of eighty that were cut off, and how long one takes."""
+    async with staged.speaking_to(stage.peer) as clients:
+        alone = replace(clients, enricher=None)
+        for _ in range(WAVES):
+            await asyncio.gather(*(_run(stage, alone, number, HASTY) for number in range(AT_ONCE)))
+        before = (await counted(stage)).chosen
+        took = [await _run(stage, alone, number, PATIENT) for number in range(LONE)]
+        failed = LONE - ((await counted(stage)).chosen - before)
+    name = f"{LONE} lone reranks after {WAVES * AT_ONCE} timeouts"
+    yield Row(f"{name}: failed", failed, "runs", LONE, "runs")
+    yield Row(f"{name}: p50", quantile(took, 0.5), "two turns of the peer", FLOOR, "s")
+
+
+async def _run(stage: Stage, clients: Clients, number: int, parameters: Mapping[str, float]) -> float:
+    return await staged.executed((await staged.asked(stage, number, parameters=parameters)).pk, clients)
