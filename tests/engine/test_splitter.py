@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryapp.engine import splitter
@@ -149,6 +149,7 @@ def test_a_long_pause_makes_a_weak_turn_enough(monkeypatch: pytest.MonkeyPatch) 
     assert len(topics(talk("knee", "knee doctor", pause=timedelta(minutes=40)))) == 2
 
 
+@settings(deadline=None)
 @given(st.integers(0, 25), st.randoms(use_true_random=False), st.sampled_from(["assistant", "peer"]))
 def test_each_message_ends_in_exactly_one_topic_in_order(count: int, random, other: str) -> None:
     words = ["knee", "tax", "cluster", "", "Georgia trip"]
