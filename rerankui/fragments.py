@@ -109,7 +109,8 @@ class EventView:
 
 def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[EventView]:
     """The run as it was after the event of that number, without one as it is."""
-    step = step if step is not None else len(stored)
+    last = stored[-1].seq if stored else 0
+    step = last if step is None else step
     views, turn = [], 0
     for item in stored:
         turn = turn_of(item.event) or turn
@@ -122,7 +123,7 @@ def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[
                 marks=marks(item.event),
                 stage=stage_after(item.event, turn),
                 is_ahead=item.seq > step,
-                is_current=item.seq == step < stored[-1].seq,
+                is_current=item.seq == step < last,
             )
         )
     return views
@@ -146,6 +147,7 @@ def run_context(
     last = stored[-1].seq if stored else 0
     step = min(max(step, 1), last) if step is not None and last else last
     views = event_views(stored, step)
+    shown = next((view for view in reversed(views) if view.seq <= step), None)
     events = [item.event for item in stored]
     found = next((event for event in events if isinstance(event, CandidatesFound)), None)
     candidates = _by_id(found)
@@ -169,8 +171,8 @@ def run_context(
         "totals": totals_of(events),
         "model": next((event.model for event in events if isinstance(event, RunStarted)), ""),
         "axis": axis(stored, timezone.now()),
-        "stage": views[step - 1].stage if views else stage_after(None),
-        "playhead": views[step - 1].offset_ms if views else 0,
+        "stage": shown.stage if shown else stage_after(None),
+        "playhead": shown.offset_ms if shown else 0,
         "is_live": finished is None,
         "opened": "result" if finished and step == last else "turns",
         **{event.kind: event for event in events if event.kind in ("run_started", "query_enriched")},

@@ -138,6 +138,13 @@ def test_a_page_without_a_socket_gets_what_it_lacks(
     assert 'id="event-11"' in frame
 
 
+def test_a_run_that_lost_an_event_is_shown_all_the_same(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events[:3])
+    store(run, events[5:], after=5)
+    for address in ("", "?step=4", "?step=11", "below/"):
+        assert as_viewer.get(f"/runs/{run.pk}/{address}").status_code == 200
+
+
 def test_a_run_is_read_as_json_once_it_has_ended(
     run: Run,
     events: list[Event],

@@ -6,11 +6,14 @@ const summary = () => document.getElementById("run-summary");
 const isLive = () => "live" in (summary()?.dataset ?? {});
 const turns = () => section().querySelector(".lane-turns");
 
-// the clock: by the server's time at the last frame, and by this machine's since then
+// the clock: by the server's time at the last event, and by this machine's since then
 const TICK = 100;
 let began = 0;
+let told = null;
 function keepTime() {
-  if (isLive()) began = performance.now() - Number(summary().dataset.elapsed);
+  if (!isLive() || summary() === told) return;
+  told = summary();
+  began = performance.now() - Number(told.dataset.elapsed);
 }
 const seconds = new Intl.NumberFormat(document.documentElement.lang, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 function tick() {
