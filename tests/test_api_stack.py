@@ -113,10 +113,25 @@ def test_a_program_merges_two_topics_and_takes_it_back(stack: Stack, program: ht
     assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
 
 
+def test_a_client_that_hangs_up_leaves_a_run_that_ends(stack: Stack, program: httpx.Client) -> None:
+    with program.stream("POST", "/v1/recall/stream", json=QUESTION) as answer:
+        run = answer.headers["Content-Location"]
+        next(answer.iter_text())
+    assert streamed(program, "GET", f"{run}/stream")[1][-1][0] == "run_finished"
+
+
+def test_a_body_that_is_too_large_is_refused_by_the_real_server(program: httpx.Client) -> None:
+    refused = program.post("/v1/messages", content=b'{"user": "' + b"a" * (11 * 1024 * 1024) + b'"}')
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_large")
+
+
 def test_the_doors_do_what_their_description_says(
     program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A few examples of every door, the same each time; a longer search is for who asks for it by hand."""
+    """A few examples of every door, the same each time; a longer search is for who asks for it by hand.
+
+    It stands last, for one of the doors erases chat users.
+    """
     token = program.headers["authorization"]
     tried = subprocess.run(
         [
@@ -130,15 +145,3 @@ def test_the_doors_do_what_their_description_says(
         timeout=240,
     )
     assert tried.returncode == 0, tried.stdout + tried.stderr
-
-
-def test_a_client_that_hangs_up_leaves_a_run_that_ends(stack: Stack, program: httpx.Client) -> None:
-    with program.stream("POST", "/v1/recall/stream", json=QUESTION) as answer:
-        run = answer.headers["Content-Location"]
-        next(answer.iter_text())
-    assert streamed(program, "GET", f"{run}/stream")[1][-1][0] == "run_finished"
-
-
-def test_a_body_that_is_too_large_is_refused_by_the_real_server(program: httpx.Client) -> None:
-    refused = program.post("/v1/messages", content=b'{"user": "' + b"a" * (11 * 1024 * 1024) + b'"}')
-    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_large")
