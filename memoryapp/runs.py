@@ -1,6 +1,6 @@
 """A run's life: start, execute, follow, close.
 
-The rows are the truth. ``execute`` claims a run and records each event in a transaction of its own; a notice
+The rows are the truth. ``execute`` claims a run and records its events, those before a wait together; a notice
 then says only that there is more. Whoever watches reads rows after the last number they have, so a notice may
 be lost or doubled and the page is right all the same. A process that dies leaves a run without a sign of
 life; ``close_abandoned`` ends it, and a run nobody began is ``waiting`` for the worker. ``stop`` ends a run that

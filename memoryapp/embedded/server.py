@@ -219,7 +219,7 @@ class Server:
             "shared_buffers": "128MB",
             # Twelve web processes at their busiest, and the worker.
             "max_connections": "300",
-            # A slow disk makes nobody wait: seconds of the busiest load fit in, where 4 MB are full in half of one.
+            # Only commits wait for a slow disk: seconds of the busiest load fit in, where 4 MB are full in half of one.
             "wal_buffers": "32MB",
             "jit": "off",
             # As everybody says of disks without a head to move; else a hundred messages are looked for by reading all.
