@@ -171,3 +171,15 @@ def test_only_who_may_stop_is_offered_to(run: Run, events: list[Event], as_viewe
     store(run, events[4:], after=4)
     assert 'id="stop-run"' not in as_debugger.get(page).content.decode()
     assert "http-equiv" not in as_viewer.get(page).content.decode()
+
+
+def test_a_candidate_tells_which_wording_of_the_query_found_it(
+    events: list[Event], run: Run, as_debugger: Client
+) -> None:
+    searched = next(event for event in events if isinstance(event, CandidatesFound))
+    first = replace(searched.candidates[0], found_by={"rewrite": 1})
+    changed = replace(searched, candidates=(first, *searched.candidates[1:]))
+    store(run, [changed if event is searched else event for event in events])
+    page = as_debugger.get(f"/runs/{run.pk}/").content.decode()
+    assert page.count("candidate-wording") == 1
+    assert "as rewritten #1" in page

@@ -13,7 +13,7 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext, pgettext_lazy
+from django.utils.translation import gettext, ngettext, pgettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
@@ -162,6 +162,21 @@ def state_of(states: Mapping[str, str], topic: str) -> str:
 @register.filter
 def state_word(state: str) -> str | Promise:
     return legend.WORDS.get(state, state)
+
+
+@register.filter
+def wording(found_by: Mapping[str, int]) -> str:
+    """Which wording of the query found a candidate, of the two that were searched."""
+    if len(found_by) > 1:
+        return pgettext("wording", "both wordings")
+    return pgettext("wording", "as typed") if "original" in found_by else pgettext("wording", "as rewritten")
+
+
+@register.filter
+def wording_ranks(found_by: Mapping[str, int]) -> str:
+    """The rank by each wording alone, ``as typed #3, as rewritten #1``."""
+    words = {"original": pgettext("wording", "as typed"), "rewrite": pgettext("wording", "as rewritten")}
+    return ", ".join(f"{words[name]} #{rank}" for name, rank in found_by.items() if name in words)
 
 
 @register.simple_tag
