@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
+from axes.models import AccessFailureLog
 from django.db import DatabaseError, connection
+from django.utils import timezone
 
 from memoryapp import clients, ingestion, runs, suggestions, vectors
 from memoryapp.celery import app
@@ -16,6 +19,8 @@ from memoryapp.ingestion import IngestionError
 from memoryapp.login_sessions import SessionStore
 from memoryapp.logs import cause
 from memoryapp.models import ChatUser
+
+FAILURES_KEPT = timedelta(days=90)
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +49,7 @@ async def _execute(late: list[UUID]) -> None:
 @app.task
 def clear_login_sessions() -> None:
     SessionStore.clear_expired()
+    AccessFailureLog.objects.filter(attempt_time__lt=timezone.now() - FAILURES_KEPT).delete()
 
 
 @app.task
