@@ -160,6 +160,7 @@ AXES_CLIENT_IP_CALLABLE = "memoryapp.client_address.address_of"
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ACCESS_FAILURE_LOG = True
 AXES_VERBOSE = False
 # Behind a proxy: the header in which it tells who asks, such as X-Forwarded-For. Nobody else may be able to send it.
 CLIENT_ADDRESS_HEADER = env.text("CLIENT_ADDRESS_HEADER")

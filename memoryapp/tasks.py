@@ -8,7 +8,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
+from axes.models import AccessFailureLog
 from django.db import DatabaseError, connection
+from django.utils import timezone
 
 from memoryapp import clients, erasure, ingestion, runs, suggestions, vectors, work
 from memoryapp.celery import app
@@ -18,6 +20,8 @@ from memoryapp.login_sessions import SessionStore
 from memoryapp.logs import cause
 from memoryapp.models import ChatUser
 from memoryapp.outages import is_outage
+
+FAILURES_KEPT = timedelta(days=90)
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +50,7 @@ async def _execute(late: list[UUID]) -> None:
 @app.task
 def clear_login_sessions() -> None:
     SessionStore.clear_expired()
+    AccessFailureLog.objects.filter(attempt_time__lt=timezone.now() - FAILURES_KEPT).delete()
 
 
 @app.task

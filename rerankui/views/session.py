@@ -6,7 +6,7 @@ from datetime import datetime
 from math import ceil
 from typing import Any
 
-from axes.models import AccessAttempt
+from axes.models import AccessAttempt, AccessFailureLog
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
@@ -53,14 +53,14 @@ def _tell_of_attempts(request: HttpRequest, since: datetime | None) -> None:
     operator = operator_for(request.user)
     if operator is None or not operator.sees_everyone:
         return
-    tried = AccessAttempt.objects.filter(failures_since_start__gte=settings.AXES_FAILURE_LIMIT)
-    count = (tried.filter(attempt_time__gt=since) if since else tried).count()
+    tried = AccessFailureLog.objects.filter(locked_out=True)
+    count = (tried.filter(attempt_time__gt=since) if since else tried).values("username").distinct().count()
     if count:
         told = ngettext(
             "Since you were here last, %(count)s account was tried with wrong passwords until it had to wait."
-            " Administration lists it under access attempts.",
+            " Administration lists it under access failures.",
             "Since you were here last, %(count)s accounts were tried with wrong passwords until they had to wait."
-            " Administration lists them under access attempts.",
+            " Administration lists them under access failures.",
             count,
         )
         messages.warning(request, told % {"count": count})
