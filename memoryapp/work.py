@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -119,11 +119,16 @@ class Joint:
     def add(self, owners: Sequence[int]) -> None:
         """One thing more is done for each of ``owners``."""
         for owner, count in Counter(owners).items():
-            if owner not in self._steps:
-                row = going_on(owner, self._kind, self._worker, report=self._report)
-                self._steps[owner] = self._stack.enter_context(row)
             self._done[owner] += count
-            self._steps[owner].reached(self._done[owner], self._done[owner] / max(1, self._totals.get(owner, 1)))
+            # A chat user who is erased meanwhile needs no row, and takes nobody's work down.
+            with suppress(IntegrityError):
+                self._of(owner).reached(self._done[owner], self._done[owner] / max(1, self._totals.get(owner, 1)))
+
+    def _of(self, owner: int) -> Steps:
+        if owner not in self._steps:
+            row = going_on(owner, self._kind, self._worker, report=self._report)
+            self._steps[owner] = self._stack.enter_context(row)
+        return self._steps[owner]
 
     def end(self, error: BaseException | None = None) -> None:
         """Ends the rows; when the work failed, with its error."""

@@ -93,6 +93,12 @@ class TestJoining:
         call_command("archive", "--user", "anna", "--now", "--json", stderr=Terminal(finish))
         assert json.loads(capsys.readouterr().out)["messages"] == 4
 
+    def test_a_chat_user_erased_meanwhile_takes_nobodys_row_down(self, anna: ChatUser) -> None:
+        joint = work.Joint(Work.Kind.EMBED, "worker", {anna.pk: 2}, lambda shown: None)
+        joint.add([anna.pk + 1, anna.pk, anna.pk])
+        joint.end()
+        assert [row.owner for row in Work.objects.filter(state=Work.State.DONE)] == [anna]
+
     def test_vectors_that_another_process_makes_are_waited_for(self, anna: ChatUser) -> None:
         add_messages(anna, [told(number) for number in range(4)])
         ingestion.archive(anna, Hashing(), ingestion.limits(), now=True)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+# A sentence is shown with far fewer characters.
+_LOOKED_AT = 400
 _FIRST = re.compile(r"[^\w]*([^\W_]+(?:['’-][^\W_]+)*)([^\w]*)")
 
 _FILLERS_WORDS = """
@@ -90,7 +92,9 @@ def told_of(sentence: str, names: Collection[str], *, questions: bool) -> Told |
 
 
 def _without_fillers(sentence: str, names: Collection[str]) -> str:
-    rest = _BY_THE_WAY.sub("", sentence.strip(), count=1)
+    rest = sentence.strip()[:_LOOKED_AT]
+    opening = _BY_THE_WAY.match(rest)
+    rest = rest[opening.end() :] if opening else rest
     while (first := _FIRST.match(rest)) and _is_filler(_lower(first[1]), first[2], names):
         rest = rest[first.end() :]
     return rest.strip()
