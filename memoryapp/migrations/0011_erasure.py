@@ -17,7 +17,7 @@ END $$;
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0011_login_sessions'),
+        ('memoryapp', '0010_login_sessions'),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0010_wordings_and_thresholds'),
+        ('memoryapp', '0009_wordings_and_thresholds'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0012_erasure'),
+        ('memoryapp', '0011_erasure'),
     ]
 
     operations = [

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memoryapp", "0013_work"),
+        ("memoryapp", "0012_work"),
     ]
 
     operations = [

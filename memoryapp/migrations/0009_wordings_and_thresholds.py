@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memoryapp', '0009_heartbeat'),
+        ('memoryapp', '0008_heartbeat'),
     ]
 
     operations = [
