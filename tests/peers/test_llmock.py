@@ -112,7 +112,7 @@ async def test_an_outage_is_borne_as_long_as_the_turn_lasts(server: Server, memo
 async def test_a_tool_call_that_makes_no_sense_is_answered_and_the_run_goes_on(
     server: Server, memory: Memory, ask: Ask, kind: str
 ) -> None:
-    script(server, memory, {"type": "tool_fault", "kind": kind})
+    script(server, memory, {"type": "tool_fault", "kind": kind}, tries=2)
     told = await ask(server.url + "/v1")
     assert told.of(TopicsRead)[0].note
     assert (told.finished.fallback, told.chosen) == ("", [f"Topic:{memory.topics[0]}"])
@@ -123,6 +123,7 @@ async def test_what_the_server_makes_up_from_our_schemas_is_understood(
     server: Server, memory: Memory, ask: Ask
 ) -> None:
     told = await ask(server.url + "/v1")
-    assert told.finished.fallback in ("", "all_hallucinated")
-    assert len(told.of(TopicsRead)) == 1
+    # It makes ids up that are no candidates, and an answer after those has read nothing.
+    assert told.finished.fallback == "protocol_violation"
+    assert [bool(read.unknown) for read in told.of(TopicsRead)] == [True] * 3
     assert findings(server) == []
