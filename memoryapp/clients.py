@@ -27,6 +27,7 @@ from memoryapp.engine.offline import OfflineEmbedder
 from memoryapp.engine.offline_chat import OfflineChat
 from memoryapp.journal import Journal
 from memoryapp.layout import Layouts
+from memoryapp.leases import Leases, leased
 from memoryapp.vectors import profile_row
 
 # A request that waits for a place in httpcore's pool and is cancelled may take the place with it; so there is no limit
@@ -39,7 +40,7 @@ class Clients:
     """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
 
     ``journal`` takes what runs have to say, ``layouts`` is what earlier runs have read, ``http`` what all providers
-    are asked through.
+    are asked through. ``leases`` keep runs that go on from being swept.
     """
 
     chat: Chat
@@ -48,6 +49,7 @@ class Clients:
     profile_id: int
     pool: AsyncConnectionPool
     journal: Journal
+    leases: Leases
     layouts: Layouts = field(default_factory=Layouts)
     http: httpx.AsyncClient | None = None
 
@@ -154,7 +156,7 @@ async def open_chat(model: str) -> AsyncIterator[Chat]:
 @asynccontextmanager
 async def open_clients() -> AsyncIterator[Clients]:
     """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it."""
-    async with http_client() as http, database.pool() as pool:
+    async with http_client() as http, database.pool() as pool, leased(pool) as leases:
         made = embedder(http)
         row = await profile_row(made.profile)
         if isinstance(made, OfflineEmbedder):
@@ -167,5 +169,6 @@ async def open_clients() -> AsyncIterator[Clients]:
             profile_id=row.pk,
             pool=pool,
             journal=Journal(pool),
+            leases=leases,
             http=http,
         )

@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models import Count, F, Max, OuterRef, Subquery, Value
@@ -36,17 +35,14 @@ from memoryapp.notices import Announce, say_nothing
 from memoryapp.parameters import overridden, strategy_named
 from memoryapp.recall import recall
 from memoryapp.recording import Recorder, RunClosed, finished_columns
-from memoryapp.stopping import Stop, Stopped
+from memoryapp.stopping import Stopped
 
-HEARTBEAT = 3.0
 SILENCE = timedelta(seconds=15)
 PATIENCE = timedelta(seconds=3)
 LONGEST_QUERY = 4_000
 ABANDONED = "The process that worked on this run was stopped, so nothing was chosen."
 STOPPED = "{by} stopped this run before the model had chosen."
 CRASHED = "A fault in the program ended this run, so nothing was chosen; the log of the server tells which."
-# The sign of life tells also whether somebody asked for the end.
-BEAT = "UPDATE memoryapp_run SET heartbeat_at = now() WHERE id = %s RETURNING stopped_by"
 LOST = "The database lost events of this run after a crash, so it ends behind the last one before the gap."
 
 logger = logging.getLogger(__name__)
@@ -109,7 +105,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = say_nothi
 async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce)
-    with stopping.stoppable(run_id) as stop, _heartbeat(run_id, clients, stop):
+    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop):
         try:
             await stop.bound(_follow(recorder, claimed, clients))
         except RunClosed:
@@ -146,35 +142,6 @@ def _stopped(by: str) -> RunFinished:
 
 def _nothing(fallback: str, note: str, stopped_by: str = "") -> RunFinished:
     return RunFinished(selected=(), dropped=(), fallback=fallback, note=note, stopped_by=stopped_by)
-
-
-@contextmanager
-def _heartbeat(run_id: UUID, clients: Clients, stop: Stop) -> Iterator[None]:
-    """Signs of life while the body lasts; the claim was the first."""
-    beating: list[asyncio.Task[None]] = []
-
-    def begin() -> None:
-        beating.append(asyncio.create_task(_beat(run_id, clients, stop)))
-
-    # Many runs are over by then, and a timer costs less than a task that never gets its turn.
-    first = asyncio.get_running_loop().call_later(HEARTBEAT, begin)
-    try:
-        yield
-    finally:
-        first.cancel()
-        for task in beating:
-            task.cancel()
-
-
-async def _beat(run_id: UUID, clients: Clients, stop: Stop) -> None:
-    while True:
-        try:
-            async with clients.pool.connection() as connection:
-                row = await (await connection.execute(BEAT, [run_id])).fetchone()
-            stop.ask(row[0] if row else "")
-        except psycopg.Error as error:
-            logger.warning("no sign of life for run %s: %s", run_id, error)
-        await asyncio.sleep(HEARTBEAT)
 
 
 def stored(run_id: UUID) -> list[StoredEvent]:

@@ -14,7 +14,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import answer, clients, runs, tasks
+from memoryapp import answer, clients, leases, runs, tasks
 from memoryapp.claiming import claim, request_of
 from memoryapp.clients import Clients, open_clients
 from memoryapp.database import conninfo, pool
@@ -200,7 +200,7 @@ async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
 async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "HEARTBEAT", 0.02)
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
     run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
     async with open_clients() as clients:
         silent = Silent()
@@ -213,9 +213,33 @@ async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        beating = [other for other in asyncio.all_tasks() if "_beat" in repr(other.get_coro())]
-        await asyncio.gather(*beating, return_exceptions=True)
-    assert all(other.cancelled() for other in beating)
+        ended = (await Run.objects.aget(pk=run.pk)).heartbeat_at
+        renewing = [other for other in asyncio.all_tasks() if "Leases._renew" in repr(other.get_coro())]
+        await asyncio.wait_for(asyncio.gather(*renewing), 20)
+        assert (await Run.objects.aget(pk=run.pk)).heartbeat_at == ended
+
+
+async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    begun = [await start(memory, parameters={"seconds": 60, "turn_seconds": 60}) for _ in range(5)]
+    async with open_clients() as clients:
+        silent = [Silent() for _ in begun]
+        tasks = [
+            asyncio.create_task(runs.execute(run.pk, replace(clients, chat=chat)))
+            for run, chat in zip(begun, silent, strict=True)
+        ]
+        for chat in silent:
+            await chat.asked.wait()
+        claimed = {run.heartbeat_at async for run in Run.objects.all()}
+        async with asyncio.timeout(20):
+            while len(moments := {run.heartbeat_at async for run in Run.objects.all()}) > 1 or moments & claimed:
+                pass
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
 
 
 async def test_a_run_nobody_began_waits_for_the_worker(memory: ChatUser) -> None:

@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from memoryapp import runs, stopping
+from memoryapp import leases, runs, stopping
 from memoryapp.clients import open_clients
 from memoryapp.models import ChatUser, Operator, Role, Run, RunProgress
 from tests.conftest import operator, signed_in
@@ -59,7 +59,7 @@ async def test_a_run_is_stopped_and_the_next_one_works(memory: ChatUser) -> None
 async def test_another_process_that_executes_the_run_finds_it_in_the_row(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "HEARTBEAT", 0.02)
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
     monkeypatch.setattr(stopping, "stop_here", lambda *_: None)
     run = await long_run(memory)
     async with open_clients() as clients:
