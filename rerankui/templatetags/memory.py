@@ -23,6 +23,7 @@ from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
 from memoryapp import work
 from memoryapp.models import ChatUser, Message
 from memoryapp.usage import Day
+from rerankui.devices import device_name
 from rerankui.filters import Filter
 from rerankui.prose import headline as headline_of
 from rerankui.prose import line, shown, unmarked
@@ -176,6 +177,11 @@ def file_type(code: str) -> str | Promise:
 def format_name(code: str) -> str:
     """The format of an import, by the name its makers gave it."""
     return _FORMATS.get(code, code)
+
+
+@register.filter
+def device(user_agent: str) -> str:
+    return device_name(user_agent)
 
 
 # times

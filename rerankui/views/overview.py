@@ -28,10 +28,9 @@ FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do next, and the command or the page that does it."""
+    """Something to do next, and whose memory to archive or to ask."""
 
     sentence: str
-    command: str = ""
     owner: ChatUser | None = None
     to_archive: ChatUser | None = None
 
@@ -71,7 +70,7 @@ def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
 
 
 def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holdings]]) -> list[Step]:
-    """What an operator could do next; the commands are for those who may run them."""
+    """What an operator could do next and may do."""
     steps = []
     if operator_of(request).may(Role.CURATOR):
         steps += [*_silent(), *_waiting(seen, rows)]
@@ -98,7 +97,6 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holding
                 held.waiting,
             )
             % {"n": held.waiting, "name": owner},
-            f"manage.py archive --user {owner.name} --now",
             to_archive=owner,
         )
         for owner, held in rows
