@@ -124,7 +124,7 @@ def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archi
     said(anna, "And the parcel")
     for address in addresses:
         page = get(as_debugger, address)
-        assert "Archive now" in page
+        assert "manage.py archive --user anna --now" in page
         assert "import_chat" not in page
 
 
