@@ -166,6 +166,6 @@ def assert_accessible(page: Page, address: str) -> None:
         page.goto(address)
         page.wait_for_load_state()
         faults = accessibility_faults(page)
-        assert faults == [], f"{address}, {scheme}, {size['width']} px"
+        assert faults == [], f"{address}, {scheme}, {size['width']} px: {faults}"
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(DESK)

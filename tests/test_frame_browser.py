@@ -36,7 +36,9 @@ def test_a_phone_has_five_sections_and_the_others_behind_more(page: Page, anna: 
     page.set_viewport_size(PHONE)
     page.goto("/")
     rail = page.get_by_role("navigation", name="Sections")
-    expect(rail.get_by_role("link")).to_have_text(["Overview", "Recall", "Runs", "Topics", "Curate"])
+    expect(rail.get_by_role("link")).to_have_text(
+        ["Overview", "Recall", "Runs", "Topics", "Curate"], use_inner_text=True
+    )
     rail.get_by_text("More").click()
     expect(rail.locator(".rail-more a")).to_have_text(
         ["Messages", "People", "Artifacts", "Facts", "History", "Prompts", "API tokens"]

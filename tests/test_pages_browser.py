@@ -97,7 +97,8 @@ def test_a_row_on_a_phone_opens_wherever_it_is_touched(page: Page, anna: ChatUse
 def test_the_section_one_is_in_is_in_sight_on_a_phone(page: Page, anna: ChatUser) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"/memory/{anna.pk}/facts/")
-    expect(page.locator(".rail [aria-current]")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".rail summary[aria-current]")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".rail summary[aria-current]")).to_contain_text("More")
 
 
 @pytest.mark.parametrize("width", [1024, 1280])
@@ -110,7 +111,7 @@ def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked
     edges = "all => all.map(each => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
     (_top, head), (row, _bottom) = page.locator(".list th:first-child, .list td:first-child").evaluate_all(edges)[:2]
     assert head <= row
-    assert page.locator(".run-lines .title").evaluate("title => title.offsetWidth") > 200
+    assert page.locator(".run-lines .title").first.evaluate("title => title.offsetWidth") > 200
 
 
 @pytest.mark.parametrize("address", ["/", "/memory/{}/", "/memory/{}/topics/", "/memory/{}/history/", "/runs/"])

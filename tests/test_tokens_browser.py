@@ -94,7 +94,7 @@ def test_without_scripts_a_reload_makes_no_second_token(page: Page, live_server:
 def test_which_chat_users_is_asked_only_where_it_matters_and_a_phone_has_room(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/tokens/make/")
-    expect(page.locator(".rail [aria-current]")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".rail summary[aria-current]")).to_be_in_viewport(ratio=1)
     expect(page.get_by_label("Анна")).to_be_visible()
     page.get_by_label("every memory").check()
     expect(page.get_by_label("Анна")).to_be_hidden()

@@ -78,6 +78,10 @@ def test_of_a_run_that_never_searched_nothing_is_taken(tried: str) -> None:
     assert trials.replayed([STARTED], tried) == trials.Replayed()
 
 
+# Either line of an enricher has to do with it.
+BOTH = "The cake, and what ran out of memory?"
+
+
 def one(events: Sequence[Any], kind: type[Any]) -> Any:
     return next(event for event in events if isinstance(event, kind))
 
@@ -110,7 +114,7 @@ async def topics(memory: ChatUser) -> list[int]:
 class TestAnEnrichersPrompt:
     async def test_only_the_line_and_what_search_makes_of_it_differ(self, memory: ChatUser, topics: list[int]) -> None:
         vllm, cake, _knee = topics
-        parent = await start(memory)
+        parent = await start(memory, BOTH)
         before = await execute(parent, ScriptedChat(says(QUERY)), asks(vllm), chooses(vllm))
         await Fact.objects.acreate(
             owner=memory, relation="has", category="home", content="two cats", type="identity", importance=90,
@@ -119,7 +123,7 @@ class TestAnEnrichersPrompt:
         await Message.objects.acreate(
             owner=memory, external_id="x", role="user", text="By the way!", sent_at=timezone.now()
         )
-        again = await start(memory, parent=parent, prompt=await draft())
+        again = await start(memory, BOTH, parent=parent, prompt=await draft())
         enricher = ScriptedChat(says("a honey cake for a birthday"))
         after = await execute(again, enricher, asks(cake), chooses(cake))
         assert [message["content"] for message in enricher.requests[0].messages][0] == "Repeat it."
@@ -135,9 +139,9 @@ class TestAnEnrichersPrompt:
         assert [topic.id for topic in one(after, RunFinished).selected] == [f"Topic:{cake}"]
 
     async def test_its_query_is_compared_by_a_vector_of_its_own(self, memory: ChatUser, topics: list[int]) -> None:
-        parent = await start(memory)
+        parent = await start(memory, BOTH)
         await execute(parent, ScriptedChat(says(QUERY)), asks(topics[0]), chooses(topics[0]))
-        again = await start(memory, parent=parent, prompt=await draft())
+        again = await start(memory, BOTH, parent=parent, prompt=await draft())
         after = await execute(again, ScriptedChat(says("a honey cake")), asks(topics[1]), chooses(topics[1]))
         kept = {row.run_id: list(row.vector) async for row in QueryVector.objects.all()}
         assert kept[again.pk] != kept[parent.pk]

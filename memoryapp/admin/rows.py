@@ -168,6 +168,12 @@ class SuggestionAdmin(ReadOnlyAdmin):
     search_fields = ("decided_by",)
 
 
+@admin.register(models.Heartbeat)
+class HeartbeatAdmin(ReadOnlyAdmin):
+    list_display = ("process", "at")
+    search_fields = ("process",)
+
+
 @admin.register(models.Work)
 class WorkAdmin(ReadOnlyAdmin):
     list_display = ("kind", "owner", "source", "state", "worker", "done", "share", "at")

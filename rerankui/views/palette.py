@@ -27,13 +27,13 @@ RUNS_LOOKED_AT = 2_000
 @require_safe
 def find(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
-    frame = Frame(request)
+    frame, seen = Frame(request), seen_owners(request)
     context: dict[str, Any] = {
         "words": words,
         "sections": [page for page in _pages(frame) if words.lower() in page.label.lower()],
     }
     if words:
-        context |= _found(seen_owners(request), words)
+        context |= _found(seen, words)
     context["is_empty"] = not any(value for name, value in context.items() if name != "words")
     return show(request, "pages/find.html", "partials/found.html", context)
 
