@@ -14,7 +14,7 @@ WEB = ("http", "https")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*+(ms|s|m|h|d|)")
 _RATE = re.compile(r"(\d{1,9})\s*+/\s*+(s|m|h|d)")
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_USERINFO = re.compile(r"(?<=//)[^\s'\"<>]*(?=@)")
+_WORD = re.compile(r"[^\s'\"<>]+")
 _PASSWORD = re.compile(r"(?i)(?<=password=)[^\s&'\"]+")
 
 
@@ -135,7 +135,14 @@ def _check_address(name: str, raw: str, schemes: Sequence[str]) -> None:
 
 def without_passwords(text: str) -> str:
     """``text`` without what stands before the @ of an address, and without what is called a password."""
-    return _PASSWORD.sub("…", _USERINFO.sub("…", text))
+    return _PASSWORD.sub("…", _WORD.sub(_without_userinfo, text))
+
+
+def _without_userinfo(word: re.Match[str]) -> str:
+    """The word without what stands between // and its last @, for a password may hold either sign."""
+    before, _slashes, rest = word[0].partition("//")
+    _userinfo, at, place = rest.rpartition("@")
+    return f"{before}//…@{place}" if at else word[0]
 
 
 def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9) -> float:

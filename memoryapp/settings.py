@@ -81,6 +81,9 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 
+_QUOTED = re.compile(r'"[^"]*"')
+
+
 def _database() -> dict[str, Any]:
     url = env.text("DATABASE_URL")
     if not url:
@@ -89,7 +92,7 @@ def _database() -> dict[str, Any]:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:
         # What libpq quotes of the address may be a piece of the password.
-        reason = re.sub(r'"[^"]*"', '"…"', str(error).strip())
+        reason = _QUOTED.sub('"…"', str(error).strip())
         raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {reason}") from None
     if "@" in str(parts.get("host")) or ("@" in url.partition("://")[2] and not parts.get("user")):
         raise env.SettingError("DATABASE_URL has a password with @, / or : in it: write them as %40, %2F and %3A.")

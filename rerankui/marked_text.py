@@ -14,7 +14,7 @@ from rerankui.templatetags.memory import prose
 # Characters for private use, which no text of a message keeps here.
 _BEGINS, _ENDS = "\ue000", "\ue001"
 _PRIVATE = re.compile(f"[{_BEGINS}{_ENDS}]")
-_TOKEN = re.compile(f"(<[^>]*>|[{_BEGINS}{_ENDS}])")
+_TOKEN = re.compile(f"(<[^<>]*>|[{_BEGINS}{_ENDS}])")
 
 
 def marked_text(segments: Sequence[Segment]) -> SafeString:

@@ -11,7 +11,9 @@ from typing import Any
 import django
 from daphne.server import Server
 
-from rerankui import server_limits
+django.setup()
+
+from rerankui import server_limits  # noqa: E402 it knows the doors, whose rows can be imported only now
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -25,7 +27,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 if __name__ == "__main__":
-    django.setup()
     server_limits.limit()
     server_limits.FIRST_SECONDS = float(sys.argv[2])
     Server(application, endpoints=[f"fd:fileno={sys.argv[1]}"], verbosity=0).run()

@@ -142,12 +142,12 @@ class TestChanges:
             "More tea": ["m6", "m7"],
         }
 
-    def test_without_vectors_a_part_is_called_by_how_it_begins(
+    def test_without_vectors_a_part_is_called_by_its_matter_speaker_and_day(
         self, anna: ChatUser, topics: list[Topic], program: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(clients, "embedder", Away)
         changed(program.post(f"/v1/topics/{topics[0].pk}/split", {"at": ["m2"]}))
-        assert list(memory(anna))[:2] == ["Which tea?", "Why green?"]
+        assert list(memory(anna))[:2] == ["Tea — Anna (2 March 2026)", "Green — Anna (2 March 2026)"]
 
     def test_a_summary_is_rewritten(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
         path = f"/v1/topics/{topics[0].pk}"

@@ -16,6 +16,7 @@ from memoryapp.models.user import Owned
 
 ROOT = Path(__file__).resolve().parent.parent
 OWNERLESS = {
+    "Erasure",
     "ApiToken",
     "LoginSession",
     "Prompt",

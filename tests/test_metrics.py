@@ -118,7 +118,7 @@ def test_a_run_is_counted_from_its_events() -> None:
     )
     after = [told("llm_tokens_total", agent="reranker", direction="input"), told("reranker_tool_calls_total")]
     assert [now - then for now, then in zip(after, before, strict=True)] == [200, 2]
-    assert told("reranker_cost_usd_total") - cost == 0.5
+    assert told("reranker_cost_usd_total") - cost == pytest.approx(0.5)
     assert told("llm_retries_total") - retries == 1
 
 

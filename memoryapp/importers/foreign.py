@@ -15,6 +15,8 @@ from memoryapp.importers.record import UnreadableFile
 _LINES_LOOKED_AT = 20
 # "31.12.24, 23:59 - Anna: text" and "[31/12/2024, 11:59:01 PM] Anna: text".
 _WHATSAPP = re.compile(r"\u200e?\[?\d{1,4}[./-] ?\d{1,2}[./-] ?\d{1,4}\.?,? [^-\]]{4,20}(?: - |\] )\S")
+_WHATSAPP_NAME = re.compile(r"_chat\.txt|WhatsApp Chat[^/]*\.txt")
+_PAGE_NAME = re.compile(r"(?:.*/)?messages\d*\.html")
 
 Kind = str | Promise
 
@@ -79,9 +81,9 @@ def archive(names: Sequence[str]) -> Kind:
         return TAKEOUT
     if {"channels.json", "users.json"} <= set(names):
         return SLACK
-    if any(re.fullmatch(r"_chat\.txt|WhatsApp Chat[^/]*\.txt", name) for name in names):
+    if any(_WHATSAPP_NAME.fullmatch(name) for name in names):
         return WHATSAPP
-    return PAGE if any(re.fullmatch(r"(?:.*/)?messages\d*\.html", name) for name in names) else ""
+    return PAGE if any(_PAGE_NAME.fullmatch(name) for name in names) else ""
 
 
 def refuse_lines(name: str, line: Mapping[str, Any]) -> NoReturn:
