@@ -171,6 +171,7 @@ class SuggestionAdmin(ReadOnlyAdmin):
 @admin.register(models.Heartbeat)
 class HeartbeatAdmin(ReadOnlyAdmin):
     list_display = ("process", "at")
+    list_filter: ClassVar[Any] = ()
     search_fields = ("process",)
 
 
