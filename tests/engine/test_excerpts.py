@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryapp.engine.events import Piece
@@ -176,6 +176,7 @@ def test_the_best_exchanges_keep_question_and_answer_together_in_order_of_time()
 texts = st.text(min_size=1, max_size=80)
 
 
+@example(["x"], ["1\x1f"])
 @given(st.lists(texts, min_size=1, max_size=5), st.lists(texts, max_size=4))
 def test_offsets_always_lie_inside_the_message(stored: list[str], claimed: list[str]) -> None:
     messages = [message(n, text) for n, text in enumerate(stored, start=1)]
