@@ -1,7 +1,7 @@
-"""The Celery app: tasks only hurry work up, beat sweeps what was lost.
+"""The Celery app: beat schedules sweeps, which find their work in the rows.
 
-Without a broker address messages lie as files in the data folder, which needs no server. What has to be
-done is found in the rows themselves, so a lost message costs seconds and never work.
+Without a broker's address its messages are files in the data folder, which needs no server. A lost message costs
+seconds and never work, because the next sweep finds the same rows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from kombu.transport import TRANSPORT_ALIASES
 
-from memoryapp import heartbeats, startup
-from memoryapp.embedded import pulse
-from memoryapp.outages import database, is_outage
+from memoryapp.embedded import watchdog
+from memoryapp.operations import heartbeats, startup
+from memoryapp.operations.outages import database_outage, is_outage
+from memoryapp.operations.pauses import StagePaused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
-TRANSPORT_ALIASES["filesystem"] = "memoryapp.broker:Transport"
+TRANSPORT_ALIASES["filesystem"] = "memoryapp.operations.broker:Transport"
 
 
 def _transport() -> dict[str, Any]:
-    """Where messages lie as files; the folders are made here, for kombu makes none."""
+    """The options of the file broker; its folders are made here, because kombu makes none."""
     if not settings.CELERY_BROKER_URL.startswith("filesystem:"):
         return {}
     queue, control = settings.CELERY_BROKER_DIR / "queue", settings.CELERY_BROKER_DIR / "control"
@@ -44,69 +45,74 @@ def _transport() -> dict[str, Any]:
 
 
 class Sweep(Task):  # type: ignore[misc]
-    """A task that ends in peace when the database is away: what it was to do stays in the rows, for the next one."""
+    """A task that ends without a fault where its work is paused, and during an outage of the database.
+
+    What is left to do stays in the rows for the next one.
+    """
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         try:
             done = self.run(*args, **options)
+        except StagePaused:
+            return None
         except (DatabaseError, psycopg.Error) as error:
             if not is_outage(error):
                 raise
-            database.met(error)
+            database_outage.report(error)
             return None
-        database.over()
+        database_outage.end()
         return done
 
 
-def _give_sign(process: str) -> None:
-    """In a thread that keeps no connection; a database that is away is one line a minute."""
+def _record_heartbeat(process: str) -> None:
+    """Keeps no connection open, and logs an outage of the database once a minute."""
     try:
-        heartbeats.give(process)
+        heartbeats.record(process)
     except DatabaseError as error:
-        database.met(error)
+        database_outage.report(error)
     else:
-        database.over()
+        database_outage.end()
     finally:
         connection.close()
 
 
 def _since_start() -> datetime:
-    """A time that nobody sets: by the machine's clock, one that was ahead once would end all sweeps until then."""
+    """A monotonic time: a wall clock that was ahead once would stop all sweeps until it is reached again."""
     return datetime.fromtimestamp(time.monotonic(), UTC)
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:
-    """A sweep. Its message never expires: a worker whose clock is ahead of beat's would drop each of them."""
+    """The schedule of a sweep. Messages never expire: a worker whose clock is ahead would drop every one."""
     return {"task": f"memoryapp.tasks.{task}", "schedule": schedule(seconds, nowfun=_since_start)}
 
 
 class Sweeps(Scheduler):  # type: ignore[misc]
-    """Beat, that waits while a round of messages lies in the queue: without a worker they would pile up.
+    """Beat's scheduler. It sends nothing while a full round of messages is queued: without a worker they would pile up.
 
-    It remembers nothing from one start to the next, for a sweep too many does no harm.
+    It stores nothing between starts, because an additional sweep does no harm.
     """
 
-    _last_sign = float("-inf")
+    _last_heartbeat = float("-inf")
 
     def setup_schedule(self) -> None:
         super().setup_schedule()
-        pulse.from_thread()
+        watchdog.ping_from_thread()
 
     def tick(self, *args: Any, **options: Any) -> float:
         delay = super().tick(*args, **options)
-        if time.monotonic() - self._last_sign >= heartbeats.EVERY:
-            self._last_sign = time.monotonic()
-            _give_sign("beat")
-        return min(float(delay), heartbeats.EVERY)
+        if time.monotonic() - self._last_heartbeat >= heartbeats.INTERVAL:
+            self._last_heartbeat = time.monotonic()
+            _record_heartbeat("beat")
+        return min(float(delay), heartbeats.INTERVAL)
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **options: Any) -> Any:
-        if producer is not None and _waiting(producer.channel) >= len(app.conf.beat_schedule):
+        if producer is not None and _queued(producer.channel) >= len(app.conf.beat_schedule):
             return None
         return super().apply_async(entry, producer=producer, advance=advance, **options)
 
 
-def _waiting(channel: Any) -> int:
-    """How many messages nobody took yet."""
+def _queued(channel: Any) -> int:
+    """How many messages no worker has taken yet."""
     queue = app.amqp.queues[app.conf.task_default_queue]
     declared = channel.queue_declare(
         queue=queue.name,
@@ -119,7 +125,7 @@ def _waiting(channel: Any) -> int:
 
 
 class Heartbeats(bootsteps.StartStopStep):  # type: ignore[misc]
-    """The worker's signs of life: to the database, and to whoever started it."""
+    """The worker's heartbeat in the database, and its watchdog byte to `up`."""
 
     requires = {"celery.worker.components:Timer"}
 
@@ -128,9 +134,9 @@ class Heartbeats(bootsteps.StartStopStep):  # type: ignore[misc]
         self._due: Any = None
 
     def start(self, worker: Any) -> None:
-        pulse.from_thread()
-        _give_sign("worker")
-        self._due = worker.timer.call_repeatedly(heartbeats.EVERY, _give_sign, ("worker",))
+        watchdog.ping_from_thread()
+        _record_heartbeat("worker")
+        self._due = worker.timer.call_repeatedly(heartbeats.INTERVAL, _record_heartbeat, ("worker",))
 
     def stop(self, worker: Any) -> None:
         if self._due:
@@ -153,10 +159,16 @@ app.conf.update(
         "close-abandoned-runs": _every(5.0, "close_abandoned_runs"),
         "execute-waiting-runs": _every(3.0, "execute_waiting_runs"),
         "embed-pending": _every(10.0, "embed_pending"),
+        "read-artifacts": _every(5.0, "read_artifacts"),
         "archive-asked": _every(3.0, "archive_asked"),
         "archive-due": _every(60.0, "archive_due"),
+        "import-waiting": _every(2.0, "import_waiting"),
+        "clear-import-files": _every(3600.0, "clear_import_files"),
         "erase-due": _every(10.0, "erase_due"),
+        "verify-asked": _every(5.0, "verify_asked"),
         "suggest-due": _every(60.0, "suggest_due"),
+        "consolidate-due": _every(15.0, "consolidate_due"),
+        "extract-due": _every(60.0, "extract_due"),
         "clear-login-sessions": _every(3600.0, "clear_login_sessions"),
     },
 )

@@ -1,57 +1,32 @@
-"""The outside world, built from the settings: chat model, embedder, connections.
+"""What speaks to the outside world, built from the settings: chat model, embedder, HTTP client.
 
-Only tasks, runs, the web process and commands build clients; everything else receives them. The embedded
-models are loaded once a process, and a network client lives as long as the event loop that uses it.
+Only tasks, runs, proposals, the demo, the bench and commands build clients; everything else receives them. The
+embedded models are loaded once a process, and a network client lives as long as the event loop that uses it.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
-from psycopg_pool import AsyncConnectionPool
 
-from memoryapp import database
-from memoryapp.engine.abilities import ChatOptions, Learnt
-from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile
+from memoryapp.engine.chat.capabilities import ChatOptions, Learnt
+from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.cross_encoder import CrossEncoder, HttpCrossEncoder
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile, UnreachableEmbedder
 from memoryapp.engine.events import SteppedDown
-from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.llm import Chat
-from memoryapp.engine.offline import OfflineEmbedder
-from memoryapp.engine.offline_chat import OfflineChat
-from memoryapp.journal import Journal
-from memoryapp.layout import Layouts
-from memoryapp.leases import Leases, leased
-from memoryapp.vectors import profile_row
+from memoryapp.engine.offline.scorer import OfflineChat
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 
 # A request that waits for a place in httpcore's pool and is cancelled may take the place with it; so there is no limit
 # but the one on runs at once.
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
-
-    ``journal`` takes what runs have to say, ``layouts`` is what earlier runs have read, ``http`` what all providers
-    are asked through. ``leases`` keep runs that go on from being swept.
-    """
-
-    chat: Chat
-    enricher: Chat | None
-    embedder: Embedder
-    profile_id: int
-    pool: AsyncConnectionPool
-    journal: Journal
-    leases: Leases
-    layouts: Layouts = field(default_factory=Layouts)
-    http: httpx.AsyncClient | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +58,49 @@ def profile() -> Profile:
     """The profile whose vectors the settings ask for; makes no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
-    threshold = settings.EMBEDDING_TOPICS_THRESHOLD
-    host = host_of(settings.EMBEDDING_BASE_URL)
-    return Profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, threshold, related=threshold)
+    host, threshold = host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_TOPICS_THRESHOLD
+    return known_profile(host, settings.EMBEDDING_MODEL, settings.EMBEDDING_DIMENSIONS, threshold)
+
+
+def known_profile(provider: str, model: str, dimensions: int, threshold: float) -> Profile:
+    """The profile of these names, with what is known of its model."""
+    embedded = offline_embedder().profile
+    if (provider, model, dimensions) == (embedded.provider, embedded.model, embedded.dimensions):
+        return embedded
+    return Profile(provider, model, dimensions, threshold, related=threshold)
 
 
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
     """The embedder of the settings; without ``http`` it keeps no connection open between calls."""
-    if not settings.EMBEDDING_BASE_URL:
+    return embedder_of(profile(), http)
+
+
+def embedder_of(of: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
+    """The embedder whose vectors are of this profile, also where the settings ask for another by now.
+
+    A key goes to no host but the one it was given for. Where no setting names the address, it is one that refuses.
+    """
+    if of == offline_embedder().profile:
         return offline_embedder()
-    http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
-    return HttpEmbedder(http, settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY, profile())
+    for address, key in _embedding_endpoints():
+        if host_of(address) == of.provider:
+            http = http or httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0))
+            return HttpEmbedder(http, address, key, of)
+    return UnreachableEmbedder(of)
+
+
+def is_reachable(of: Profile) -> bool:
+    """Whether the settings say where vectors of this profile are made; whether that place answers is another matter."""
+    return not isinstance(embedder_of(of), UnreachableEmbedder)
+
+
+def _embedding_endpoints() -> list[tuple[str, str]]:
+    """Addresses and keys of the settings: the one in use, and the one that was before it."""
+    named = (
+        (settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY),
+        (settings.EMBEDDING_PREVIOUS_BASE_URL, settings.EMBEDDING_PREVIOUS_API_KEY),
+    )
+    return [(address, key) for address, key in named if address]
 
 
 @cache
@@ -129,21 +136,16 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
     return HttpChat(http, settings.LLM_BASE_URL, settings.LLM_API_KEY, model, _options(), learnt)
 
 
+def cross_encoder(http: httpx.AsyncClient) -> CrossEncoder | None:
+    """The cross-encoder of the settings; None where none is configured."""
+    if not settings.RERANK_BASE_URL:
+        return None
+    return HttpCrossEncoder(http, settings.RERANK_BASE_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL)
+
+
 def http_client() -> httpx.AsyncClient:
     """The one client of an event loop."""
     return httpx.AsyncClient(limits=LIMITS)
-
-
-@cache
-def _spare_the_collector() -> None:
-    """What is loaded by now stays, and a run makes thousands of values that hold no cycles.
-
-    So the collector of cycles need not look at the former again, nor at the latter every seven hundred: that takes
-    15 % of a process which executes many runs at once.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 100)
 
 
 @asynccontextmanager
@@ -151,24 +153,3 @@ async def open_chat(model: str) -> AsyncIterator[Chat]:
     """The chat model of this name for the running event loop, where nothing else is needed."""
     async with http_client() as http:
         yield chat(http, model)
-
-
-@asynccontextmanager
-async def open_clients() -> AsyncIterator[Clients]:
-    """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it."""
-    async with http_client() as http, database.pool() as pool, leased(pool) as leases:
-        made = embedder(http)
-        row = await profile_row(made.profile)
-        if isinstance(made, OfflineEmbedder):
-            await made.embed(["ready"])
-        _spare_the_collector()
-        yield Clients(
-            chat=chat(http, settings.RERANKER_MODEL),
-            enricher=chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,
-            embedder=made,
-            profile_id=row.pk,
-            pool=pool,
-            journal=Journal(pool),
-            leases=leases,
-            http=http,
-        )

@@ -1,15 +1,17 @@
-"""Settings from the environment: read once, a wrong value is a sentence that names it."""
+"""Reading settings from the environment: typed, within bounds; a wrong value is a sentence that names its setting."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 WEB = ("http", "https")
+
+Number = TypeVar("Number", int, float)
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*+(ms|s|m|h|d|)")
 _RATE = re.compile(r"(\d{1,9})\s*+/\s*+(s|m|h|d)")
@@ -19,11 +21,11 @@ _PASSWORD = re.compile(r"(?i)(?<=password=)[^\s&'\"]+")
 
 
 class SettingError(Exception):
-    """An environment variable has a value nobody can use."""
+    """An environment variable has a value that cannot be used; the text is a sentence for people."""
 
 
 def cores() -> int:
-    """How many this process may use, which may be fewer than the machine has."""
+    """How many cores this process may use, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -32,7 +34,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def secret(name: str, *, least: int) -> str:
-    """A text that nobody can guess, or nothing; a short one is refused without being shown."""
+    """A secret of at least ``least`` characters, or nothing; a short one is refused without being shown."""
     value = text(name)
     if value and len(value) < least:
         raise SettingError(f"{name} must have at least {least} characters that nobody can guess, not {len(value)}.")
@@ -40,22 +42,21 @@ def secret(name: str, *, least: int) -> str:
 
 
 def whole(name: str, default: int, *, least: int = 0, most: int = 10**9) -> int:
-    raw = text(name, str(default))
-    try:
-        value = int(raw)
-    except ValueError:
-        raise SettingError(f"{name} must be a whole number, not {raw!r}.") from None
-    if not least <= value <= most:
-        raise SettingError(f"{name} must be between {least} and {most}, not {value}.")
-    return value
+    return _within(name, default, int, "a whole number", least, most)
 
 
 def number(name: str, default: float, *, least: float, most: float) -> float:
+    return _within(name, default, float, "a number", least, most)
+
+
+def _within(
+    name: str, default: Number, parse: Callable[[str], Number], kind: str, least: Number, most: Number
+) -> Number:
     raw = text(name, str(default))
     try:
-        value = float(raw)
+        value = parse(raw)
     except ValueError:
-        raise SettingError(f"{name} must be a number, not {raw!r}.") from None
+        raise SettingError(f"{name} must be {kind}, not {raw!r}.") from None
     if not least <= value <= most:
         raise SettingError(f"{name} must be between {least} and {most}, not {raw}.")
     return value
@@ -71,7 +72,7 @@ def switch(name: str, default: bool) -> bool:
 
 
 def choice(name: str, default: str, options: Sequence[str]) -> str:
-    """One of ``options``, however its letters are cased."""
+    """One of ``options``, in upper or lower case."""
     raw = text(name, default)
     found = next((option for option in options if option.casefold() == raw.casefold()), None)
     if found is None:
@@ -80,7 +81,7 @@ def choice(name: str, default: str, options: Sequence[str]) -> str:
 
 
 def choice_or_nothing(name: str, default: str, options: Sequence[str]) -> str:
-    """As ``choice``; set to nothing it means nothing."""
+    """As ``choice``, but an empty value means none."""
     return "" if os.environ.get(name, default).strip() == "" else choice(name, default, options)
 
 
@@ -97,7 +98,7 @@ def mapping(name: str) -> dict[str, Any]:
 
 
 def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
-    """What stands between commas, without the spaces around it."""
+    """The parts between commas, without the spaces around them."""
     return [part.strip() for part in text(name, default).split(between) if part.strip()]
 
 
@@ -134,12 +135,12 @@ def _check_address(name: str, raw: str, schemes: Sequence[str]) -> None:
 
 
 def without_passwords(text: str) -> str:
-    """``text`` without what stands before the @ of an address, and without what is called a password."""
+    """``text`` without the user and password of addresses, and without values of ``password=``."""
     return _PASSWORD.sub("…", _WORD.sub(_without_userinfo, text))
 
 
 def _without_userinfo(word: re.Match[str]) -> str:
-    """The word without what stands between // and its last @, for a password may hold either sign."""
+    """The word without the part between // and the last @: a password may contain either sign."""
     before, _slashes, rest = word[0].partition("//")
     _userinfo, at, place = rest.rpartition("@")
     return f"{before}//…@{place}" if at else word[0]
@@ -158,7 +159,7 @@ def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9)
 
 
 def rate(name: str, default: str) -> tuple[int, float]:
-    """How many in how many seconds: ``600/m``, ``10/s``, ``5000/h``."""
+    """A number and its seconds: ``600/m``, ``10/s``, ``5000/h``."""
     raw = text(name, default)
     match = _RATE.fullmatch(raw)
     if not match or not int(match[1]):

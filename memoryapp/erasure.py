@@ -1,15 +1,16 @@
 """Erasing a chat user: every row and every file, with a count of what went from each table.
 
-It is marked first, and from then on nobody finds it: pages and doors hide it, and new messages and runs are refused.
-Then its rows go, a batch a transaction, each batch counted by the transaction that deletes it; so a process that is
-killed leaves an erasure that goes on where it stopped, and the worker sees to it that it does. Who was writing when
-the chat user was marked may still write: the row of the chat user goes last, and while any row refers to it the
-database refuses that, so the rest is gone through once more.
+First the chat user is marked: from then on pages and the API hide them, and new messages and runs are refused. Then
+their rows go, a batch a transaction, each batch counted by the transaction that deletes it; the erasure of a killed
+process is continued by the worker where it stopped. A process that was writing when the chat user was marked may still
+write: the row of the chat user goes last, and while any row refers to it the database refuses that, so the tables are
+gone through once more.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +23,10 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Model, QuerySet
+from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import advisory
 from memoryapp.models import (
     Access,
     ApiToken,
@@ -33,7 +34,9 @@ from memoryapp.models import (
     ChatUser,
     Erasure,
     Fact,
+    Finding,
     ImportBatch,
+    ImportFile,
     KnowledgeEdit,
     Media,
     Message,
@@ -45,13 +48,17 @@ from memoryapp.models import (
     TopicEdit,
 )
 from memoryapp.models.user import Owned
+from memoryapp.operations import advisory_locks
 
+# Sent in the process that erases, with the ``number`` of a chat user once it is gone.
+erased = Signal()
 ERASER = "erase"
 FILES = "files"
-# What goes first, with whatever hangs on it, and how many rows a transaction: a run has hundreds of events.
+# Tables in the order of deletion, each with what refers to it, and rows a transaction: a run has hundreds of events.
 _ROOTS: Sequence[tuple[type[Owned], int]] = (
     (Run, 100),
     (Suggestion, 1_000),
+    (Finding, 1_000),
     (Fact, 1_000),
     (Artifact, 1_000),
     (Person, 1_000),
@@ -75,7 +82,7 @@ class BeingErased(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How much there is to erase, for somebody to decide upon."""
+    """How much there is to erase, for a person who decides about it."""
 
     messages: int
     topics: int
@@ -116,7 +123,9 @@ def begin(owner: ChatUser, actor: str) -> Erasure:
             row.erasing_since = timezone.now()
             row.save(update_fields=["erasing_since"])
             Run.objects.of(row).exclude(state=Run.State.FINISHED).update(state=Run.State.FINISHED)
-        return Erasure.objects.get_or_create(owner_number=row.pk, defaults={"actor": actor})[0]
+        return Erasure.objects.get_or_create(
+            owner_number=row.pk, kind=Erasure.Kind.USER, defaults={"actor": actor, "salt": secrets.token_bytes(32)}
+        )[0]
 
 
 def being_erased(name: str) -> ChatUser | None:
@@ -144,20 +153,20 @@ def unfinished() -> QuerySet[Erasure]:
 
 
 def erase(owner: ChatUser, actor: str) -> Erasure:
-    """Everything of this chat user, before it returns; the receipt."""
+    """Erases everything of this chat user before it returns; returns the receipt."""
     return finish(begin(owner, actor))
 
 
 def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
-    """Goes on with an erasure to its end; where another process is at it, for ``wait`` until that one has ended.
+    """Continues an erasure to its end; while another process works on it, waits for that one, at most ``wait``.
 
-    The receipt has no ``ended_at`` when that was too short.
+    The receipt has no ``ended_at`` when ``wait`` was too short.
     """
-    if advisory.taken(ERASER, erasure.owner_number, wait=wait):
+    if advisory_locks.try_acquire(ERASER, erasure.owner_number, wait=wait):
         try:
             _go_through(erasure)
         finally:
-            advisory.give_back(ERASER, erasure.owner_number)
+            advisory_locks.release(ERASER, erasure.owner_number)
     erasure.refresh_from_db()
     return erasure
 
@@ -174,18 +183,19 @@ def _go_through(erasure: Erasure) -> None:
         except IntegrityError:
             if last:
                 raise
-            logger.info("Something was written for erasure %s meanwhile; it is gone through once more.", erasure.pk)
+            logger.info("Rows were written while erasure %s ran; its tables are gone through once more.", erasure.pk)
 
 
 def _delete_rows(erasure: Erasure) -> None:
     for model, at_once in (*_ROOTS, *_others()):
         _in_batches(erasure, model, at_once, _delete)
-    _in_batches(erasure, Media, 100, _delete_media)
+    _in_batches(erasure, Media, 100, delete_media)
+    _in_batches(erasure, ImportFile, 100, _delete_import_files)
 
 
 def _others() -> Iterator[tuple[type[Owned], int]]:
-    """Tables whose rows go with those of others; something is there only if it was written just now."""
-    known = {model for model, _at_once in _ROOTS} | {Media}
+    """Tables whose rows go with those of others; rows are left only if they were written meanwhile."""
+    known = {model for model, _at_once in _ROOTS} | {Media, ImportFile}
     for model in apps.get_app_config("memoryapp").get_models():
         if issubclass(model, Owned) and model not in known:
             yield model, _MOST
@@ -202,18 +212,18 @@ def _in_batches(
             if not numbers:
                 return
             batch = model._base_manager.filter(pk__in=numbers)
-            _count(erasure, delete(batch) + _forget_in_log(model, numbers))
+            _count(erasure, delete(batch) + forget_in_log(model, numbers))
 
 
 def _delete(batch: QuerySet[Any]) -> Counter[str]:
-    return _by_table(batch.delete()[1])
+    return by_table(batch.delete()[1])
 
 
-def _delete_media(batch: QuerySet[Any]) -> Counter[str]:
-    """The rows, and the files nobody else's rows name."""
+def delete_media(batch: QuerySet[Any]) -> Counter[str]:
+    """The rows, and the files nobody else's rows name; counts by table."""
     media = list(batch)
     for path in sorted(row.path for row in media):
-        advisory.take_until_commit(path, 0)
+        advisory_locks.acquire_until_commit(path, 0)
     gone = _delete(batch)
     shared = set(Media.objects.filter(sha256__in=[row.sha256 for row in media]).values_list("sha256", flat=True))
     for row in media:
@@ -223,15 +233,27 @@ def _delete_media(batch: QuerySet[Any]) -> Counter[str]:
     return gone
 
 
+def _delete_import_files(batch: QuerySet[Any]) -> Counter[str]:
+    """The rows, and the files that wait to be imported."""
+    paths = [row.path for row in batch]
+    gone = _delete(batch)
+    for path in paths:
+        if path.exists():
+            path.unlink(missing_ok=True)
+            gone[FILES] += 1
+    return gone
+
+
 def _delete_owner(erasure: Erasure) -> None:
     number = erasure.owner_number
     tokens = list(_own_tokens(number).values_list("pk", flat=True))
     with transaction.atomic():
-        gone = _forget_in_log(ApiToken, tokens) + _by_table(ApiToken.objects.filter(pk__in=tokens).delete()[1])
-        gone += _forget_in_log(ChatUser, [number]) + _raw(ApiToken.owners.through.objects.filter(chatuser=number))
+        gone = forget_in_log(ApiToken, tokens) + by_table(ApiToken.objects.filter(pk__in=tokens).delete()[1])
+        gone += forget_in_log(ChatUser, [number]) + _raw(ApiToken.owners.through.objects.filter(chatuser=number))
         erasure.ended_at = timezone.now()
         erasure.save(update_fields=["ended_at"])
         _count(erasure, gone + _raw(ChatUser.with_erased.filter(pk=number)))
+    erased.send(ChatUser, number=number)
 
 
 def _own_tokens(owner: ChatUser | int) -> QuerySet[ApiToken]:
@@ -241,18 +263,18 @@ def _own_tokens(owner: ChatUser | int) -> QuerySet[ApiToken]:
 
 
 def _raw(rows: QuerySet[Any]) -> Counter[str]:
-    """Deletes these rows alone; what refers to them keeps them, by the database's own laws."""
+    """Deletes these rows alone; the database refuses where another row refers to one."""
     return Counter({rows.model._meta.db_table: rows._raw_delete(rows.db)})
 
 
-def _forget_in_log(model: type[Model], numbers: Sequence[Any]) -> Counter[str]:
-    """The administration's log tells of rows by what they said."""
+def forget_in_log(model: type[Model], numbers: Sequence[Any]) -> Counter[str]:
+    """Entries of the administration's log quote these rows, so they go too; counts by table."""
     kind = ContentType.objects.get_for_model(model)
     rows = LogEntry.objects.filter(content_type=kind, object_id__in=[str(number) for number in numbers])
-    return _by_table(rows.delete()[1])
+    return by_table(rows.delete()[1])
 
 
-def _by_table(gone: Mapping[str, int]) -> Counter[str]:
+def by_table(gone: Mapping[str, int]) -> Counter[str]:
     return Counter({apps.get_model(label)._meta.db_table: count for label, count in gone.items() if count})
 
 

@@ -1,8 +1,8 @@
-"""What must always be true of the store, as questions to the database.
+"""The laws of the stored memory, as questions to the database for the rows that break them.
 
-Each invariant is one set-based query for the rows that break it; a healthy store answers every one with
-nothing. Ownership is read from the models, so a new relation is checked without a word here. Only the
-events of runs are read one by one: what a run's row must say is known to ``recording.finished_columns`` alone.
+Each invariant is one set-based query; a healthy database answers every one with nothing. Ownership is read from the
+models, so a new relation is checked without a word here. Only the events of runs are read one by one: what a run's row
+must hold is known to ``recording.finished_columns`` alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.db.models import F, QuerySet
 from memoryapp.engine.events import RunFinished, from_payload
 from memoryapp.models import ChatUser, Message, Passage, PassageVector, Run, RunEvent, Topic, TopicVector
 from memoryapp.models.user import Owned
-from memoryapp.recording import finished_columns
+from memoryapp.runs.recording import finished_columns
 
 MOST_A_KIND = 1000
 # Of a memory that is being erased any part may be gone already.
@@ -94,8 +94,8 @@ INVARIANTS = (
     Invariant(
         "topic_totals",
         "Topic",
-        "it says {said}, its messages say {counted}",
-        """SELECT x.id, concat_ws(', ', x.message_count, x.size_chars, x.started_at, x.ended_at) AS said,
+        "it says {stored}, its messages say {counted}",
+        """SELECT x.id, concat_ws(', ', x.message_count, x.size_chars, x.started_at, x.ended_at) AS stored,
                   concat_ws(', ', real.n, real.size, real.first, real.last) AS counted
            FROM memoryapp_topic x JOIN (
                SELECT tm.topic_id, count(*) AS n, sum(char_length(m.text)) AS size,
@@ -134,8 +134,8 @@ INVARIANTS = (
     Invariant(
         "passage_vector_fits",
         "Passage",
-        "its vector has {found} dimensions (the row says {said}), its profile {wanted}",
-        """SELECT x.passage_id, vector_dims(x.vector) AS found, x.dimensions AS said, p.dimensions AS wanted
+        "its vector has {found} dimensions (the row says {stored}), its profile {wanted}",
+        """SELECT x.passage_id, vector_dims(x.vector) AS found, x.dimensions AS stored, p.dimensions AS wanted
            FROM memoryapp_passagevector x JOIN memoryapp_embeddingprofile p ON p.id = x.profile_id
            WHERE (vector_dims(x.vector) <> p.dimensions OR x.dimensions <> p.dimensions) AND {mine}""",
     ),
@@ -180,6 +180,13 @@ INVARIANTS = (
            ) e
            WHERE {mine}
            AND CASE WHEN x.state = 'finished' THEN e.ends <> 1 OR e.last <> 'run_finished' ELSE e.ends > 0 END""",
+    ),
+    Invariant(
+        "raw_reply_beside_a_reply",
+        "RawReply",
+        "it stands beside an event {kind}",
+        """SELECT x.event_id, e.kind FROM memoryapp_rawreply x JOIN memoryapp_runevent e ON e.id = x.event_id
+           WHERE e.kind <> 'model_replied' AND {mine}""",
     ),
     Invariant(
         "finished_has_its_time",
@@ -249,8 +256,8 @@ def _miscounted(owner: ChatUser | None) -> Iterator[Violation]:
     """Finished runs whose row does not say what their events add up to."""
     events = _of(RunEvent, owner).filter(run__state=Run.State.FINISHED).select_related("run")
     rows = events.order_by("run_id", "seq").iterator(chunk_size=200)
-    for run, told in groupby(rows, key=lambda event: event.run):
-        sentence = _difference(run, told)
+    for run, run_events in groupby(rows, key=lambda event: event.run):
+        sentence = _difference(run, run_events)
         if sentence:
             yield Violation("run_totals", f"Run:{run.pk}", sentence)
 
@@ -265,10 +272,10 @@ def _difference(run: Run, rows: Iterable[RunEvent]) -> str:
         return ""
     columns = {name: (getattr(run, name), wanted) for name, wanted in finished_columns(events, last).items()}
     wrong = {name: pair for name, pair in columns.items() if not _same(*pair)}
-    return ", ".join(f"{name} is {said}, its events say {wanted}" for name, (said, wanted) in wrong.items())
+    return ", ".join(f"{name} is {stored}, its events say {wanted}" for name, (stored, wanted) in wrong.items())
 
 
-def _same(said: object, wanted: object) -> bool:
-    if isinstance(said, float) and isinstance(wanted, float | int):
-        return math.isclose(said, wanted, abs_tol=1e-6)
-    return said == wanted
+def _same(stored: object, wanted: object) -> bool:
+    if isinstance(stored, float) and isinstance(wanted, float | int):
+        return math.isclose(stored, wanted, abs_tol=1e-6)
+    return stored == wanted

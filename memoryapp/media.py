@@ -1,7 +1,7 @@
-"""The bytes that came with queries: kept once under their hash, handed out only to their owner's runs.
+"""Files that came with queries: stored once under their hash, and given only to their owner's runs.
 
-A ``MediaItem`` in a run or an event is a name and nothing more. What a file holds is checked against that name
-when it is read, so a model never sees other bytes than those that were sent.
+A ``MediaItem`` in a run or an event is a name and nothing more. The bytes are checked against that name when they are
+read, so a model never gets other bytes than those that were sent.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import advisory, models
-from memoryapp.database import in_thread
+from memoryapp import models
+from memoryapp.engine.chat.media import Media, MediaError
 from memoryapp.engine.events import MediaItem
-from memoryapp.engine.media import Media, MediaError
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser
+from memoryapp.operations import advisory_locks
+from memoryapp.operations.database import in_thread
 
 
 def store(owner: ChatUser, media: Media) -> MediaItem:
-    """Keep the bytes for this owner, once however often they are sent; the item that names them in rows and events."""
+    """Stores the bytes for this owner, once however often they are sent; returns the item that names them."""
     item = replace(media.item, name=str(clean(media.item.name)))
     row = models.Media(
         owner=owner,
@@ -35,15 +36,15 @@ def store(owner: ChatUser, media: Media) -> MediaItem:
     )
     with transaction.atomic():
         # An erasure that takes the last row of these bytes takes the file too.
-        advisory.take_until_commit(row.path, 0)
-        if not _is_kept(row):
+        advisory_locks.acquire_until_commit(row.path, 0)
+        if not _is_stored(row):
             default_storage.save(row.path, ContentFile(media.content))
         # The file comes first: a row must never name bytes that are not there.
         models.Media.objects.bulk_create([row], ignore_conflicts=True)
     return item
 
 
-def _is_kept(row: models.Media) -> bool:
+def _is_stored(row: models.Media) -> bool:
     try:
         return default_storage.size(row.path) == row.size_bytes
     except FileNotFoundError:

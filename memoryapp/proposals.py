@@ -1,80 +1,144 @@
-"""What the chat model proposes to a curator, where one is connected: parts of a topic, a summary for a merge.
+"""Proposals of models for a curator: the parts of a topic, a summary, similar topics.
 
-It is asked when a person presses a button, outside of any transaction, and writes nothing: the person sees the
-proposal, changes it and commits it, as if they had typed it.
+A connected chat model is asked only when a person presses a button, outside of any transaction; each question and its
+answer are stored as an ``AgentCall`` with their events. A proposal does not change the memory: the person edits and
+commits it like a text of their own. Proposals of the embedder and the segmenter need no chat model.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
-from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from memoryapp import clients, metrics
-from memoryapp.contents import content
-from memoryapp.engine.events import Retried, SteppedDown
-from memoryapp.engine.llm import Chat, ChatRequest, LLMError, Progress, Reply, Usage
+from memoryapp import clients, curation, prompt_versions, reading
+from memoryapp.agent_calls import Agent, Answered, OpenChat
+from memoryapp.browsing.neighbours import Neighbour, nearest
+from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
+from memoryapp.engine.agents.proposing import MergeVerdict, judge_merge, propose_summary, propose_topics
+from memoryapp.engine.chat.protocol import Chat, LLMError
+from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicContent, TopicDraft
-from memoryapp.engine.proposing import ProposalError, propose_summary, propose_topics
-from memoryapp.models import ChatUser, Message, Topic
+from memoryapp.models import AgentCall, ChatUser, Message, Topic
+from memoryapp.operations import metrics
+from memoryapp.reading import content
+from memoryapp.search import profiles
 
-__all__ = ["ProposalError", "is_model_connected", "summary_proposed", "topics_proposed"]
+__all__ = [
+    "ProposalError",
+    "is_model_connected",
+    "merge_judged",
+    "merge_judged_by",
+    "summariser",
+    "summary_extracted",
+    "summary_proposed",
+    "topics_alike",
+    "topics_proposed",
+    "topics_segmented",
+]
 
-_Step = Retried | SteppedDown | Progress | Reply
 Proposal = TypeVar("Proposal")
 
 
-class _Counted:
-    """A chat whose calls count as those of ``agent``."""
-
-    def __init__(self, chat: Chat, agent: str, owner: int) -> None:
-        self.model = chat.model
-        self._chat, self._agent, self._owner = chat, agent, owner
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[_Step]:
-        try:
-            async with aclosing(cast("AsyncGenerator[_Step, None]", self._chat.converse(request))) as said:
-                async for step in said:
-                    if isinstance(step, Reply):
-                        self._count("answered", Usage(step.input_tokens, step.output_tokens, step.cost_usd))
-                    yield step
-        except LLMError as error:
-            self._count("failed", error.spent)
-            raise
-
-    def _count(self, outcome: str, spent: Usage) -> None:
-        metrics.model_called(self._agent, outcome, spent, self._owner)
+class ProposalError(Exception):
+    """No proposal was made; the text is a sentence for people."""
 
 
 def is_model_connected() -> bool:
-    """Whether there is a model that writes; the embedded one only chooses."""
+    """Whether a chat model that writes is connected; the embedded one only chooses."""
     return bool(settings.LLM_BASE_URL)
 
 
-def topics_proposed(owner: ChatUser, topic: Topic) -> list[TopicDraft]:
+def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicDraft]:
     """How the model would cut ``topic``: drafts in order, each a run of its messages, together all of them.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
     _check_connected()
     messages = [content(row) for row in Message.objects.of(owner).filter(topic=topic).in_order()]
+    agent = Agent(owner, AgentCall.Agent.SPLITTER, settings.SPLITTER_MODEL, clients.open_chat, asked_by)
+    question = partial(
+        propose_topics,
+        messages,
+        seconds=settings.PROPOSAL_TIMEOUT,
+        prompts=prompt_versions.in_force_now(),
+        profile=reading.profile(owner),
+        least=owner.topic_messages or settings.TOPIC_LEAST_MESSAGES,
+    )
     with metrics.splitting(owner.pk):
-        return _proposed(_topics(owner.pk, messages))
+        return _answer(agent, [topic], lambda chat: question(chat=chat)).drafts
 
 
-def summary_proposed(owner: ChatUser, topics: Sequence[Topic]) -> str:
-    """What the model would call ``topics`` as one, in at most 500 characters.
+def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> str:
+    """The model's summary of ``topics`` merged into one, at most 500 characters.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
     _check_connected()
-    told = _contents(owner, topics)
+    merged = _contents(owner, topics)
+    prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
+    agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, clients.open_chat, asked_by)
     with metrics.merging(owner.pk):
-        return _proposed(_summary(owner.pk, told))
+        return _answer(agent, topics, lambda chat: propose_summary(merged, chat=chat, seconds=seconds, prompts=prompts))
+
+
+def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> Answered[MergeVerdict]:
+    """Whether the model finds that ``topics`` are one, asked anew.
+
+    Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
+    """
+    _check_connected()
+    with _failures_in_words():
+        return merge_judged_by(clients.open_chat, owner, topics, asked_by)
+
+
+def merge_judged_by(
+    open_chat: OpenChat, owner: ChatUser, topics: Sequence[Topic], asked_by: str = ""
+) -> Answered[MergeVerdict]:
+    """The same of a model that somebody else opened; without a person who asks, an answer that is kept serves.
+
+    Raises LLMError, UnreadableAnswer.
+    """
+    judged = _contents(owner, topics)
+    prompts, seconds = prompt_versions.in_force_now(), settings.PROPOSAL_TIMEOUT
+    agent = Agent(owner, AgentCall.Agent.MERGER, settings.MERGER_MODEL, open_chat, asked_by)
+    with metrics.merging(owner.pk):
+        return agent.ask(lambda chat: judge_merge(judged, chat=chat, seconds=seconds, prompts=prompts), topics)
+
+
+def summariser() -> Callable[[Sequence[MessageContent]], str]:
+    """Makes a summary of the most telling sentences of messages; not for an event loop."""
+    return curation.extractive(_embedder())
+
+
+def summary_extracted(messages: Sequence[MessageContent]) -> str:
+    """A summary of the most telling sentences of the messages; not for an event loop."""
+    return summariser()(messages)
+
+
+def topics_segmented(owner: ChatUser, topic_id: int) -> list[TopicDraft]:
+    """How the segmenter would cut the topic, see ``curation.propose_split``."""
+    return curation.propose_split(owner, topic_id, _embedder(), settings.SPLIT_THRESHOLD_CHARS)
+
+
+def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
+    """The owner's live topics nearest to what ``words`` mean; none while the embedder does not answer."""
+    embedder = _embedder()
+    try:
+        [vector] = async_to_sync(embedder.embed)([words])
+    except EmbeddingError:
+        return []
+    return nearest(owner, vector.tolist(), embedder.profile, most)
+
+
+def _embedder() -> Embedder:
+    """The embedder of the profile that serves searches, whose vectors of topics there are."""
+    return clients.embedder_of(profiles.serving_profile())
 
 
 def _check_connected() -> None:
@@ -82,35 +146,28 @@ def _check_connected() -> None:
         raise ProposalError(_("No chat model is connected that could make a proposal."))
 
 
-async def _topics(owner: int, messages: Sequence[MessageContent]) -> list[TopicDraft]:
-    async with clients.open_chat(settings.SPLITTER_MODEL) as chat:
-        counted = _Counted(chat, "splitter", owner)
-        return await propose_topics(messages, chat=counted, seconds=settings.PROPOSAL_TIMEOUT)
+def _answer(agent: Agent, topics: Sequence[Topic], question: Callable[[Chat], Ask[Proposal]]) -> Proposal:
+    """Ask, and return the proposal. Raises ProposalError."""
+    with _failures_in_words():
+        return agent.ask(question, topics).answer
 
 
-async def _summary(owner: int, topics: Sequence[TopicContent]) -> str:
-    async with clients.open_chat(settings.MERGER_MODEL) as chat:
-        counted = _Counted(chat, "merger", owner)
-        return await propose_summary(topics, chat=counted, seconds=settings.PROPOSAL_TIMEOUT)
-
-
-def _proposed(asked: Coroutine[Any, Any, Proposal]) -> Proposal:
-    async def answered() -> Proposal:
-        return await asked
-
+@contextmanager
+def _failures_in_words() -> Iterator[None]:
+    """Makes a ProposalError of what a model may do wrong."""
     try:
-        return async_to_sync(answered)()
+        yield
     except LLMError as error:
         raise ProposalError(_("The model made no proposal: %(why)s") % {"why": error}) from error
-    except ProposalError as error:
+    except UnreadableAnswer as error:
         raise ProposalError(_("The model's answer cannot be used. It may do better when asked again.")) from error
 
 
 def _contents(owner: ChatUser, topics: Sequence[Topic]) -> list[TopicContent]:
-    said: dict[int | None, list[MessageContent]] = {topic.pk: [] for topic in topics}
+    messages: dict[int | None, list[MessageContent]] = {topic.pk: [] for topic in topics}
     for row in Message.objects.of(owner).filter(topic__in=topics).in_order():
-        said[row.topic_id].append(content(row))
+        messages[row.topic_id].append(content(row))
     return [
-        TopicContent(topic.pk, topic.summary, topic.started_at, topic.size_chars, tuple(said[topic.pk]))
+        TopicContent(topic.pk, topic.summary, topic.started_at, topic.size_chars, tuple(messages[topic.pk]))
         for topic in topics
     ]

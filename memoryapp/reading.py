@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+from django.db import connection
 
-from memoryapp.database import array, together
-from memoryapp.engine.context import Told
-from memoryapp.engine.lines import plain, size_text
-from memoryapp.engine.memory import MessageContent, TopicContent, item_id
+from memoryapp.engine.context import ContextItem
+from memoryapp.engine.memory import Background, MessageContent, TopicContent, item_id
 from memoryapp.engine.prompts import CURRENT_MESSAGES
+from memoryapp.engine.text.lines import person_label, plain, size_text, texts_of
+from memoryapp.models import ChatUser, Message
+from memoryapp.operations.database import array, together
 
 MOST_TOPICS = 200
+MOST_MESSAGES = 1_000
 RECENT_TOPICS = 3
-# The profile is told with every query: what matters most of it.
+# The facts that every query is sent with: the most important ones.
 MOST_FACTS = 50
 IMPORTANT = 80
 MOST_OF_CIRCLE = 20
-# Who is told of whatever the query says; friends are found when they are wanted.
+# The circles that every query is sent with; other people are found by search.
 INNER_CIRCLE = ("Family", "Work_Inner")
 _BIO_CHARS = 200
 _SUMMARY_CHARS = 200
@@ -38,12 +41,17 @@ FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id
 WHERE tm.owner_id = %(owner)s AND tm.topic_id = ANY(%(ids)s::bigint[])
 ORDER BY m.sent_at, m.id
 """
+ONE_BY_ONE = """
+SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', ''), session
+FROM memoryapp_message WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
+"""
 # Of a row ``asked``: its owner_id, and the running conversation where messages are given.
 BACKGROUND = """
 json_build_object(
     'facts', (SELECT json_agg(fact) FROM (
         SELECT category, relation, content FROM memoryapp_fact
-        WHERE owner_id = asked.owner_id AND (type = 'identity' OR importance >= %(important)s)
+        WHERE owner_id = asked.owner_id AND superseded_at IS NULL
+        AND (type = 'identity' OR importance >= %(important)s)
         ORDER BY importance DESC, id LIMIT %(most_facts)s
     ) AS fact),
     'circle', (SELECT json_agg(person) FROM (
@@ -63,6 +71,8 @@ json_build_object(
         ORDER BY sent_at DESC, id DESC LIMIT %(last_messages)s
     ) AS message)
 )"""
+# Nothing of the running conversation is wanted.
+PROFILE = f"SELECT ({BACKGROUND})::text FROM (SELECT %(owner)s::bigint AS owner_id, '[]'::text AS messages) AS asked"
 HOW_MUCH: Mapping[str, Any] = {
     "important": IMPORTANT,
     "most_facts": MOST_FACTS,
@@ -85,20 +95,6 @@ WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
 Connection = psycopg.AsyncConnection[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Background:
-    """What a model may know before it reads, as lines of text.
-
-    ``profile`` is what is known of the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
-    latest, newest first, ``messages`` the last of the running conversation, oldest first.
-    """
-
-    profile: str
-    inner_circle: tuple[str, ...]
-    recent_topics: tuple[str, ...]
-    messages: tuple[MessageContent, ...]
-
-
 def background(
     found: Mapping[str, Any], *, profile: str = "", messages: Sequence[MessageContent] | None = None
 ) -> Background:
@@ -107,16 +103,24 @@ def background(
     ``profile`` is put before the facts; ``messages`` are the running conversation, None is the active session.
     """
     facts, circle, recent, last = (found[name] or () for name in ("facts", "circle", "recent", "last"))
-    said = tuple(map(_said, reversed(last))) if messages is None else tuple(messages)
+    running = tuple(map(_message, reversed(last))) if messages is None else tuple(messages)
     return Background(
         profile="\n".join(filter(None, (profile.strip(), *(_fact(**row) for row in facts)))),
         inner_circle=tuple(_of_circle(**row) for row in circle),
         recent_topics=tuple(_recent(**row) for row in recent),
-        messages=said[-CURRENT_MESSAGES:],
+        messages=running[-CURRENT_MESSAGES:],
     )
 
 
-def _said(row: Mapping[str, Any]) -> MessageContent:
+def profile(owner: ChatUser) -> str:
+    """What is known of the owner, a line for each fact, as every query is sent with; one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(PROFILE, {**HOW_MUCH, "owner": owner.pk})
+        [found] = cursor.fetchone()
+    return background(json.loads(found), profile=owner.profile).profile
+
+
+def _message(row: Mapping[str, Any]) -> MessageContent:
     return MessageContent(**{**row, "sent_at": datetime.fromisoformat(row["sent_at"])})
 
 
@@ -126,15 +130,7 @@ def _fact(category: str, relation: str, content: str) -> str:
 
 
 def _of_circle(display_name: str, username: str, aliases: Any, circle: str, bio: str) -> str:
-    return ": ".join(filter(None, (_called(display_name, username, aliases, circle), bio)))
-
-
-def _called(name: str, username: str, aliases: Any, circle: str) -> str:
-    """``Петров (@petrov) (aka Петя, Pete) [Work_Inner]``."""
-    also = ", ".join(plain(str(alias)) for alias in aliases) if isinstance(aliases, list) else ""
-    login = plain(username.lstrip("@"))
-    named = plain(name), f"(@{login})" if login else "", f"(aka {also})" if also else "", f"[{plain(circle)}]"
-    return " ".join(filter(None, named))
+    return ": ".join(filter(None, (person_label(display_name, username, texts_of(aliases), circle), bio)))
 
 
 def _recent(ended_at: str, summary: str, message_count: int, size_chars: int) -> str:
@@ -146,22 +142,38 @@ def _day(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d}"
 
 
+def content(row: Message) -> MessageContent:
+    """The message of a row of the table, as the engine reads it."""
+    username = row.metadata.get("username") or ""
+    return MessageContent(
+        row.pk, row.role, row.author, row.sent_at, row.text, row.forwarded_from, str(username), row.session
+    )
+
+
 async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[TopicContent]:
     """The owner's topics among ``ids``, in that order, with their messages oldest first."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
     asked = {"owner": owner_id, "ids": array(wanted)}
-    found, said = await together(connection, (TOPICS, asked), (MESSAGES, asked))
+    rows, message_rows = await together(connection, (TOPICS, asked), (MESSAGES, asked))
     messages: dict[int, list[MessageContent]] = defaultdict(list)
-    for topic, *message in said:
+    for topic, *message in message_rows:
         messages[topic].append(MessageContent(*message))
-    topics = {id: (summary, started_at, size) for id, summary, started_at, size in found}
+    topics = {id: (summary, started_at, size) for id, summary, started_at, size in rows}
     return [TopicContent(id, *topics[id], tuple(messages[id])) for id in wanted if id in topics]
+
+
+async def read_messages(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[MessageContent]:
+    """The owner's messages among ``ids``, in that order."""
+    wanted = list(dict.fromkeys(ids))[:MOST_MESSAGES]
+    rows = await (await connection.execute(ONE_BY_ONE, {"owner": owner_id, "ids": wanted})).fetchall()
+    messages = {message.id: message for message in (MessageContent(*row) for row in rows)}
+    return [messages[number] for number in wanted if number in messages]
 
 
 async def read_items(
     connection: Connection, owner_id: int, people: Sequence[int], artifacts: Sequence[int]
-) -> tuple[list[Told], list[Told]]:
-    """The owner's people and files among these numbers, in that order, as the chat model is told of them."""
+) -> tuple[list[ContextItem], list[ContextItem]]:
+    """The owner's people and files among these numbers, in that order, as they stand in the context."""
     persons, files = await together(
         connection,
         (PEOPLE, {"owner": owner_id, "ids": list(people)}),
@@ -170,25 +182,27 @@ async def read_items(
     return _in_order(people, map(_person, persons)), _in_order(artifacts, map(_artifact, files))
 
 
-def _in_order(wanted: Iterable[int], told: Iterable[tuple[int, Told]]) -> list[Told]:
-    known: Mapping[int, Told] = dict(told)
+def _in_order(wanted: Iterable[int], items: Iterable[tuple[int, ContextItem]]) -> list[ContextItem]:
+    known: Mapping[int, ContextItem] = dict(items)
     return [known[number] for number in wanted if number in known]
 
 
-def _person(row: Sequence[Any]) -> tuple[int, Told]:
+def _person(row: Sequence[Any]) -> tuple[int, ContextItem]:
     number, name, username, aliases, circle, mentions, last_seen, bio = row
     seen = f", last {_day(last_seen)}" if last_seen else ""
-    head = f"{_called(name, username, aliases, circle)} | {mentions} mentions{seen}"
-    return number, Told(item_id("Person", number), head, bio)
+    head = f"{person_label(name, username, texts_of(aliases), circle)} | {mentions} mentions{seen}"
+    return number, ContextItem(item_id("Person", number), head, bio)
 
 
-def _artifact(row: Sequence[Any]) -> tuple[int, Told]:
+def _artifact(row: Sequence[Any]) -> tuple[int, ContextItem]:
     number, file_type, name, created_at, summary, *lists = row
-    keywords, entities, hints = (", ".join(map(str, listed)) if isinstance(listed, list) else "" for listed in lists)
+    keywords, entities, hints = (", ".join(texts_of(listed)) for listed in lists)
     lines = (
         summary or "(not analysed yet)",
         keywords and f"Keywords: {keywords}",
         entities and f"Entities: {entities}",
     )
-    told = "\n".join(filter(None, (*lines, hints and f"Answers: {hints}")))
-    return number, Told(item_id("Artifact", number), f'{plain(file_type)}: "{plain(name)}" | {_day(created_at)}', told)
+    text = "\n".join(filter(None, (*lines, hints and f"Answers: {hints}")))
+    return number, ContextItem(
+        item_id("Artifact", number), f'{plain(file_type)}: "{plain(name)}" | {_day(created_at)}', text
+    )

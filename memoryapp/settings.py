@@ -1,8 +1,9 @@
-"""Every setting, read from the environment once; modules are named as strings only."""
+"""Every setting, read from the environment once. docs/settings.md explains each; modules are named as strings only."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,19 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from memoryapp import environment as env
-from memoryapp.embedded import places
+from memoryapp.embedded import paths
+from memoryapp.engine.parameters import Declaration, RerankParameters, declarations
+from memoryapp.engine.strategies.react.parameters import ReactParameters
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = places.data_dir()
+DATA_DIR = paths.data_dir()
 
 DEBUG = env.switch("DEBUG", False)
-SECRET_KEY = env.secret("SECRET_KEY", least=32) or places.secret_key(DATA_DIR)
+SECRET_KEY = env.secret("SECRET_KEY", least=32) or paths.secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-# How many web processes `up` starts. Each has an embedded model (250 MB) and up to some fifteen database connections.
+# Web processes that `up` starts. Each has an embedded model (250 MB) and up to fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
-# A process that `up` started and that gives no sign of life for this long hangs, and is started again.
+# A child process of `up` that sends no watchdog byte for so long hangs, and is restarted.
 HANG_TIMEOUT = env.seconds("HANG_TIMEOUT", "30s", least=2, most=3600)
 
 INSTALLED_APPS = [
@@ -45,12 +48,12 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "rerankui.compression.CompressedPages",
+    "rerankui.web.compression.CompressedPages",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
-    "rerankui.local_time.local_time",
-    "memoryapp.api.middleware.doors",
+    "rerankui.web.local_time.local_time",
+    "memoryapp.api.middleware.english_json",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -59,7 +62,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
-    "rerankui.malformed.MalformedMiddleware",
+    "rerankui.web.malformed.MalformedMiddleware",
 ]
 ROOT_URLCONF = "rerankui.urls"
 ASGI_APPLICATION = "rerankui.asgi.application"
@@ -87,11 +90,11 @@ _QUOTED = re.compile(r'"[^"]*"')
 def _database() -> dict[str, Any]:
     url = env.text("DATABASE_URL")
     if not url:
-        return places.embedded_database(DATA_DIR)
+        return paths.embedded_database(DATA_DIR)
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:
-        # What libpq quotes of the address may be a piece of the password.
+        # The part of the address that libpq quotes may be a part of the password.
         reason = _QUOTED.sub('"…"', str(error).strip())
         raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {reason}") from None
     if "@" in str(parts.get("host")) or ("@" in url.partition("://")[2] and not parts.get("user")):
@@ -113,10 +116,10 @@ DATABASES = {
     }
 }
 if env.switch("MNEMOSCOPE_THROWAWAY", False):
-    # The server of `manage.py test` holds nothing but the test database, under its usual name, so that the
-    # processes which tests start find it by the same address. Anywhere else that name is somebody's data.
+    # The server of `manage.py test` has no database but that of the tests, under the usual name, so that processes
+    # started by tests find it at the same address. On any other server that name belongs to real data.
     DATABASES["default"]["TEST"] = {"NAME": DATABASES["default"]["NAME"]}
-# The embedded channel layer reaches its tables under a name of its own.
+# The embedded channel layer uses its tables through a database alias of its own.
 DATABASES["channels_postgres"] = {**DATABASES["default"], "TEST": {"MIRROR": "default"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -148,26 +151,26 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 AUTHENTICATION_BACKENDS = [
-    "memoryapp.signing_in.Throttle",
-    "memoryapp.signing_in.Passwords",
-    "memoryapp.signing_in.RoleAdmin",
+    "memoryapp.accounts.signing_in.Throttle",
+    "memoryapp.accounts.signing_in.Passwords",
+    "memoryapp.accounts.signing_in.RoleAdmin",
 ]
-# Wrong passwords that an account may be given from an address, and an address may give for all accounts together.
+# Wrong passwords allowed for an account at an address, and for all accounts together at an address.
 AXES_FAILURE_LIMIT = env.whole("LOGIN_ATTEMPTS", 5, least=1, most=1_000)
 LOGIN_ATTEMPTS_OF_ADDRESS = env.whole("LOGIN_ATTEMPTS_OF_ADDRESS", 50, least=1, most=100_000)
 AXES_COOLOFF_TIME = timedelta(seconds=env.seconds("LOGIN_WAIT", "5m", least=1, most=86_400))
-AXES_HANDLER = "memoryapp.signing_in.Attempts"
+AXES_HANDLER = "memoryapp.accounts.signing_in.Attempts"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
-AXES_LOCKOUT_CALLABLE = "rerankui.views.session.locked_out"
-AXES_CLIENT_IP_CALLABLE = "memoryapp.client_address.address_of"
+AXES_LOCKOUT_CALLABLE = "rerankui.views.account.session.locked_out"
+AXES_CLIENT_IP_CALLABLE = "memoryapp.accounts.client_address.address_of"
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
 AXES_VERBOSE = False
-# Behind a proxy: the header in which it tells who asks, such as X-Forwarded-For. Nobody else may be able to send it.
+# Behind a proxy: the header with the client's address, such as X-Forwarded-For, which only the proxy may set.
 CLIENT_ADDRESS_HEADER = env.text("CLIENT_ADDRESS_HEADER")
-# Pages that may follow runs for one session, in each web process.
+# Open sockets that one login session may have in each web process.
 SOCKETS_PER_SESSION = env.whole("SOCKETS_PER_SESSION", 50, least=1, most=1_000)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
@@ -182,25 +185,30 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# What came with queries. No address serves it.
+# Files that came with queries. No address serves them.
 MEDIA_ROOT = DATA_DIR / "files"
+# Files that wait on the page of imports, and how large one may be.
+IMPORT_DIR = DATA_DIR / "imports"
+IMPORT_MAX_BYTES = env.whole("IMPORT_MAX_BYTES", 300_000_000, least=1_000, most=1_000_000_000)
+# How long a file waits for somebody's decision before it is removed.
+IMPORT_KEEP = timedelta(seconds=env.seconds("IMPORT_KEEP", "7d", least=60, most=31_536_000))
 STORAGES = {
-    "default": {"BACKEND": "memoryapp.storage.WholeFiles"},
+    "default": {"BACKEND": "memoryapp.operations.storage.WholeFiles"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 
-SESSION_ENGINE = "memoryapp.login_sessions"
+SESSION_ENGINE = "memoryapp.accounts.login_sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-# Behind a proxy that speaks TLS, sets X-Forwarded-Proto itself and lets nobody else set it.
+# For a proxy that terminates TLS and sets X-Forwarded-Proto itself, removing what the client sent.
 SECURE_COOKIES = env.switch("SECURE_COOKIES", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = SECURE_COOKIES
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_COOKIES else None
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if SECURE_COOKIES else 0
-# Probes ask the process itself, without TLS.
+# Probes connect to the process itself, without TLS.
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
-# Whether the other names of the domain speak TLS is not ours to promise.
+# Whether other hosts of the domain use TLS is not known here.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 CSRF_TRUSTED_ORIGINS = env.addresses("CSRF_TRUSTED_ORIGINS")
 X_FRAME_OPTIONS = "DENY"
@@ -224,22 +232,25 @@ LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"run": {"()": "memoryapp.logs.AboutRun"}},
-    "formatters": {"line": {"()": "memoryapp.logs.Line"}, "json": {"()": "memoryapp.logs.Json"}},
+    "filters": {"run": {"()": "memoryapp.operations.logs.RunFilter"}},
+    "formatters": {
+        "line": {"()": "memoryapp.operations.logs.LineFormatter"},
+        "json": {"()": "memoryapp.operations.logs.JsonFormatter"},
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["run"]}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
-        # It warns of every notice that nobody is there to receive, which is the usual case.
+        # It warns of every notice without a receiver, which is the usual case.
         "channels_postgres": {"level": "ERROR"},
-        # They write down addresses, headers and what an endpoint says, which may hold its key.
+        # They log addresses, headers and the words of an endpoint, which may contain its key.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
     },
 }
 
-# Whoever reads /metrics sends it as a bearer token; without one they are told on this machine only.
+# The bearer token for /metrics; without one, /metrics answers on this machine only.
 METRICS_TOKEN = env.secret("METRICS_TOKEN", least=16)
-# Chat users by their numbers in the metrics: one series for each, so only where they are few.
+# A label with the number of the chat user in the metrics: one series for each, so only for few of them.
 METRICS_BY_OWNER = env.switch("METRICS_BY_OWNER", False)
 
 # The chat model: an OpenAI-compatible endpoint, or the embedded one when neither address nor key is given.
@@ -248,9 +259,12 @@ LLM_BASE_URL = env.address("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM
 LLM_MODEL = env.text("LLM_MODEL", "google/gemini-3-flash-preview")
 RERANKER_MODEL = env.text("RERANKER_MODEL", LLM_MODEL)
 ENRICHER_MODEL = env.text("ENRICHER_MODEL", LLM_MODEL)
-# What curators may ask for: where a topic turns, how merged topics are called. They wait for it at a button.
+# Proposals that a curator asks for at a button: the parts of a topic, the summary of merged topics.
 SPLITTER_MODEL = env.text("SPLITTER_MODEL", LLM_MODEL)
 MERGER_MODEL = env.text("MERGER_MODEL", LLM_MODEL)
+# The archivist extracts facts and people; the time is that of one question, a topic or a part of a long one.
+ARCHIVIST_MODEL = env.text("ARCHIVIST_MODEL", LLM_MODEL)
+ARCHIVIST_TIMEOUT = env.seconds("ARCHIVIST_TIMEOUT", "2m", least=0.05, most=600)
 PROPOSAL_TIMEOUT = env.seconds("PROPOSAL_TIMEOUT", "60s", least=0.05, most=600)
 LLM_STREAM = env.switch("LLM_STREAM", True)
 _EFFORTS = ("max", "xhigh", "high", "medium", "low", "minimal", "none")
@@ -260,42 +274,92 @@ LLM_PROVIDER = env.mapping("LLM_PROVIDER")
 LLM_FALLBACK_MODELS = env.names("LLM_FALLBACK_MODELS")
 
 EMBEDDING_BASE_URL = env.address("EMBEDDING_BASE_URL")
-# A key is told to nobody but the host it was given for.
+# A key is sent to no host but the one it was given for.
 _SAME_HOST = env.host(EMBEDDING_BASE_URL) == env.host(LLM_BASE_URL)
 EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY if _SAME_HOST else "")
 EMBEDDING_MODEL = env.text("EMBEDDING_MODEL", "google/gemini-embedding-001")
-# Below this cosine a topic that shares no word with the query is not shown; a profile begins with it.
+# Below this cosine a topic that shares no word with the query is not shown; a new profile starts with it.
 EMBEDDING_TOPICS_THRESHOLD = env.number("EMBEDDING_TOPICS_THRESHOLD", 0.3, least=0, most=1)
 EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=4000)
+# Where the embeddings that still serve come from, until those of a new address are made.
+EMBEDDING_PREVIOUS_BASE_URL = env.address("EMBEDDING_PREVIOUS_BASE_URL")
+EMBEDDING_PREVIOUS_API_KEY = env.text("EMBEDDING_PREVIOUS_API_KEY")
+# US dollars for a million tokens, for forecasts; negative while it is not known.
+_PRICE = 0.15 if EMBEDDING_MODEL == "google/gemini-embedding-001" else -1.0
+EMBEDDING_PRICE = env.number("EMBEDDING_PRICE", _PRICE, least=-1, most=1_000)
+
+# A cross-encoder that corrects the order of a search; without an address none is asked.
+RERANK_BASE_URL = env.address("RERANK_BASE_URL")
+RERANK_API_KEY = env.text("RERANK_API_KEY", LLM_API_KEY if env.host(RERANK_BASE_URL) == env.host(LLM_BASE_URL) else "")
+RERANK_MODEL = env.text("RERANK_MODEL")
 
 RERANKER_ENABLED = env.switch("RERANKER_ENABLED", True)
-RERANKER_CANDIDATES = env.whole("RERANKER_CANDIDATES", 50, least=1, most=200)
-RERANKER_PEOPLE_CANDIDATES = env.whole("RERANKER_PEOPLE_CANDIDATES", 20, least=0, most=200)
-RERANKER_ARTIFACT_CANDIDATES = env.whole("RERANKER_ARTIFACT_CANDIDATES", 20, least=0, most=200)
-RERANKER_MAX_TOPICS = env.whole("RERANKER_MAX_TOPICS", 15, least=1, most=50)
-RERANKER_MAX_PEOPLE = env.whole("RERANKER_MAX_PEOPLE", 10, least=0, most=50)
-RERANKER_MAX_ARTIFACTS = env.whole("RERANKER_MAX_ARTIFACTS", 10, least=0, most=50)
-RERANKER_TIMEOUT = env.seconds("RERANKER_TIMEOUT", "10s", least=0.05, most=600)
-RERANKER_TURN_TIMEOUT = env.seconds("RERANKER_TURN_TIMEOUT", f"{RERANKER_TIMEOUT}s", least=0.05, most=600)
-RERANKER_MAX_TOOL_CALLS = env.whole("RERANKER_MAX_TOOL_CALLS", 3, least=1, most=20)
-RERANKER_TOOL_MODE = env.choice("RERANKER_TOOL_MODE", "forced", ("forced", "auto"))
-RERANKER_READ_CHARS = env.whole("RERANKER_READ_CHARS", 200_000, least=1_000, most=5_000_000)
+# Without the agent its door answers by the plain path: a search, and sentences quoted from what it found.
+ENABLE_AGENT = env.switch("ENABLE_AGENT", True)
+# How long a web process answers the same search from memory while nothing in the chat user's memory changes.
+SEARCH_CACHE_TTL = env.seconds("SEARCH_CACHE_TTL", "30s", least=0, most=3600)
+
+
+def _parameter(declared: Declaration) -> Any:
+    """The default of a parameter of runs, from the variable that its declaration names."""
+    if declared.options:
+        return env.choice(declared.setting, declared.default, declared.options)
+    if declared.kind is int:
+        return env.whole(declared.setting, declared.default, least=int(declared.least), most=int(declared.most))
+    return env.seconds(declared.setting, f"{declared.default}s", least=declared.least, most=declared.most)
+
+
+def _share(declared: Declaration) -> float:
+    """The same for a number that is no time."""
+    return env.number(declared.setting, declared.default, least=declared.least, most=declared.most)
+
+
+# Their bounds and defaults are those of the parameters of a run.
+_RUN = declarations(RerankParameters)
+RERANKER_CANDIDATES = _parameter(_RUN["candidates"])
+RERANKER_PEOPLE_CANDIDATES = _parameter(_RUN["people_candidates"])
+RERANKER_ARTIFACT_CANDIDATES = _parameter(_RUN["artifact_candidates"])
+RERANKER_MAX_TOPICS = _parameter(_RUN["max_topics"])
+RERANKER_MAX_PEOPLE = _parameter(_RUN["max_people"])
+RERANKER_MAX_ARTIFACTS = _parameter(_RUN["max_artifacts"])
+RERANKER_TIMEOUT = _parameter(_RUN["seconds"])
+RERANKER_TURN_TIMEOUT = _parameter(replace(_RUN["turn_seconds"], default=RERANKER_TIMEOUT))
+RERANKER_MAX_TOOL_CALLS = _parameter(_RUN["max_tool_calls"])
+RERANKER_TOOL_MODE = _parameter(_RUN["tool_mode"])
+RERANKER_READ_CHARS = _parameter(_RUN["read_chars"])
+
+_AGENT = declarations(ReactParameters)
+AGENT_MAX_STEPS = _parameter(_AGENT["max_steps"])
+TOOL_TIMEOUT_S = _parameter(_AGENT["tool_seconds"])
+AGENT_FUSION = _parameter(_AGENT["fusion"])
+RRF_K = _parameter(_AGENT["rrf_k"])
+AGENT_MMR = _parameter(_AGENT["mmr"])
+MMR_LAMBDA = _share(_AGENT["mmr_lambda"])
+MMR_OUTPUT_K = _parameter(_AGENT["mmr_hits"])
+# Whether passages are scored a second time, and how many; a cross-encoder reads as many topics of any search.
+RERANK_ENABLE = _parameter(_AGENT["rerank"])
+RERANK_TOP_N = _parameter(_AGENT["rerank_hits"])
 
 CHUNK_INTERVAL = env.seconds("CHUNK_INTERVAL", "1h", least=1)
 MAX_CHUNK_SIZE = env.whole("MAX_CHUNK_SIZE", 400, least=2, most=10_000)
+# A smaller topic is joined to a neighbour of the same session.
+TOPIC_LEAST_MESSAGES = env.whole("TOPIC_LEAST_MESSAGES", 6, least=1, most=1_000)
 SPLIT_THRESHOLD_CHARS = env.whole("SPLIT_THRESHOLD_CHARS", 25_000, least=1_000, most=10_000_000)
 
-# Cosines of different models do not compare: of the embedded one's topics seven in a thousand pairs reach 0.7.
+# Cosines of different models do not compare: with the embedded model seven in a thousand pairs reach 0.7.
 CONSOLIDATION_SIMILARITY_THRESHOLD = env.number(
     "CONSOLIDATION_SIMILARITY_THRESHOLD", 0.85 if EMBEDDING_BASE_URL else 0.7, least=0, most=1
 )
+# The cosine from which two facts of one kind say the same or replace each other; of the embedded model "is allergic to
+# peanuts" and "has a peanut allergy" have 0.82, "likes apples" and "likes pears" 0.75.
+FACT_SIMILARITY_THRESHOLD = env.number("FACT_SIMILARITY_THRESHOLD", 0.9 if EMBEDDING_BASE_URL else 0.8, least=0, most=1)
 # How many of the nearest topics each topic is compared with.
 CONSOLIDATION_BATCH_SIZE = env.whole("CONSOLIDATION_BATCH_SIZE", 10, least=1, most=100)
 MAX_MERGED_SIZE_CHARS = env.whole("MAX_MERGED_SIZE_CHARS", 50_000, least=1_000, most=10_000_000)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024
-# One image, sound or file of a query; sent as base64 it must fit into a body.
+# The largest image, sound or file of a query; as base64 it must fit into a body.
 MEDIA_MAX_BYTES = env.whole("MEDIA_MAX_BYTES", 7_000_000, least=1_000, most=100_000_000)
-# Requests a token may make in a time, and runs it may have in flight.
+# Requests that a token may send in a time, and runs it may have in flight.
 API_RATE = env.rate("API_RATE", "600/m")
 API_MAX_RUNS = env.whole("API_MAX_RUNS", 250, least=1, most=10_000)

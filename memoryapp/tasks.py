@@ -1,50 +1,66 @@
-"""Celery's doors: each finds its work in the rows and calls one domain function, and may run twice."""
+"""The tasks of the worker: each finds its work in the rows, calls one domain function, and may run twice."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from axes.models import AccessFailureLog
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from memoryapp import clients, erasure, ingestion, runs, suggestions, vectors, work
+from memoryapp import clients, consolidation, extraction, forgetting, import_files, suggestions, verification, work
+from memoryapp.accounts.login_sessions import SessionStore
+from memoryapp.artifacts import arrival, processing
 from memoryapp.celery import app
+from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
-from memoryapp.ingestion import IngestionError
-from memoryapp.login_sessions import SessionStore
-from memoryapp.logs import cause
-from memoryapp.models import ChatUser
-from memoryapp.outages import is_outage
+from memoryapp.ingestion import archiving
+from memoryapp.ingestion.splitters import splitter
+from memoryapp.ingestion.topics import IngestionError
+from memoryapp.models import ChatUser, Erasure, ImportFile, Work
+from memoryapp.operations import advisory_locks
+from memoryapp.operations.logs import cause
+from memoryapp.operations.outages import is_outage
+from memoryapp.operations.pauses import StagePaused
+from memoryapp.runs import closing, lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.search import profiles, vectors
 
 FAILURES_KEPT = timedelta(days=90)
+EXTRACTION_SECONDS = 60.0
+# How many sweeps of sessions may be under way at once.
+DUE_LANES = 2
 
 logger = logging.getLogger(__name__)
 
 
 @app.task
 def close_abandoned_runs() -> None:
-    runs.close_abandoned()
+    closing.close_abandoned()
 
 
 @app.task
 def execute_waiting_runs() -> None:
-    late = runs.waiting()
+    late = lifecycle.unclaimed()
     if late:
         async_to_sync(_execute)(late)
 
 
 async def _execute(late: list[UUID]) -> None:
-    """All at once, for they wait for models and not for each other. What goes wrong with one is logged."""
-    async with clients.open_clients() as opened:
-        ended = await asyncio.gather(*(runs.execute(run_id, opened) for run_id in late), return_exceptions=True)
+    """Executes all at once: they wait for models and not for each other. A fault of one is logged."""
+    async with open_clients() as opened:
+        ended = await asyncio.gather(*(lifecycle.execute(run_id, opened) for run_id in late), return_exceptions=True)
     for fault in ended:
         if isinstance(fault, BaseException) and not is_outage(fault):
-            logger.error("a run ended with a fault", exc_info=fault)
+            logger.error("A run ended with a fault.", exc_info=fault)
 
 
 @app.task
@@ -55,66 +71,183 @@ def clear_login_sessions() -> None:
 
 @app.task
 def embed_pending() -> None:
-    try:
-        async_to_sync(vectors.embed_pending)(clients.embedder())
-    except EmbeddingError as error:
-        logger.warning("Vectors are missing, and will be asked for again: %s", cause(error))
+    """Makes the vectors of the profile that serves, then those of the one that is to take over."""
+    if work.is_paused(Work.Kind.EMBED):
+        return
+    for row in profiles.to_make():
+        try:
+            async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)))
+        except EmbeddingError as error:
+            logger.warning("Vectors are missing and will be requested again: %s", cause(error))
+    if changed := profiles.change_over():
+        logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)
+
+
+@app.task
+def read_artifacts() -> None:
+    """Makes artifacts of the files that came with queries, and reads those whose turn it is."""
+    arrival.take_in()
+    processing.process_due()
 
 
 @app.task
 def archive_due() -> None:
-    embedder = clients.embedder()
-    for owner in ingestion.with_active_sessions().iterator():
-        _archive(owner, embedder)
+    with _lane("archive_due", DUE_LANES) as is_free:
+        owners = archiving.with_active_sessions() if is_free else ChatUser.objects.none()
+        for owner in work.unpaused(owners, Work.Kind.ARCHIVE).iterator():
+            _archive(owner, _embedder())
 
 
 @app.task
 def archive_asked() -> None:
-    """What somebody waits for; ``archive_due`` would come to it within a minute."""
-    owners = list(work.asked_to_archive())
-    for owner in owners:
-        _archive(owner, clients.embedder())
+    """Archives at once what a person asked for; ``archive_due`` would come to it within a minute."""
+    with _lane("archive_asked", 1) as is_free:
+        for owner in list(work.unpaused(work.asked_to_archive(), Work.Kind.ARCHIVE)) if is_free else ():
+            _archive(owner, _embedder())
+
+
+@contextmanager
+def _lane(task: str, lanes: int) -> Iterator[bool]:
+    """Whether fewer than ``lanes`` others do this: a slow chat model must not keep every thread of the worker."""
+    mine = next((number for number in range(lanes) if advisory_locks.try_acquire(task, number)), None)
+    try:
+        yield mine is not None
+    finally:
+        if mine is not None:
+            advisory_locks.release(task, mine)
+
+
+def _embedder() -> Embedder:
+    """The embedder of the profile that serves."""
+    return clients.embedder_of(profiles.serving_profile())
 
 
 def _archive(owner: ChatUser, embedder: Embedder) -> None:
-    """One chat user's sessions. What goes wrong is logged, so that the others' turn comes."""
+    """Archives one chat user's sessions. A fault is logged, so that the others get their turn."""
     try:
-        ingestion.archive(owner, embedder, ingestion.limits())
+        open_chat = clients.open_chat if settings.LLM_BASE_URL else None
+        archiving.archive(owner, splitter(owner, embedder, open_chat), archiving.limits(owner))
     except (EmbeddingError, IngestionError) as error:
         logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
     except DatabaseError as error:
         if is_outage(error):
             raise
-        logger.exception("Sessions of chat user %s are not archived yet.", owner.pk)
-        if not connection.is_usable():
-            connection.close()
+        _log_fault("Sessions of chat user %s are not archived yet.", owner.pk)
+
+
+@app.task
+def import_waiting() -> None:
+    """Rehearses and imports the files that people gave to the page of imports."""
+    for row in import_files.unfinished().select_related("owner"):
+        if row.state == ImportFile.State.IMPORTING and work.is_paused(Work.Kind.IMPORT, row.owner):
+            continue
+        try:
+            import_files.work_on(row)
+        except StagePaused:
+            continue
+        except Exception as error:
+            # Whatever a stranger's file does, the other files get their turn.
+            if is_outage(error):
+                raise
+            _log_fault("File %s is not imported.", row.pk)
+            import_files.fail(row)
+
+
+@app.task
+def clear_import_files() -> None:
+    import_files.clear()
 
 
 @app.task
 def erase_due() -> None:
-    """What was begun and has not ended, because its process was killed or left it to the worker."""
-    for begun in erasure.unfinished():
+    """Continues erasures that have not ended, because a process was killed or left them to the worker."""
+    if work.is_paused(Work.Kind.ERASE):
+        return
+    for begun in forgetting.due():
         try:
-            erasure.finish(begun, wait=timedelta(0))
+            forgetting.finish(begun, wait=timedelta(0))
         except (DatabaseError, OSError):
-            logger.exception("Erasure %s has not ended yet.", begun.pk)
-            if not connection.is_usable():
-                connection.close()
+            _log_fault("Erasure %s has not ended yet.", begun.pk)
+
+
+@app.task
+def verify_asked() -> None:
+    """Checks receipts for which somebody asked; it reads the whole database, so no erasure waits for it."""
+    with _lane("verify_asked", 1) as is_free:
+        asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
+        for receipt in asked if is_free else ():
+            verification.verify(receipt)
 
 
 @app.task
 def suggest_due() -> None:
-    for owner in suggestions.with_unchecked().iterator():
+    for owner in work.unpaused(suggestions.with_unchecked(), Work.Kind.CONSOLIDATE).iterator():
         _suggest(owner)
 
 
 def _suggest(owner: ChatUser) -> None:
-    """One chat user's suggestions. What goes wrong is logged, so that the others' turn comes."""
+    """Suggests for one chat user. A fault is logged, so that the others get their turn."""
     try:
         suggestions.suggest(owner)
     except DatabaseError as error:
         if is_outage(error):
             raise
-        logger.exception("Nothing could be suggested for chat user %s.", owner.pk)
-        if not connection.is_usable():
-            connection.close()
+        _log_fault("No suggestions could be made for chat user %s.", owner.pk)
+
+
+@app.task
+def consolidate_due() -> None:
+    """Has the merger judge suggested merges, a batch for each chat user; without a chat model people judge alone."""
+    if not settings.LLM_BASE_URL or not advisory_locks.try_acquire("consolidation", 0):
+        return
+    try:
+        for owner in work.unpaused(consolidation.due(), Work.Kind.CONSOLIDATE).iterator():
+            _consolidate(owner)
+    finally:
+        advisory_locks.release("consolidation", 0)
+
+
+def _consolidate(owner: ChatUser) -> None:
+    """Judges for one chat user. A fault is logged, so that the others get their turn."""
+    try:
+        consolidation.consolidate(owner, clients.open_chat)
+    except LLMError as error:
+        logger.warning("Merges of chat user %s are not judged yet: %s", owner.pk, cause(error))
+    except UnreadableAnswer:
+        logger.warning("A merge of chat user %s is not judged: nobody can read the model's answer.", owner.pk)
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
+        _log_fault("Merges of chat user %s are not judged yet.", owner.pk)
+
+
+@app.task
+def extract_due() -> None:
+    """Reads topics for facts and people, where a chat model is connected, for as long as the next sweep is away."""
+    if not settings.LLM_BASE_URL:
+        return
+    model = extraction.Model(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, clients.open_chat)
+    is_enough = extraction.enough_after(EXTRACTION_SECONDS)
+    for owner in work.unpaused(extraction.with_due(), Work.Kind.EXTRACT).iterator():
+        if is_enough():
+            return
+        _extract(owner, model, is_enough)
+
+
+def _extract(owner: ChatUser, model: extraction.Model, is_enough: Callable[[], bool]) -> None:
+    """Reads one chat user's topics. A fault is logged, so that the others get their turn."""
+    try:
+        extraction.extract(owner, model, _embedder(), until=is_enough)
+    except extraction.ModelFailed as error:
+        logger.warning("Topics of chat user %s are not read for facts yet: %s", owner.pk, cause(error))
+    except DatabaseError as error:
+        if is_outage(error):
+            raise
+        _log_fault("Topics of chat user %s are not read for facts yet.", owner.pk)
+
+
+def _log_fault(message: str, number: int) -> None:
+    """Logs the exception that is being handled, and closes a connection that it left unusable."""
+    logger.exception(message, number)
+    if not connection.is_usable():
+        connection.close()

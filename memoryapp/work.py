@@ -1,8 +1,7 @@
-"""Work in sight: each piece of work that takes a while keeps a row with how far it is.
+"""Background work and its progress: one row for each archive, import or embedding, with how far it is.
 
-The rows are for those who look and for those who wait; whoever works finds what to do in the messages and
-passages themselves. A process that is killed leaves its row without signs of life, and the next sweep takes the
-work up.
+The rows are for people who watch or wait; a worker finds what to do in the messages and passages themselves. The row
+of a killed process gets no more signs of life, and the next sweep takes the work up.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp.logs import cause
-from memoryapp.models import ChatUser, Work
+from memoryapp.models import ChatUser, Pause, StagePause, Work
+from memoryapp.operations.logs import cause
+from memoryapp.operations.pauses import StagePaused
 
 # Signs of life are written this often at most; without one for this long, nobody is at work.
 BEAT_SECONDS = 0.5
@@ -51,18 +51,27 @@ Report = Callable[[Progress], None]
 
 
 class Steps:
-    """Where who works says how far it is; ``report`` is called when that is written down."""
+    """Writes into the row how far the work is; ``report`` is called after each write.
 
-    def __init__(self, row: Work, report: Report) -> None:
+    The worker stops where its kind of work was paused meanwhile; a person's own command goes on.
+    """
+
+    def __init__(self, row: Work, report: Report, *, heeds_pauses: bool) -> None:
         self._row, self._report, self._written = row, report, time.monotonic()
+        self._heeds_pauses = heeds_pauses
 
     def reached(self, done: int, share: float) -> None:
-        """``done`` is the number of messages or passages so far, ``share`` what part of all that is."""
+        """``done`` is the number of messages or passages so far, ``share`` what part of all that is.
+
+        Raises StagePaused.
+        """
         self._row.done, self._row.share = done, min(1.0, share)
         if time.monotonic() - self._written >= BEAT_SECONDS:
             self.write(Work.State.GOING_ON)
             self._written = time.monotonic()
             self._report(progress(self._row))
+            if self._heeds_pauses and is_paused(Work.Kind(self._row.kind), self._row.owner_id):
+                raise StagePaused
 
     def write(self, state: Work.State, fault: str = "") -> None:
         row = self._row
@@ -73,26 +82,29 @@ class Steps:
 
 
 def process(name: str) -> str:
-    """This process, for those who ask who works."""
+    """This process in words, for people who ask who works."""
     return _("%(name)s (process %(pid)s)") % {"name": name, "pid": os.getpid()}
 
 
 @contextmanager
-def going_on(
+def tracked(
     owner: ChatUser | int, kind: Work.Kind, worker: str = WORKER, source: str = "", report: Report = lambda shown: None
 ) -> Iterator[Steps]:
-    """The row of a piece of work while it goes on; it ends as done, or as failed with what went wrong."""
+    """Keeps the row of a piece of work while the block runs; afterwards the row is done, or failed with the reason."""
     owner_id = owner if isinstance(owner, int) else owner.pk
     began = timezone.now()
     fields = {"state": Work.State.GOING_ON, "worker": process(worker), "started_at": began}
     row, _made = Work.objects.update_or_create(
         owner_id=owner_id, kind=kind, source=source[:300], defaults={**fields, "done": 0, "share": 0.0, "fault": ""}
     )
-    steps = Steps(row, report)
+    steps = Steps(row, report, heeds_pauses=worker == WORKER)
     try:
         yield steps
+    except StagePaused:
+        steps.write(Work.State.WAITING)
+        raise
     except BaseException as error:
-        # The connection may be what is lost; a row without signs of life tells the same.
+        # The lost connection may be the reason; a row without signs of life says the same.
         with suppress(DatabaseError, InterfaceError):
             steps.write(Work.State.FAILED, _fault(error))
             if isinstance(error, Exception):
@@ -107,7 +119,7 @@ def _fault(error: BaseException) -> str:
     return cause(str(error)) if isinstance(error, Exception) and str(error) else _("It was interrupted.")
 
 
-class Joint:
+class JointWork:
     """One piece of work for several chat users at once; ``totals`` has how much there is for each, by id."""
 
     def __init__(self, kind: Work.Kind, worker: str, totals: Mapping[int, int], report: Report) -> None:
@@ -126,7 +138,7 @@ class Joint:
 
     def _of(self, owner: int) -> Steps:
         if owner not in self._steps:
-            row = going_on(owner, self._kind, self._worker, report=self._report)
+            row = tracked(owner, self._kind, self._worker, report=self._report)
             self._steps[owner] = self._stack.enter_context(row)
         return self._steps[owner]
 
@@ -135,11 +147,11 @@ class Joint:
         self._stack.__exit__(type(error) if error else None, error, None)
 
 
-class Lines:
-    """Progress as lines for who waits at a terminal, at once and then one every few seconds."""
+class ProgressLines:
+    """Progress as lines for who waits at a terminal: the first one at once, then one every few seconds."""
 
     def __init__(self, write: Callable[[str], object], every: float = 2.0) -> None:
-        self._write, self._every, self._told = write, every, 0.0
+        self._write, self._every, self._written_at = write, every, 0.0
 
     def __call__(self, shown: Progress) -> None:
         if self._is_due():
@@ -148,13 +160,13 @@ class Lines:
     def watch(self, owner: ChatUser | None, kind: Work.Kind) -> None:
         """A line about what another process does."""
         if self._is_due():
-            shown = of(owner, kind)
-            self._write(sentence(shown) if shown else _("Another process is at it; waiting until it ends."))
+            shown = current(owner, kind)
+            self._write(sentence(shown) if shown else _("Another process is working on it; waiting until it ends."))
 
     def _is_due(self) -> bool:
-        if self._told and time.monotonic() - self._told < self._every:
+        if self._written_at and time.monotonic() - self._written_at < self._every:
             return False
-        self._told = time.monotonic()
+        self._written_at = time.monotonic()
         return True
 
 
@@ -170,7 +182,7 @@ def ask_to_archive(owner: ChatUser, asked_by: str) -> None:
 
 
 def asked_to_archive() -> QuerySet[ChatUser]:
-    """The chat users whose archive somebody waits for."""
+    """The chat users for whom somebody asked to archive now."""
     asked = Work.objects.filter(kind=Work.Kind.ARCHIVE, asked_at__isnull=False)
     return ChatUser.objects.filter(pk__in=asked.values("owner")).order_by("pk")
 
@@ -179,8 +191,48 @@ def is_asked(owner: ChatUser) -> bool:
     return asked_to_archive().filter(pk=owner.pk).exists()
 
 
+def pause(kind: Work.Kind, by: str, owner: ChatUser | None = None) -> None:
+    """Keeps the worker from this kind of work, for one chat user or, without one, for all; pausing twice is once."""
+    if owner:
+        Pause.objects.get_or_create(owner=owner, kind=kind, defaults={"by": by[:150]})
+    else:
+        StagePause.objects.get_or_create(kind=kind, defaults={"by": by[:150]})
+
+
+def resume(kind: Work.Kind, owner: ChatUser | None = None) -> None:
+    """Ends a pause; that of all chat users ends no chat user's own."""
+    paused = Pause.objects.filter(owner=owner) if owner else StagePause.objects.all()
+    paused.filter(kind=kind).delete()
+
+
+def is_paused(kind: Work.Kind, owner: ChatUser | int | None = None) -> bool:
+    """Whether the worker is kept from this kind of work for everybody, or for this chat user."""
+    if StagePause.objects.filter(kind=kind).exists():
+        return True
+    return owner is not None and Pause.objects.filter(kind=kind, owner=owner).exists()
+
+
+def unpaused(owners: QuerySet[ChatUser], kind: Work.Kind) -> QuerySet[ChatUser]:
+    """Those of ``owners`` for whom the worker may do this kind of work."""
+    if is_paused(kind):
+        return owners.none()
+    return owners.exclude(pk__in=Pause.objects.filter(kind=kind).values("owner"))
+
+
+def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
+    """That somebody paused this kind of work for the chat user or for all; empty where nobody did."""
+    everybodys = StagePause.objects.filter(kind=kind).first()
+    paused = everybodys or Pause.objects.filter(kind=kind, owner=owner).first()
+    if paused is None:
+        return ""
+    form = _("%(stage)s is paused for all chat users by %(who)s; it goes on when the pause ends.")
+    if not everybodys:
+        form = _("%(stage)s is paused for this chat user by %(who)s; it goes on when the pause ends.")
+    return form % {"stage": paused.get_kind_display(), "who": paused.by}
+
+
 def unfinished(owners: QuerySet[ChatUser]) -> list[Progress]:
-    """What is asked for, goes on or failed lately for these chat users, the latest sign of life first."""
+    """Work that is asked for, runs, or failed lately for these chat users, the latest first."""
     now = timezone.now()
     going = Q(state=Work.State.GOING_ON, at__gte=now - SILENT) | Q(asked_at__isnull=False)
     failed = Q(state=Work.State.FAILED, at__gte=now - REMEMBERED)
@@ -188,8 +240,8 @@ def unfinished(owners: QuerySet[ChatUser]) -> list[Progress]:
     return [progress(row) for row in rows.order_by("-started_at", "-pk")[:20]]
 
 
-def of(owner: ChatUser | None, kind: Work.Kind) -> Progress | None:
-    """The work of a kind that goes on for this chat user, or for anybody."""
+def current(owner: ChatUser | None, kind: Work.Kind) -> Progress | None:
+    """The work of a kind that runs for this chat user, or for anybody."""
     rows = Work.objects.filter(kind=kind, state=Work.State.GOING_ON, at__gte=timezone.now() - SILENT)
     row = (rows.filter(owner=owner) if owner else rows).select_related("owner").order_by("-at").first()
     return progress(row) if row else None
@@ -204,7 +256,7 @@ def progress(row: Work) -> Progress:
 
 
 def sentence(shown: Progress) -> str:
-    """What goes on for whom, and how far it is."""
+    """What runs for whom, and how far it is."""
     return f"{shown.work.get_kind_display()} ({shown.work.owner}): {line(shown)}"
 
 
@@ -223,6 +275,12 @@ def counted(shown: Progress) -> str:
     form = ngettext("%(done)s message (%(percent)s %%)", "%(done)s messages (%(percent)s %%)", shown.work.done)
     if shown.work.kind == Work.Kind.EMBED:
         form = ngettext("%(done)s passage (%(percent)s %%)", "%(done)s passages (%(percent)s %%)", shown.work.done)
+    if shown.work.kind == Work.Kind.CONSOLIDATE:
+        form = ngettext(
+            "%(done)s pair of topics (%(percent)s %%)", "%(done)s pairs of topics (%(percent)s %%)", shown.work.done
+        )
+    if shown.work.kind == Work.Kind.EXTRACT:
+        form = ngettext("%(done)s topic (%(percent)s %%)", "%(done)s topics (%(percent)s %%)", shown.work.done)
     return form % {"done": f"{shown.work.done:,}", "percent": shown.percent}
 
 

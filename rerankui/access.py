@@ -21,8 +21,8 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django_htmx.middleware import HtmxDetails
 
-from memoryapp import login_sessions
-from memoryapp.models import ChatUser, Operator, Role, Run, Topic
+from memoryapp.accounts import login_sessions
+from memoryapp.models import AgentCall, ChatUser, Operator, Role, Run, Topic
 
 View = Callable[..., Any]
 
@@ -113,6 +113,13 @@ def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
     run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
     _remember(request, run.owner)
     return run
+
+
+def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
+    """An agent's question with its owner."""
+    call = get_object_or_404(AgentCall.objects.filter(owner__in=seen_owners(request)).select_related("owner"), pk=pk)
+    _remember(request, call.owner)
+    return call
 
 
 def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:

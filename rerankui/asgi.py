@@ -1,4 +1,4 @@
-"""HTTP and websocket doors. A socket passes only with a session and from this site's own pages."""
+"""HTTP and websockets. A socket is accepted only with a session and from this site's own pages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
 http = get_asgi_application()
 
-from memoryapp import startup  # noqa: E402
-from memoryapp.database import in_thread  # noqa: E402
-from memoryapp.embedded import pulse  # noqa: E402
-from memoryapp.runner import runner  # noqa: E402 rows can be imported only once Django is set up
-from rerankui import server_limits  # noqa: E402
-from rerankui.origins import OwnOrigin  # noqa: E402
+from memoryapp.embedded import watchdog  # noqa: E402
+from memoryapp.operations import startup  # noqa: E402
+from memoryapp.operations.database import in_thread  # noqa: E402
+from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui.routing import sockets  # noqa: E402
-from rerankui.socket_limits import SocketLimit  # noqa: E402
+from rerankui.web import server_limits  # noqa: E402
+from rerankui.web.origins import OwnOrigin  # noqa: E402
+from rerankui.web.socket_limits import SocketLimit  # noqa: E402
 
 # The loop itself keeps no task alive.
 _beginning: list[asyncio.Task[None]] = []
-doors = ProtocolTypeRouter(
+protocols = ProtocolTypeRouter(
     {
         "http": http,
         "websocket": OwnOrigin(CookieMiddleware(SocketLimit(AuthMiddlewareStack(sockets)))),
@@ -43,7 +43,7 @@ def _warm_up() -> None:
 
 def _begin() -> None:
     runner.bind()
-    pulse.from_loop()
+    watchdog.ping_from_loop()
     _beginning.append(asyncio.get_running_loop().create_task(_refuse_unusable_database()))
 
 
@@ -58,6 +58,6 @@ server_limits.limit()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Every door, in the loop that also executes runs."""
+    """Answers every request and socket, in the loop that also executes runs."""
     runner.bind()
-    await doors(scope, receive, send)
+    await protocols(scope, receive, send)

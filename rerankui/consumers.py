@@ -1,14 +1,14 @@
-"""The socket of a run page: follows a run's rows and sends them as HTML; it decides nothing else.
+"""The sockets of a run's page and of an answer: each follows a run and sends its rows as HTML; it decides nothing else.
 
 The first frame is the whole run so far, later frames append, and between them the words of the turn that is going
-on grow. A notice on the channel layer only wakes the reader; without one it looks again by itself, so a page behind
-a broken layer is late, never wrong.
+on grow.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
@@ -16,15 +16,15 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 
-from memoryapp import metrics
-from memoryapp.database import in_thread
-from memoryapp.notices import FAULTS, group_of
-from rerankui import fragments
+from memoryapp.operations import metrics
+from memoryapp.operations.database import in_thread
+from memoryapp.runs import following
+from memoryapp.runs.runner import runner
+from rerankui import answer_fragments, fragments
 from rerankui.access import run_seen_by, run_still_seen_by
-from rerankui.languages import language_of
-from rerankui.local_time import reader_zone
+from rerankui.web.languages import language_of
+from rerankui.web.local_time import reader_zone
 
-LOOK_AGAIN = 1.0
 BETWEEN_FRAMES = 0.1
 CHECK_AGAIN = 2.0
 NOT_FOUND = 4404
@@ -39,32 +39,17 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def connect(self) -> None:
         self.run_id: UUID = self.scope["url_route"]["kwargs"]["pk"]
-        self.more = asyncio.Event()
         self.following: asyncio.Task[None] | None = None
         self.checked_at = asyncio.get_running_loop().time()
         await self.accept()
         if not await in_thread(run_seen_by, self.scope["user"], self.run_id):
             await self.close(NOT_FOUND)
             return
-        await self._listen()
         self.following = asyncio.create_task(self._follow())
 
     async def disconnect(self, code: int) -> None:
         if self.following:
             self.following.cancel()
-        try:
-            await self.channel_layer.group_discard(group_of(self.run_id), self.channel_name)
-        except FAULTS as error:
-            logger.warning("the channel layer is out of reach: %s", error)
-
-    async def run_more(self, event: dict[str, Any]) -> None:
-        self.more.set()
-
-    async def _listen(self) -> None:
-        try:
-            await self.channel_layer.group_add(group_of(self.run_id), self.channel_name)
-        except FAULTS as error:
-            logger.warning("the channel layer is out of reach, looking every %s s: %s", LOOK_AGAIN, error)
 
     async def _follow(self) -> None:
         try:
@@ -80,17 +65,17 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self.close(ENDED)
 
     async def _send_frames(self) -> None:
-        seen, finished = fragments.Seen(), False
-        while not finished:
-            self.more.clear()
-            await self._check_right()
-            frame = await self._frame(seen)
-            if frame.html:
-                await self.send(text_data=frame.html)
-            seen, finished = frame.seen, frame.finished
-            if not finished:
+        seen = fragments.Seen()
+        async with aclosing(following.looks(runner, self.run_id)) as each_look:
+            async for _is_noticed in each_look:
+                await self._check_right()
+                frame = await self._frame(seen)
+                if frame.html:
+                    await self.send(text_data=frame.html)
+                if frame.finished:
+                    return
+                seen = frame.seen
                 await asyncio.sleep(BETWEEN_FRAMES)
-                await self._woken()
 
     async def _check_right(self) -> None:
         """Raises PermissionDenied once the session that opened the socket was ended, or may not see the run."""
@@ -102,15 +87,19 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             raise PermissionDenied
 
     async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
-        zone = reader_zone(self.scope.get("cookies", {}))
-        return await in_thread(fragments.frame, self.run_id, seen=seen, language=_language(self.scope), zone=zone)
+        return await in_thread(fragments.frame, self.run_id, seen=seen, **self._reader)
 
-    async def _woken(self) -> None:
-        try:
-            async with asyncio.timeout(LOOK_AGAIN):
-                await self.more.wait()
-        except TimeoutError:
-            return
+    @property
+    def _reader(self) -> dict[str, Any]:
+        """The language and the clock of whoever looks."""
+        return {"language": _language(self.scope), "zone": reader_zone(self.scope.get("cookies", {}))}
+
+
+class AnswerConsumer(RunConsumer):
+    """One viewer of one answer on the page on which questions are asked."""
+
+    async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
+        return await in_thread(answer_fragments.frame, self.run_id, seen=seen, user=self.scope["user"], **self._reader)
 
 
 def _language(scope: dict[str, Any]) -> str:

@@ -12,12 +12,12 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.engine.strategies import STRATEGIES
 from memoryapp.history import Narrowing
-from memoryapp.models import Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
-from memoryapp.parameters import STRATEGIES
-from rerankui.change_words import actor_words
-from rerankui.changes import NumbersField
-from rerankui.outcomes import NAMES
+from memoryapp.models import AgentCall, Artifact, ChatUser, Fact, KnowledgeEdit, Message, Person, TopicEdit
+from rerankui.curation.change_form import NumbersField
+from rerankui.curation.change_words import actor_words
+from rerankui.run.outcomes import NAMES, NO_ANSWER
 
 LONGEST_SEARCH = 200
 MOST_OWNERS = 200
@@ -137,20 +137,17 @@ class FactFilter(Filter):
     placeholder = _("Search facts")
     SORTS = {"importance": ("-importance", "-id"), "newest": ("-created_at", "-id"), "category": ("category", "id")}
     type = _choice(_("Type"), _("all types"), list(Fact.Type.choices))
-
-
-class RunFilter(Filter):
-    """``owners`` are the chat users whose runs may be listed. Two hundred can be picked, the address takes any."""
-
-    placeholder = _("Words of the query")
-    SORTS = {"newest": ("-created_at", "-id")}
-    user = forms.CharField(required=False, max_length=LONGEST_SEARCH)
-    strategy = _choice(_("Strategy"), _("all strategies"), [(name, name) for name in STRATEGIES])
-    outcome = _choice(
-        _("Outcome"),
-        _("all outcomes"),
-        [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
+    time = _choice(
+        _("True when"),
+        _("true today"),
+        [("past", pgettext_lazy("facts", "true in the past")), ("all", _("ever noted"))],
     )
+
+
+class OfOwnersFilter(Filter):
+    """``owners`` are the chat users whose rows may be listed. Two hundred can be picked, the address takes any."""
+
+    user = forms.CharField(required=False, max_length=LONGEST_SEARCH)
 
     def __init__(self, *args: Any, owners: QuerySet[ChatUser], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -161,6 +158,37 @@ class RunFilter(Filter):
             attrs={"class": "field", "aria-label": _("Chat user")},
             choices=[("", _("all chat users")), *names.items()],
         )
+
+
+class RunFilter(OfOwnersFilter):
+    placeholder = _("Words of the query")
+    SORTS = {"newest": ("-created_at", "-id")}
+    strategy = _choice(_("Strategy"), _("all strategies"), [(name, name) for name in STRATEGIES])
+    outcome = _choice(
+        _("Outcome"),
+        _("all outcomes"),
+        [("chosen", _("something chosen")), ("none", _("nothing chosen")), *NAMES.items()],
+    )
+
+
+class AgentFilter(OfOwnersFilter):
+    placeholder = _("Model, prompt or person, or Topic:42")
+    # By number alone, which is the order in time and needs no index of its own.
+    SORTS = {"newest": ("-id", "-id")}
+    TOPIC = re.compile(r"\s*Topic:(\d{1,18})\s*", re.IGNORECASE)
+
+    agent = _choice(_("Agent"), _("all agents"), list(AgentCall.Agent.choices))
+    outcome = _choice(
+        _("Outcome"),
+        _("all outcomes"),
+        [("answered", _("answered")), ("none", pgettext_lazy("agents", "no answer")), *NO_ANSWER.items()],
+    )
+
+    @property
+    def topic(self) -> int | None:
+        """The topic that the search names."""
+        found = self.TOPIC.fullmatch(self.chosen["q"] or "")
+        return int(found[1]) if found else None
 
 
 class HistoryFilter(Filter):
@@ -191,9 +219,8 @@ class HistoryFilter(Filter):
     def is_of_people(self) -> bool:
         """Whether what the program did by itself is folded away: unless somebody asks for it, or for one row's."""
         chosen = self.chosen
-        return not (
-            chosen["actor"] or chosen["kind"] == TopicEdit.Kind.ARCHIVE or self.ABOUT.fullmatch(chosen["q"] or "")
-        )
+        is_programs = chosen["kind"] in (TopicEdit.Kind.ARCHIVE, TopicEdit.Kind.MERGE)
+        return not (chosen["actor"] or is_programs or self.ABOUT.fullmatch(chosen["q"] or ""))
 
     @property
     def narrowing(self) -> Narrowing:

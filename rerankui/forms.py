@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
 from memoryapp.engine.prompts import BUILT_IN, PromptText
+from memoryapp.engine.strategies import AGENT, ANSWERING, DEFAULT, PLAIN, STRATEGIES
 from memoryapp.models import ApiToken, ChatUser
-from memoryapp.parameters import BOUNDS, STRATEGIES
-from memoryapp.runs import LONGEST_QUERY
+from memoryapp.runs.lifecycle import LONGEST_QUERY
+from memoryapp.runs.parameters import ParameterError, checked, declared
 
 SHOWN = {
     "candidates": _("Candidates shown"),
@@ -22,6 +25,7 @@ SHOWN = {
     "max_tool_calls": _("Tool turns at most"),
     "seconds": _("Seconds at most"),
 }
+_CONTEXTS = [*zip(CONTEXTS, (_("whole topics"), _("passages only")), strict=True)]
 # what a scope opens, in the order one reads them
 ALLOWS: Mapping[str, Promise] = {
     ApiToken.Scope.RECALL: _("Ask a memory, and look at the runs that come of it."),
@@ -29,6 +33,10 @@ ALLOWS: Mapping[str, Promise] = {
     ApiToken.Scope.READ: _("Read topics with their messages, and all runs."),
     ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, and undo any change."),
 }
+
+
+def _strategies() -> list[tuple[str, str]]:
+    return [(name, name) for name in STRATEGIES if settings.ENABLE_AGENT or name != AGENT.name]
 
 
 class RecallForm(forms.Form):
@@ -42,18 +50,59 @@ class RecallForm(forms.Form):
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "type": "search"}),
         error_messages={"required": _("Type what the assistant should remember.")},
     )
-    strategy = forms.ChoiceField(label=_("Strategy"), choices=[(name, name) for name in STRATEGIES], initial="flash")
+    strategy = forms.ChoiceField(label=_("Strategy"), choices=_strategies, initial=DEFAULT.name)
+    context = forms.ChoiceField(label=_("What is handed over"), choices=_CONTEXTS, required=False)
+    since = forms.DateField(label=_("Only since"), required=False)
+    until = forms.DateField(label=_("Only until"), required=False)
+    channel = forms.CharField(label=_("Only in this chat"), max_length=LONGEST_NAME, required=False)
+    author = forms.CharField(label=_("Only by this author"), max_length=LONGEST_NAME, required=False)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        known = declared()
         for name, label in SHOWN.items():
-            least, most = BOUNDS[name]
+            least, most = known[name].least, known[name].most
             self.fields[name] = forms.FloatField(label=label, required=False, min_value=least, max_value=most)
+
+    def clean(self) -> dict[str, Any]:
+        try:
+            checked(self.parameters())
+        except ParameterError as error:
+            raise forms.ValidationError(str(error)) from error
+        return self.cleaned_data
 
     def parameters(self) -> dict[str, Any]:
         """What was set by hand, as ``runs.start`` takes it."""
-        given = {name: self.cleaned_data.get(name) for name in SHOWN}
-        return {name: value if name == "seconds" else int(value) for name, value in given.items() if value is not None}
+        known = declared()
+        given = {name: self.cleaned_data.get(name) for name in known}
+        return {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
+
+
+class AskForm(forms.Form):
+    """A question, and who answers it: one strategy or several side by side."""
+
+    NOT_ALLOWED = _("Your role may read answers but not ask. An admin can make you a debugger.")
+    STRATEGIES = tuple(sorted(STRATEGIES, key=lambda name: (name not in ANSWERING, name != AGENT.name)))
+
+    query = forms.CharField(
+        max_length=LONGEST_QUERY,
+        error_messages={"required": _("Type a question.")},
+    )
+    strategies = forms.MultipleChoiceField(
+        choices=[(name, name) for name in STRATEGIES],
+        error_messages={"required": _("Choose who answers."), "invalid_choice": _("There is no such strategy.")},
+    )
+
+    @property
+    def has_agent(self) -> bool:
+        return bool(settings.ENABLE_AGENT)
+
+    def clean_strategies(self) -> list[str]:
+        """In the form's order, the plain path instead of an agent that is switched off."""
+        chosen = set(self.cleaned_data["strategies"])
+        if AGENT.name in chosen and not self.has_agent:
+            chosen = chosen - {AGENT.name} | {PLAIN.name}
+        return [name for name in self.STRATEGIES if name in chosen]
 
 
 class PromptForm(forms.Form):
@@ -92,7 +141,7 @@ class TokenForm(forms.Form):
     """
 
     LISTED = 30
-    TOLD_UNKNOWN = 3
+    UNKNOWN_LISTED = 3
     ONE_LINE = _("A token’s name is one line of at most 200 characters.")
 
     name = forms.CharField(
@@ -138,8 +187,8 @@ class TokenForm(forms.Form):
         if not name.isprintable():
             raise forms.ValidationError(self.ONE_LINE)
         if ApiToken.objects.filter(name=name, revoked_at__isnull=True).exists():
-            said = _("A token in force is called “%(name)s” already. Choose another name, or revoke that one first.")
-            raise forms.ValidationError(said, params={"name": name})
+            error = _("A token in force is called “%(name)s” already. Choose another name, or revoke that one first.")
+            raise forms.ValidationError(error, params={"name": name})
         return name
 
     def clean(self) -> dict[str, Any]:
@@ -151,8 +200,15 @@ class TokenForm(forms.Form):
         typed = [line.strip() for line in sent.get("names", "").splitlines()]
         wanted = dict.fromkeys(name.replace("\0", "") for name in [*(sent.get("owners") or ()), *typed] if name)
         found = {owner.name: owner for owner in self.seen.filter(name__in=wanted).defer("profile")}
-        for name in [name for name in wanted if name not in found][: self.TOLD_UNKNOWN]:
+        for name in [name for name in wanted if name not in found][: self.UNKNOWN_LISTED]:
             self.add_error("owners", _("There is no chat user “%(name)s”.") % {"name": name})
         if not wanted:
             self.add_error("owners", _("Choose at least one chat user, or let it open every memory."))
         return list(found.values())
+
+
+class ThresholdsForm(forms.Form):
+    """The thresholds of an embedding profile."""
+
+    threshold = forms.FloatField(min_value=0, max_value=1)
+    consolidation_threshold = forms.FloatField(min_value=0, max_value=1)

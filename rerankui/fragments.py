@@ -16,28 +16,32 @@ from uuid import UUID
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
-from memoryapp import runs
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, RunStarted
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished
+from memoryapp.engine.outline import Outline
 from memoryapp.models import Run, RunEvent, RunProgress
-from memoryapp.recording import totals_of
-from memoryapp.runs import StoredEvent
-from memoryapp.trials import told_by
-from rerankui.handed_over import handed_over
-from rerankui.marks import marks
-from rerankui.outcomes import outcome
-from rerankui.result import result_of
-from rerankui.stages import Stage, stage_after, turn_of
-from rerankui.trial import trial_of
-from rerankui.waterfall import axis, milliseconds
+from memoryapp.runs import following
+from memoryapp.runs.following import StoredEvent
+from memoryapp.runs.recording import totals_of
+from memoryapp.runs.trials import prompts_used
+from rerankui.run.context_parts import context_parts
+from rerankui.run.marks import marks
+from rerankui.run.outcomes import outcome
+from rerankui.run.result import result_of
+from rerankui.run.stages import Stage, stage_after, turn_of
+from rerankui.run.trial import trial_of
+from rerankui.run.waterfall import axis, milliseconds
 
-LANES = {"candidates_found": "candidates", "run_finished": "result"}
+LANES = {"candidates_found": "candidates", "answered": "result", "run_finished": "result"}
 # How an event is drawn; one that is not named here quietly.
 LOOKS = {
     "candidates_found": "candidates",
     "turn_started": "turn",
     "model_replied": "reply",
     "topics_read": "read",
+    "step_started": "step",
+    "tool_used": "tool",
+    "answered": "answer",
     "stepped_down": "warning",
     "retried": "warning",
     "run_finished": "result",
@@ -149,9 +153,9 @@ def run_context(
     views = event_views(stored, step)
     shown = next((view for view in reversed(views) if view.seq <= step), None)
     events = [item.event for item in stored]
-    found = next((event for event in events if isinstance(event, CandidatesFound)), None)
+    outline = Outline.of(events)
+    found, finished = outline.found, outline.finished
     candidates = _by_id(found)
-    finished = events[-1] if events and isinstance(events[-1], RunFinished) else None
     return {
         "run": run,
         "views": views,
@@ -164,12 +168,12 @@ def run_context(
         "finished": finished,
         "result": result_of(run, finished, candidates, _items(found)),
         "outcome": outcome(events),
-        "context_parts": handed_over(finished),
+        "context_parts": context_parts(finished),
         "progress": progress if progress and _is_going_on(progress, events) else None,
-        "can_try_again": bool(told_by(events)),
+        "can_try_again": bool(prompts_used(events)),
         "trial": trial_of(run, events),
         "totals": totals_of(events),
-        "model": next((event.model for event in events if isinstance(event, RunStarted)), ""),
+        "model": outline.started.model if outline.started else "",
         "axis": axis(stored, timezone.now()),
         "stage": shown.stage if shown else stage_after(None),
         "playhead": shown.offset_ms if shown else 0,
@@ -196,7 +200,7 @@ def _is_going_on(progress: RunProgress, events: Sequence[Event]) -> bool:
 
 def run_section(context: Mapping[str, Any], *, swapped: bool = False) -> str:
     """The whole run; ``swapped`` marks it to replace the one on the page."""
-    return render_to_string("partials/run.html", {**context, "swapped": swapped})
+    return render_to_string("partials/runs/run.html", {**context, "swapped": swapped})
 
 
 def progress_of(run_id: UUID) -> RunProgress | None:
@@ -206,22 +210,37 @@ def progress_of(run_id: UUID) -> RunProgress | None:
 
 def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> Frame:
     """What a viewer who has ``seen`` this much lacks, in the words and on the clock of the reader."""
+    newest = look(run_id, seen)
+    if newest.seen == seen:
+        return Frame("", seen, newest.is_over)
+    with translation.override(language), timezone.override(zone):
+        if newest.seen.last == seen.last:
+            spoken = {"progress": newest.progress, "swapped": True}
+            return Frame(render_to_string("partials/runs/run_speaking.html", spoken), newest.seen, finished=False)
+        run = Run.objects.select_related("owner").get(pk=run_id)
+        context = run_context(run, following.stored(run_id), progress=newest.progress)
+        html = run_section(context, swapped=True) if seen.last < 0 else _appended(context, seen.last)
+    return Frame(html, Seen(context["last"], newest.seen.spoken_at), not context["is_live"])
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """How far a run has come: what somebody who looks now has ``seen``, and what its model says just now."""
+
+    seen: Seen
+    progress: RunProgress | None
+    is_over: bool
+
+
+def look(run_id: UUID, seen: Seen) -> Newest:
+    """How far the run has come since a viewer had ``seen`` this much."""
     newest = RunEvent.objects.filter(run_id=run_id).order_by("-seq").values_list("seq", "kind").first()
     last, kind = newest or (0, "")
     progress = progress_of(run_id)
     now = Seen(max(last, seen.last), progress.at if progress else seen.spoken_at)
-    if now == seen:
-        return Frame("", seen, kind == RunFinished.kind)
-    with translation.override(language), timezone.override(zone):
-        if now.last == seen.last:
-            spoken = {"progress": progress, "swapped": True}
-            return Frame(render_to_string("partials/run_speaking.html", spoken), now, finished=False)
-        run = Run.objects.select_related("owner").get(pk=run_id)
-        context = run_context(run, runs.stored(run_id), progress=progress)
-        html = run_section(context, swapped=True) if seen.last < 0 else _appended(context, seen.last)
-    return Frame(html, Seen(context["last"], now.spoken_at), not context["is_live"])
+    return Newest(now, progress, kind == RunFinished.kind)
 
 
 def _appended(context: Mapping[str, Any], after: int) -> str:
     new = [view for view in context["views"] if view.seq > after]
-    return render_to_string("partials/run_frame.html", {**context, "new": new})
+    return render_to_string("partials/runs/run_frame.html", {**context, "new": new})

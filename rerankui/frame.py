@@ -14,8 +14,10 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.models import ChatUser, Operator, Role, Suggestion
+from memoryapp.models import ChatUser, Finding, Operator, Role, Suggestion
+from rerankui import toasts
 from rerankui.access import operator_for
+from rerankui.toasts import Toast
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -27,6 +29,7 @@ MOST_WAITING = 1_000
 # name of the route, what the rail says, icon, whether the route is one chat user's
 _SECTIONS = (
     ("overview", _("Overview"), "layout-dashboard", False),
+    ("ask", pgettext_lazy("section", "Ask"), "message-question", True),
     ("recall", pgettext_lazy("section", "Recall"), "radar-2", True),
     ("runs", _("Runs"), "history", False),
     ("topics", _("Topics"), "stack-2", True),
@@ -34,29 +37,38 @@ _SECTIONS = (
     ("people", _("People"), "users", True),
     ("artifacts", _("Artifacts"), "paperclip", True),
     ("facts", _("Facts"), "bulb", True),
+    ("review", pgettext_lazy("section", "Review"), "check", True),
     ("queue", _("Curate"), "checklist", True),
     ("history", _("History"), "clock", True),
+    ("pipeline", _("Pipeline"), "hourglass", False),
+    ("agents", pgettext_lazy("section", "Agents"), "robot", False),
     ("prompts", _("Prompts"), "terminal-2", False),
+    ("embedding", pgettext_lazy("section", "Embedding"), "chart-dots", False),
     ("tokens", pgettext_lazy("section", "API tokens"), "lock", False),
 )
-_FOR_ADMINS = {"tokens"}
+_FOR_ADMINS = {"embedding", "tokens"}
 # A phone's bar has room for five; the others open behind its last place.
 _ON_A_PHONE = {"overview", "recall", "runs", "topics", "queue"}
 _SECTION_OF = {
     "memory": "overview",
+    "memory_settings": "overview",
+    "memory_work": "pipeline",
     "topic": "topics",
     "topic_pick": "topics",
     "resplit": "topics",
     "change": "topics",
     "change_effect": "topics",
-    "undo": "topics",
     "topic_map": "topics",
     "merge": "topics",
     "suggestion": "queue",
+    "finding": "review",
+    "extraction": "facts",
+    "undo": "history",
     "undo_preview": "history",
     "undo_change": "history",
     "undo_range": "history",
     "imports": "history",
+    "import_file": "history",
     "withdraw": "history",
     "person": "people",
     "person_edit": "people",
@@ -69,12 +81,27 @@ _SECTION_OF = {
     "fact_delete": "facts",
     "artifact": "artifacts",
     "artifact_edit": "artifacts",
+    "artifact_retry": "artifacts",
+    "artifact_upload": "artifacts",
     "artifact_delete": "artifacts",
     "run": "runs",
+    "answer": "ask",
+    "source": "ask",
+    "judge": "ask",
+    "filter_lab": "runs",
+    "filter_effect": "runs",
+    "filter_preset": "runs",
+    "evaluations": "runs",
+    "evaluation": "runs",
+    "memory_pipeline": "pipeline",
+    "work": "pipeline",
+    "agent_call": "agents",
     "prompt": "prompts",
     "prompt_version": "prompts",
     "prompt_diff": "prompts",
     "prompt_try": "runs",
+    "embedding_change": "embedding",
+    "embedding_similarities": "embedding",
     "token_make": "tokens",
     "token_revoke": "tokens",
 }
@@ -172,12 +199,22 @@ class Frame:
             return None
         href = reverse(name, args=[self.owner.pk] if is_owned and self.owner else [])
         place = "#latest" if name == "messages" else ""
-        waiting = self.suggestions if name == "queue" else 0
+        waiting = self.suggestions if name == "queue" else self._findings if name == "review" else 0
         return Section(name, str(label), icon, href + place, name == self.current, waiting)
 
     @property
     def _is_admin(self) -> bool:
         return self.operator is not None and self.operator.may(Role.ADMIN)
+
+    @cached_property
+    def toasts(self) -> list[Toast]:
+        return toasts.take(self._request)
+
+    @cached_property
+    def _findings(self) -> int:
+        """How many of this chat user's are to be decided."""
+        rows = Finding.objects.filter(owner=self.owner, state=Finding.State.WAITING)
+        return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
 
     @cached_property
     def suggestions(self) -> int:

@@ -40,14 +40,14 @@ class Page(Generic[Row]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _Ordering:
     """A column and the id, both in one direction, so that the order is total."""
 
     column: str
     descending: bool
 
     @classmethod
-    def of(cls, order: Sequence[str]) -> _Order:
+    def of(cls, order: Sequence[str]) -> _Ordering:
         return cls(order[0].lstrip("-"), order[0].startswith("-"))
 
     def names(self, *, reverse: bool = False) -> tuple[str, str]:
@@ -67,7 +67,7 @@ class _Order:
 
 def page_of(request: HttpRequest, rows: QuerySet[Row], order: Sequence[str], size: int = PAGE_SIZE) -> Page[Row]:
     """The page of ``rows`` that the address asks for; ``order`` is a column, then the id: ``("-at", "-id")``."""
-    by = _Order.of(order)
+    by = _Ordering.of(order)
     backwards = _read(rows.model, by, request.GET.get("before", ""))
     if backwards:
         found = list(rows.filter(by.beyond(*backwards, reverse=True)).order_by(*by.names(reverse=True))[: size + 1])
@@ -82,7 +82,7 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], order: Sequence[str], siz
 
 def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int = PAGE_SIZE) -> Page[Row]:
     """The page with ``row`` in its middle."""
-    by, half = _Order.of(order), size // 2
+    by, half = _Ordering.of(order), size // 2
     value = getattr(row, by.column)
     before = list(rows.filter(by.beyond(value, row.pk, reverse=True)).order_by(*by.names(reverse=True))[: half + 1])
     after = list(rows.filter(by.beyond(value, row.pk)).order_by(*by.names())[: half + 1])
@@ -90,13 +90,13 @@ def page_around(rows: QuerySet[Row], order: Sequence[str], row: Row, size: int =
     return _page(by, shown, has_before=len(before) > half, has_after=len(after) > half)
 
 
-def _page(by: _Order, shown: Sequence[Row], *, has_before: bool, has_after: bool) -> Page[Row]:
+def _page(by: _Ordering, shown: Sequence[Row], *, has_before: bool, has_after: bool) -> Page[Row]:
     if not shown:
         return Page((), "", "")
     return Page(shown, by.cursor(shown[0]) if has_before else "", by.cursor(shown[-1]) if has_after else "")
 
 
-def _read(model: type[Model], by: _Order, cursor: str) -> tuple[Any, Any] | None:
+def _read(model: type[Model], by: _Ordering, cursor: str) -> tuple[Any, Any] | None:
     value, comma, pk = cursor.rpartition(",")
     if not comma or "\0" in cursor:
         return None

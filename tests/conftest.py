@@ -5,35 +5,99 @@ Anna's memory is the one looked at; the stranger is an operator who may see Bori
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import hypothesis
 import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import channel_layers
 from django.contrib.auth.models import User
 from django.db import connection, connections
+from django.db.models.signals import post_migrate
 from django.test import Client
 from django.utils import translation
+from execnet import XSpec
 
+from memoryapp.embedded.command_line import throwaway_environment
+from memoryapp.embedded.lease import throwaway
 from memoryapp.embedded.statics import collect
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion import add_messages, put_topics
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
+from tests.support.chromium import CHROMIUM
+from tests.support.clock import PATIENCE
+
+# How long examples take to make up tells of the machine's load, not of the program.
+SLOW_MACHINES = [hypothesis.HealthCheck.too_slow]
+# Nor has an example a deadline, and the same code is tried with the same examples; ``searching`` makes up new ones.
+SAME_EXAMPLES = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": SLOW_MACHINES}
+hypothesis.settings.register_profile("whole", **SAME_EXAMPLES)
+hypothesis.settings.register_profile("quick", max_examples=5, **SAME_EXAMPLES)
+hypothesis.settings.register_profile("searching", deadline=None, derandomize=False, suppress_health_check=SLOW_MACHINES)
+hypothesis.settings.load_profile("whole")
 
 BEGAN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
+# What the tests of a folder need more than a database; `manage.py test --quick` leaves these out.
+FOLDERS = {
+    "bench": "loads",
+    "browser": "browser",
+    "embedded": "processes",
+    "peers": "peers",
+    "processes": "processes",
+}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes many minutes is for who asks for it by its mark."""
+    """Tests are marked by their folder; what takes many minutes is for who asks for it by its mark."""
+    without_browser = pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")
+    for item in items:
+        if mark := FOLDERS.get(item.path.parent.name):
+            item.add_marker(mark)
+        if item.get_closest_marker("browser"):
+            item.add_marker(without_browser)
     if "thorough" not in config.option.markexpr:
         long = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
+    """Each worker has a database server and a data folder to itself; the first one has those of the command."""
+    servers = ExitStack()
+    config.add_cleanup(servers.close)
+    for spec in specs[1:]:
+        spec.env.update(throwaway_environment(servers.enter_context(throwaway())))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """Django's permissions, for which nobody asks, are not written anew after every test that empties the tables."""
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings: Any) -> None:
+    """A password is to be slow to guess, which every test that makes an operator would pay for."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher", *settings.PASSWORD_HASHERS]
+
+
+@pytest.fixture(autouse=True)
+def patient_runs(settings: Any) -> None:
+    """A run may take longer on a busy machine than people would wait; what a test has end early it says itself."""
+    settings.RERANKER_TIMEOUT = settings.RERANKER_TURN_TIMEOUT = PATIENCE
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings_xdist_suffix() -> None:
+    """The database keeps its name, by which the processes that tests start find it: its server is the worker's own."""
 
 
 def record(number: int, text: str, *, role: str = "user", at: datetime | None = None) -> MessageRecord:

@@ -1,8 +1,9 @@
-"""Every row in Django's admin: to look at, and to change what has a function for it.
+"""Django's administration: every row to read, and to change through the domain's functions.
 
-It shows every chat user's memory, so only who may see everyone enters: the role admin, or a superuser. Topics,
-people, facts and artifacts are changed through the functions the pages use, with history and undo; what is only
-right when a program writes it (messages, passages, vectors, runs) can be read here and nothing more.
+In: requests of an admin or a superuser, because it shows every chat user's memory. Out: Django's pages. Topics, people,
+facts and artifacts are changed through the functions that the pages use, with history and undo; rows that only the
+program may write (messages, passages, vectors, runs) are read-only. It may import every domain module; nothing imports
+it but Django.
 """
 
 from memoryapp.admin import knowledge, operators, rows, topics

@@ -1,6 +1,6 @@
-"""What the pages of the administration have in common: who enters, and how a row is shown, or changed by its function.
+"""The base of the administration's pages: who may enter, read-only rows, and refused changes.
 
-A change that is refused, by its function or by the database, is told in a sentence and leaves everything as it was.
+A change that its function or the database refuses is shown as a sentence and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from django.db import IntegrityError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
-from memoryapp import login_sessions, models
+from memoryapp import models
+from memoryapp.accounts import login_sessions
 from memoryapp.curation import CurationError
 
 if TYPE_CHECKING:  # Django's own classes take no parameters at run time
@@ -29,7 +30,7 @@ else:
 
 
 def may_enter(request: HttpRequest) -> bool:
-    """Being staff is not enough: Django's permissions know models, not whose memory a row is."""
+    """Admins and superusers. Being staff is not enough: Django's permissions know no chat users."""
     user = request.user
     if not user.is_active:
         return False
@@ -37,18 +38,19 @@ def may_enter(request: HttpRequest) -> bool:
     return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
 
 
-# Assigned, for the site is made before this module is found, and everything registers with that one.
+# Assigned, because Django makes the site before it finds this module, and every model registers with it.
 admin.site.site_header = admin.site.site_title = "Mnemoscope"
 admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
 
 class OwnedAdmin(ModelAdmin):
-    """Rows of one chat user's memory, newest id first; ids instead of select boxes with a million entries."""
+    """Rows of chat users' memories, newest id first; ids instead of select boxes with a million entries."""
 
     unfetched: tuple[str, ...] = ()
     show_full_result_count = False
     list_per_page = 50
     list_filter: ClassVar[Any] = (("owner", admin.RelatedOnlyFieldListFilter),)
+    list_select_related: ClassVar[Any] = ("owner",)
     ordering: ClassVar[Any] = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -67,7 +69,7 @@ class OwnedAdmin(ModelAdmin):
         return self._or_refused(request, lambda: super(OwnedAdmin, self).delete_view(request, *args, **kwargs))
 
     def _or_refused(self, request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
-        """The view's answer; when a law stands against it, back to where one was, with a sentence."""
+        """The view's response; if the change is refused, a redirect back with the sentence."""
         try:
             return view()
         except (CurationError, IntegrityError) as error:
@@ -87,7 +89,7 @@ class ReadOnlyAdmin(OwnedAdmin):
 
 
 def sentence_of(error: Exception) -> str:
-    """What a function says, or the database without its details."""
+    """The first line of an error: a function's sentence, or the database's without its details."""
     return str(error).partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""People, artifacts, facts: saved and deleted through their functions, so that the history keeps every change."""
+"""People, artifacts and facts: saved and deleted through their functions, so that every change has a history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Noun = models.KnowledgeEdit.Noun
 
 
 class RowForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Refuses what its function would, while the text is still in its field."""
+    """Validates with the rules of the saving function, so that the text stays in its field."""
 
     noun = ""
 
@@ -35,10 +35,9 @@ class RowForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class RowAdmin(OwnedAdmin):
-    """One noun; what no person may edit is shown and nothing more."""
+    """The rows of one noun; fields that no person may edit are read-only."""
 
     noun = ""
-    list_select_related = ("owner",)
     raw_id_fields = ("owner",)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -68,7 +67,7 @@ class RowAdmin(OwnedAdmin):
             knowledge.edit(obj.owner, obj, values, seen=seen, actor=actor_of(request))
 
     def fixed(self) -> dict[str, Any]:
-        """What a new row has that nobody writes."""
+        """Values of a new row that are not on the form."""
         return {}
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
@@ -87,15 +86,15 @@ class PersonAdmin(RowAdmin):
     search_fields = ("display_name", "username", "bio")
     actions = ("merge_selected",)
 
-    @admin.action(description=gettext_lazy("Merge the selected people into the one most spoken of"))
+    @admin.action(description=gettext_lazy("Merge the selected people into the most mentioned one"))
     def merge_selected(self, request: HttpRequest, queryset: QuerySet[models.Person]) -> None:
         people = list(queryset.select_related("owner").order_by("-mention_count", "pk"))
         if len({person.owner_id for person in people}) > 1:
             raise CurationError(_("People of several chat users cannot be merged."))
         survivor, *others = people
         knowledge.merge_people(survivor.owner, survivor, others, actor=actor_of(request))
-        told = ngettext("Merged %(n)d person into %(name)s", "Merged %(n)d people into %(name)s", len(others))
-        self.message_user(request, told % {"n": len(others), "name": survivor}, messages.SUCCESS)
+        sentence = ngettext("Merged %(n)d person into %(name)s", "Merged %(n)d people into %(name)s", len(others))
+        self.message_user(request, sentence % {"n": len(others), "name": survivor}, messages.SUCCESS)
 
 
 @admin.register(models.Artifact)
@@ -114,7 +113,7 @@ class ArtifactAdmin(RowAdmin):
 class FactAdmin(RowAdmin):
     noun = Noun.FACT
     list_display = ("__str__", "owner", "relation", "category", "type", "importance")
-    list_filter = ("type", *OwnedAdmin.list_filter)
+    list_filter = ("type", ("superseded_at", admin.EmptyFieldListFilter), *OwnedAdmin.list_filter)
     search_fields = ("content", "relation", "category")
 
     def fixed(self) -> dict[str, Any]:
@@ -125,7 +124,6 @@ class FactAdmin(RowAdmin):
 class KnowledgeEditAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "noun", "kind", "actor", "reason", "at")
     list_filter = ("noun", "kind", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("actor", "reason")
     actions = ("undo",)
 

@@ -1,4 +1,4 @@
-"""Who looks, and whose memory there is: operators, tokens, chat users."""
+"""Operators, accounts, tokens and chat users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, pgettext_lazy
 
-from memoryapp import models, tokens
+from memoryapp import models
+from memoryapp.accounts import tokens
 from memoryapp.admin.base import BaseUserAdmin, ModelAdmin, OwnedAdmin, StackedInline, TabularInline
 
 
@@ -22,16 +23,21 @@ class ChatUserAdmin(ModelAdmin):
     readonly_fields = ("created_at",)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """A memory is erased by its own command, which counts what went."""
+        """A memory is erased by its own command, which leaves a receipt."""
         return False
 
 
 @admin.register(models.Erasure)
 class ErasureAdmin(ModelAdmin):
-    """Receipts; none is written or changed here."""
+    """Receipts of erasures, read-only."""
 
-    list_display = ("pk", "owner_number", "actor", "began_at", "ended_at")
-    readonly_fields = ("owner_number", "actor", "began_at", "ended_at", "counts")
+    list_display = ("pk", "kind", "owner_number", "actor", "began_at", "ended_at", "verified_at")
+    exclude = ("touched", "lengths")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return [
+            field.name for field in models.Erasure._meta.fields if field.editable and field.name not in self.exclude
+        ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -67,12 +73,12 @@ _OF_SUPERUSERS = ("is_superuser", "is_staff", "groups", "user_permissions")
 
 @admin.register(User)
 class UserWithRoleAdmin(BaseUserAdmin):
-    """A new user gets a role on the same page; the chat users they may see stand with the operator."""
+    """A new user gets a role on the same page; the chat users they may see are set on the operator."""
 
     inlines = (OperatorInline,)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Only a superuser makes superusers: the role admin gives roles and access, no more than it has."""
+        """Only a superuser makes superusers: the role admin grants roles and access, no more than it has."""
         given = super().get_readonly_fields(request, obj)
         return given if request.user.is_superuser else (*given, *_OF_SUPERUSERS)
 
@@ -89,30 +95,30 @@ def _reaches(request: HttpRequest, account: User | None) -> bool:
 
 @admin.register(models.ApiToken)
 class ApiTokenAdmin(ModelAdmin):
-    """To see who may do what, and to end it. What a token opens is settled when ``create_token`` makes it."""
+    """Tokens, to list and to revoke. What a token opens is fixed when it is made."""
 
-    list_display = ("name", "prefix", "told_scopes", "created_at", "last_used_at", "revoked_at")
+    list_display = ("name", "prefix", "scope_labels", "created_at", "last_used_at", "revoked_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
     search_fields = ("name", "prefix")
-    fields = ("name", "prefix", "told_scopes", "owners", "created_at", "last_used_at", "revoked_at")
+    fields = ("name", "prefix", "scope_labels", "owners", "created_at", "last_used_at", "revoked_at")
     readonly_fields = fields
     actions = ("revoke",)
 
     @admin.display(description=pgettext_lazy("rights", "may"))
-    def told_scopes(self, token: models.ApiToken) -> str:
+    def scope_labels(self, token: models.ApiToken) -> str:
         return ", ".join(str(label) for scope, label in models.ApiToken.Scope.choices if scope in token.scopes)
 
     @admin.action(description=_("Revoke the selected tokens"))
     def revoke(self, request: HttpRequest, queryset: QuerySet[models.ApiToken]) -> None:
         count = tokens.revoke(queryset, by=cast(User, request.user))
-        told = ngettext("%(count)s token was revoked.", "%(count)s tokens were revoked.", count)
-        self.message_user(request, told % {"count": count})
+        sentence = ngettext("%(count)s token was revoked.", "%(count)s tokens were revoked.", count)
+        self.message_user(request, sentence % {"count": count})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """A revoked token stays, so that runs keep telling who asked."""
+        """A revoked token stays, so that its runs still name it."""
         return False
 
 

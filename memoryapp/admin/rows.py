@@ -1,4 +1,4 @@
-"""Rows that only their functions write, to look at: messages, passages, vectors, runs. Lists never fetch a vector."""
+"""Read-only rows: messages, passages, vectors, runs and the like. Lists never fetch a vector."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ from memoryapp import models
 from memoryapp.admin.base import ModelAdmin, OwnedAdmin, ReadOnlyAdmin
 
 
+class VectorAdmin(ReadOnlyAdmin):
+    unfetched = ("vector",)
+    list_filter = ("profile", *OwnedAdmin.list_filter)
+    list_select_related = ("owner", "profile")
+
+
+class OwnerlessAdmin(ReadOnlyAdmin):
+    """Rows that belong to no chat user."""
+
+    list_filter: ClassVar[Any] = ()
+    list_select_related: ClassVar[Any] = ()
+
+
 @admin.register(models.Media)
 class MediaAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "owner", "type", "mime_type", "size_bytes", "created_at")
     list_filter = ("type", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("name", "=sha256")
 
 
@@ -24,7 +36,13 @@ class MediaAdmin(ReadOnlyAdmin):
 class ImportBatchAdmin(ReadOnlyAdmin):
     list_display = ("source", "owner", "format", "added", "skipped", "started_at")
     list_filter = ("format", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
+    search_fields = ("source",)
+
+
+@admin.register(models.ImportFile)
+class ImportFileAdmin(ReadOnlyAdmin):
+    list_display = ("source", "owner", "format", "state", "asked_by", "asked_at")
+    list_filter = ("state", *OwnedAdmin.list_filter)
     search_fields = ("source",)
 
 
@@ -32,7 +50,6 @@ class ImportBatchAdmin(ReadOnlyAdmin):
 class MessageAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "sent_at", "role", "author", "__str__", "topic_id")
     list_filter = ("role", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("text", "author", "=external_id")
     raw_id_fields = ("owner", "topic", "batch")
 
@@ -41,43 +58,54 @@ class MessageAdmin(ReadOnlyAdmin):
 class PassageAdmin(ReadOnlyAdmin):
     unfetched = ("terms",)
     list_display = ("id", "owner", "__str__", "term_count")
-    list_select_related = ("owner",)
     search_fields = ("text",)
 
 
 @admin.register(models.PassageMessage)
 class PassageMessageAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "passage_id", "message_id")
-    list_select_related = ("owner",)
     raw_id_fields = ("owner", "passage", "message")
     search_fields = ("=passage__id", "=message__id")
 
 
 @admin.register(models.EmbeddingProfile)
 class EmbeddingProfileAdmin(ModelAdmin):
-    list_display = ("provider", "model", "dimensions", "threshold")
-    readonly_fields = ("provider", "model", "dimensions")
+    list_display = ("provider", "model", "dimensions", "threshold", "consolidation_threshold", "is_serving")
+    readonly_fields = ("provider", "model", "dimensions", "is_serving", "asked_at", "asked_by")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """A profile comes into being with its first vector."""
+        """A profile is created with its first vector."""
+        return False
+
+
+@admin.register(models.FilterPreset)
+class FilterPresetAdmin(ModelAdmin):
+    list_display = ("name", "profile", "threshold", "score_gap", "final_top_k", "made_by", "made_at")
+    list_filter = ("profile",)
+    readonly_fields = ("profile", "made_by")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A preset is made in the filter lab, where its effect is seen."""
         return False
 
 
 @admin.register(models.PassageVector)
-class PassageVectorAdmin(ReadOnlyAdmin):
-    unfetched = ("vector",)
+class PassageVectorAdmin(VectorAdmin):
     list_display = ("id", "owner", "passage_id", "profile", "dimensions")
-    list_filter = ("profile", *OwnedAdmin.list_filter)
-    list_select_related = ("owner", "profile")
     raw_id_fields = ("owner", "passage")
 
 
-@admin.register(models.TopicVector)
-class TopicVectorAdmin(ReadOnlyAdmin):
-    unfetched = ("vector",)
-    list_display = ("id", "owner", "topic_id", "profile")
+@admin.register(models.RefusedText)
+class RefusedTextAdmin(ReadOnlyAdmin):
     list_filter = ("profile", *OwnedAdmin.list_filter)
     list_select_related = ("owner", "profile")
+    list_display = ("id", "owner", "profile", "reason", "tries", "retry_at")
+    raw_id_fields = ("owner", "passage", "card", "topic")
+
+
+@admin.register(models.TopicVector)
+class TopicVectorAdmin(VectorAdmin):
+    list_display = ("id", "owner", "topic_id", "profile")
     raw_id_fields = ("owner", "topic")
 
 
@@ -86,18 +114,16 @@ class RunAdmin(ReadOnlyAdmin):
     ordering = ("-created_at", "-id")
     list_display = ("short_id", "owner", "query", "strategy", "state", "fallback", "selected_count", "created_at")
     list_filter = ("state", "strategy", "fallback", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("query", "=id")
     raw_id_fields = ("owner", "operator", "evaluation")
 
 
 @admin.register(models.RunEvent)
 class RunEventAdmin(ReadOnlyAdmin):
-    """The list leaves payloads out: one may hold two hundred candidates."""
+    """The list leaves payloads out: one may contain two hundred candidates."""
 
     list_display = ("id", "owner", "run_id", "seq", "kind", "at")
     list_filter = ("kind", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("=run__id",)
     raw_id_fields = ("owner", "run")
 
@@ -105,8 +131,40 @@ class RunEventAdmin(ReadOnlyAdmin):
         return super().get_queryset(request).defer("payload")
 
 
+@admin.register(models.Judgement)
+class JudgementAdmin(ReadOnlyAdmin):
+    list_display = ("run_id", "owner", "is_good", "operator", "at")
+    list_filter = ("is_good", *OwnedAdmin.list_filter)
+    search_fields = ("=run__id",)
+    raw_id_fields = ("owner", "run", "operator")
+
+
+@admin.register(models.RawReply)
+class RawReplyAdmin(ReadOnlyAdmin):
+    list_display = ("event_id", "owner")
+    list_select_related = ("owner",)
+    search_fields = ("=event__run__id",)
+    raw_id_fields = ("owner", "event")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("message")
+
+
+@admin.register(models.AgentCall)
+class AgentCallAdmin(ReadOnlyAdmin):
+    """What agents asked a model outside of runs; the list leaves their conversations out."""
+
+    list_display = ("id", "owner", "agent", "at", "asked_by", "model", "prompt_version", "outcome", "cost_usd")
+    list_filter = ("agent", "outcome", *OwnedAdmin.list_filter)
+    list_select_related = ("owner",)
+    raw_id_fields = ("owner",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("events")
+
+
 @admin.register(models.Prompt)
-class PromptAdmin(ReadOnlyAdmin):
+class PromptAdmin(OwnerlessAdmin):
     """The list leaves the texts out; they are edited on their own pages, where a version never changes."""
 
     list_display = ("__str__", "in_force", "forced_by", "forced_at", "note", "made_by", "made_at")
@@ -118,7 +176,7 @@ class PromptAdmin(ReadOnlyAdmin):
 
 
 @admin.register(models.Evaluation)
-class EvaluationAdmin(ReadOnlyAdmin):
+class EvaluationAdmin(OwnerlessAdmin):
     list_display = ("source", "strategy", "started_at")
     list_filter: ClassVar[Any] = ("strategy",)
 
@@ -127,34 +185,26 @@ class EvaluationAdmin(ReadOnlyAdmin):
 class CardAdmin(ReadOnlyAdmin):
     unfetched = ("terms",)
     list_display = ("id", "owner", "__str__", "person_id", "artifact_id", "made_from")
-    list_select_related = ("owner",)
     raw_id_fields = ("owner", "person", "artifact")
     search_fields = ("text",)
 
 
 @admin.register(models.CardVector)
-class CardVectorAdmin(ReadOnlyAdmin):
-    unfetched = ("vector",)
+class CardVectorAdmin(VectorAdmin):
     list_display = ("id", "owner", "card_id", "profile", "dimensions")
-    list_filter = ("profile", *OwnedAdmin.list_filter)
-    list_select_related = ("owner", "profile")
     raw_id_fields = ("owner", "card")
 
 
 @admin.register(models.RunProgress)
 class RunProgressAdmin(ReadOnlyAdmin):
     list_display = ("run_id", "owner", "turn", "at")
-    list_select_related = ("owner",)
     search_fields = ("=run__id",)
     raw_id_fields = ("owner", "run")
 
 
 @admin.register(models.QueryVector)
-class QueryVectorAdmin(ReadOnlyAdmin):
-    unfetched = ("vector",)
+class QueryVectorAdmin(VectorAdmin):
     list_display = ("run_id", "owner", "profile")
-    list_filter = ("profile", *OwnedAdmin.list_filter)
-    list_select_related = ("owner", "profile")
     raw_id_fields = ("owner", "run")
 
 
@@ -164,14 +214,35 @@ class SuggestionAdmin(ReadOnlyAdmin):
 
     list_display = ("__str__", "owner", "state", "score", "decided_by", "decided_at")
     list_filter = ("kind", "state", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("decided_by",)
 
 
+@admin.register(models.Finding)
+class FindingAdmin(ReadOnlyAdmin):
+    """They are decided in the review."""
+
+    list_display = ("__str__", "owner", "noun", "state", "decided_by", "decided_at")
+    list_filter = ("noun", "state", *OwnedAdmin.list_filter)
+    search_fields = ("decided_by",)
+    raw_id_fields = ("owner", "topic", "call", "follows", "edit")
+
+
+@admin.register(models.FindingMessage)
+class FindingMessageAdmin(ReadOnlyAdmin):
+    list_display = ("id", "owner", "finding_id", "message_id")
+    raw_id_fields = ("owner", "finding", "message")
+
+
+@admin.register(models.UnreadTopic)
+class UnreadTopicAdmin(ReadOnlyAdmin):
+    list_display = ("topic_id", "owner", "state", "attempts", "due_at", "fault")
+    list_filter = ("state", *OwnedAdmin.list_filter)
+    raw_id_fields = ("owner", "topic")
+
+
 @admin.register(models.Heartbeat)
-class HeartbeatAdmin(ReadOnlyAdmin):
+class HeartbeatAdmin(OwnerlessAdmin):
     list_display = ("process", "at")
-    list_filter: ClassVar[Any] = ()
     search_fields = ("process",)
 
 
@@ -179,5 +250,17 @@ class HeartbeatAdmin(ReadOnlyAdmin):
 class WorkAdmin(ReadOnlyAdmin):
     list_display = ("kind", "owner", "source", "state", "worker", "done", "share", "at")
     list_filter = ("kind", "state", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("source",)
+
+
+@admin.register(models.StagePause)
+class StagePauseAdmin(OwnerlessAdmin):
+    """Stages are paused and resumed on the pipeline page."""
+
+    list_display = ("kind", "by", "at")
+
+
+@admin.register(models.Pause)
+class PauseAdmin(ReadOnlyAdmin):
+    list_display = ("kind", "owner", "by", "at")
+    list_filter = ("kind", *OwnedAdmin.list_filter)

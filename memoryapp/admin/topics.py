@@ -1,11 +1,10 @@
-"""Topics and their edits: changed through the functions of curation, so that history, laws and undo hold here too."""
+"""Topics and their edits: changed through the functions of curation, with history and undo."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -13,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memoryapp import clients, curation, models
+from memoryapp import curation, models, proposals
 from memoryapp.admin.base import OwnedAdmin, ReadOnlyAdmin, actor_of, sentence_of
 from memoryapp.curation import CurationError
 from memoryapp.curation.bounds import too_many_splits
@@ -26,7 +25,7 @@ Kind = models.TopicEdit.Kind
 
 
 class TopicForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A summary, and why it changes; refused here already when it cannot be, so that the text stays in its field."""
+    """A summary and the reason for changing it; validated here, so that a refused text stays in its field."""
 
     reason = forms.CharField(label=gettext_lazy("Reason"), required=False, max_length=MOST_REASON_CHARS)
 
@@ -49,7 +48,6 @@ class TopicAdmin(OwnedAdmin):
     form = TopicForm
     list_display = ("__str__", "owner", "ended_at", "message_count", "size_chars", "is_live", "locked_by_hand")
     list_filter = ("is_live", "locked_by_hand", "is_consolidated", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("summary", "=id")
     fields = (
         "summary",
@@ -73,7 +71,7 @@ class TopicAdmin(OwnedAdmin):
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """A retired topic stays as runs saw it."""
+        """A retired topic stays as runs saw it, read-only."""
         return (obj is None or obj.is_live) and super().has_change_permission(request, obj)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -82,21 +80,21 @@ class TopicAdmin(OwnedAdmin):
         return tuple(field for field in self.fields if field != "reason")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Swaps the topic for one with the new summary; ``obj`` keeps its row."""
+        """Swaps the topic for one with the new summary; the row of ``obj`` is unchanged."""
         if "summary" not in form.changed_data:
             return
         wanted = curation.plan_edit(obj.owner, obj.pk, form.cleaned_data["summary"])
-        said = {"actor": actor_of(request), "reason": form.cleaned_data["reason"]}
-        edit = curation.swap(obj.owner, wanted, kind=Kind.EDIT, **said)
+        reason = form.cleaned_data["reason"]
+        edit = curation.swap(obj.owner, wanted, kind=Kind.EDIT, actor=actor_of(request), reason=reason)
         [obj.swapped_for] = curation.put_in(edit)
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """On to the topic that took its place."""
+        """Redirects to the topic that replaced this one."""
         made = getattr(obj, "swapped_for", None)
         if made is None:
             return super().response_change(request, obj)
         names = {"old": topic_id(obj.pk), "new": topic_id(made.pk)}
-        self.message_user(request, _("%(old)s was swapped for %(new)s.") % names, messages.SUCCESS)
+        self.message_user(request, _("%(old)s was replaced by %(new)s.") % names, messages.SUCCESS)
         where = "changelist" if "_save" in request.POST else "change"
         arguments = [] if "_save" in request.POST else [made.pk]
         return HttpResponseRedirect(reverse(f"admin:memoryapp_topic_{where}", args=arguments))
@@ -110,8 +108,8 @@ class TopicAdmin(OwnedAdmin):
         change = curation.plan_merge(owner, [topic.pk for topic in topics])
         edit = curation.swap(owner, change, kind=Kind.MERGE, actor=actor_of(request))
         [made] = curation.put_in(edit)
-        told = ngettext("Merged %(n)d topic into %(topic)s.", "Merged %(n)d topics into %(topic)s.", len(topics))
-        self.message_user(request, told % {"n": len(topics), "topic": topic_id(made.pk)}, messages.SUCCESS)
+        sentence = ngettext("Merged %(n)d topic into %(topic)s.", "Merged %(n)d topics into %(topic)s.", len(topics))
+        self.message_user(request, sentence % {"n": len(topics), "topic": topic_id(made.pk)}, messages.SUCCESS)
 
     @admin.action(description=gettext_lazy("Split the selected topics anew"))
     def split_anew(self, request: HttpRequest, queryset: QuerySet[models.Topic]) -> None:
@@ -125,7 +123,7 @@ class TopicAdmin(OwnedAdmin):
 
     def _split(self, request: HttpRequest, topic: models.Topic) -> None:
         owner = topic.owner
-        drafts = curation.propose_split(owner, topic.pk, clients.embedder(), settings.SPLIT_THRESHOLD_CHARS)
+        drafts = proposals.topics_segmented(owner, topic.pk)
         if len(drafts) < 2:
             raise CurationError(_("The segmenter would leave it whole."))
         change = curation.plan_resplit(owner, topic.pk, drafts)
@@ -143,7 +141,6 @@ class TopicAdmin(OwnedAdmin):
 class TopicEditAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "kind", "actor", "reason", "at")
     list_filter = ("kind", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     search_fields = ("actor", "reason")
     actions = ("undo",)
 
@@ -153,7 +150,7 @@ class TopicEditAdmin(ReadOnlyAdmin):
 
 
 def undo_each(page: OwnedAdmin, request: HttpRequest, edits: list[models.TopicEdit]) -> None:
-    """The newest first, for older ones may stand under them; each by itself, with its sentence when it cannot be."""
+    """Undoes the newest edits first, because they may depend on older ones; each refused undo has its sentence."""
     for edit in sorted(set(edits), key=lambda edit: -edit.pk):
         try:
             curation.undo(edit.owner, edit, actor=actor_of(request))
@@ -166,7 +163,6 @@ def undo_each(page: OwnedAdmin, request: HttpRequest, edits: list[models.TopicEd
 @admin.register(models.TopicMessage)
 class TopicMessageAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "topic_id", "message_id")
-    list_select_related = ("owner",)
     raw_id_fields = ("owner", "topic", "message")
     search_fields = ("=topic__id", "=message__id")
 
@@ -175,6 +171,5 @@ class TopicMessageAdmin(ReadOnlyAdmin):
 class EditedTopicAdmin(ReadOnlyAdmin):
     list_display = ("id", "owner", "edit_id", "side", "topic_id")
     list_filter = ("side", *OwnedAdmin.list_filter)
-    list_select_related = ("owner",)
     raw_id_fields = ("owner", "edit", "topic")
     search_fields = ("=topic__id",)

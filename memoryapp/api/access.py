@@ -1,7 +1,7 @@
-"""Who may pass a door: a token with the right scope, for the chat users it was made for.
+"""Access to the API: a token with the right scope, for the chat users it was made for.
 
-What a token may not see is answered like what does not exist. Each token has a rate, counted by this process
-alone, which is enough to keep one program from crowding out the others.
+What a token may not see is answered like something that does not exist. Requests of a token are counted against
+``API_RATE`` in each process alone, which is enough to keep one program from crowding out the others.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from memoryapp import erasure, tokens
+from memoryapp import erasure
+from memoryapp.accounts import tokens
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api.refusals import Refused
-from memoryapp.database import in_thread
 from memoryapp.importers.record import clean
 from memoryapp.models import ApiToken, ChatUser
-from memoryapp.tokens import Grant
+from memoryapp.operations.database import in_thread
 
 Scope = ApiToken.Scope
 
 
 class Token(HttpBearer):
-    """Passes whoever sends a token with one of these scopes; the grant is then the request's ``auth``."""
+    """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``."""
 
     def __init__(self, *scopes: ApiToken.Scope) -> None:
         super().__init__()
@@ -40,12 +41,12 @@ class Token(HttpBearer):
 
     def _check_scope(self, grant: Grant) -> None:
         if not any(grant.may(scope) for scope in self.scopes):
-            wanted = " or ".join(self.scopes)
-            raise Refused(403, f"This token may not do that: it needs the scope {wanted}.")
+            needed = " or ".join(self.scopes)
+            raise Refused(403, f"This token may not do that: it needs the scope {needed}.")
 
 
 def grant_of(request: HttpRequest) -> Grant:
-    """What the token of a request opens; the door has checked it."""
+    """The grant of a request whose token ``Token`` has checked."""
     return cast(Grant, cast(Any, request).auth)
 
 
@@ -59,12 +60,12 @@ def _count(grant: Grant) -> None:
 
 
 def owner_named(grant: Grant, name: str) -> ChatUser | None:
-    """The chat user of that name, if there is one and the token opens it."""
+    """The chat user of that name, if it exists and the token opens its memory."""
     return grant.seen().filter(name=clean(name)).first()
 
 
 def owner_or_404(grant: Grant, name: str) -> ChatUser:
-    """The same, or a refusal. Raises Refused and BeingErased."""
+    """The same. Raises Refused if there is none, and BeingErased."""
     owner = owner_named(grant, name)
     if owner is None:
         if grant.opens_all and erasure.being_erased(clean(name)):

@@ -8,16 +8,18 @@ from typing import Any
 
 from django.conf import settings
 
-from memoryapp import media, runs
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
 from memoryapp.api.conversation import conversation
 from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import MOST_MEDIA, RecallBody
-from memoryapp.engine.media import Media, MediaError, read_part
+from memoryapp.api.shapes.recall import MOST_MEDIA, RecallBody
+from memoryapp.engine.chat.media import Media, MediaError, read_part
 from memoryapp.importers.record import shown
 from memoryapp.models import Run
-from memoryapp.parameters import BOUNDS, overridden, strategy_named
-from memoryapp.tokens import Grant
+from memoryapp.runs import lifecycle, waiting
+from memoryapp.runs.lifecycle import TooManyRuns
+from memoryapp.runs.parameters import checked, declared, offered
+from memoryapp.runs.runner import runner
 
 RUNS_WAIT = 2
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
@@ -26,34 +28,41 @@ _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 def begun(grant: Grant, body: RecallBody) -> Run:
     """A run of this token, waiting to be executed. Raises Refused and ParameterError."""
     owner = owner_or_404(grant, body.user)
-    strategy_named(body.strategy)
-    overridden(_numbers(body.parameters))
-    said = None if body.messages is None else conversation(body.messages)
+    offered(body.strategy)
+    checked(_numbers(body.parameters))
+    messages = None if body.messages is None else conversation(body.messages)
     sent = _sent(body.media)
-    _check_room(grant)
-    return runs.start(
-        owner,
-        body.query,
-        strategy=body.strategy,
-        parameters=body.parameters,
-        token=grant.token,
-        messages=said,
-        media=[media.store(owner, item) for item in sent],
-    )
+    try:
+        return lifecycle.begin(
+            grant.token,
+            owner,
+            body.query,
+            strategy=body.strategy,
+            parameters=body.parameters,
+            messages=messages,
+            media=sent,
+        )
+    except TooManyRuns as error:
+        sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
+        raise Refused(429, sentence, wait=RUNS_WAIT) from None
+
+
+async def ended(run: Run) -> None:
+    """Execute the run and wait until it has ended, whichever process does it. Raises Refused."""
+    await runner.finished(run.pk)
+    try:
+        await waiting.ended(run)
+    except TimeoutError:
+        raise Refused(503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5) from None
 
 
 def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters as they are; commands send numbers as text, programs as numbers."""
-    for name in BOUNDS.keys() & given.keys():
+    numbers = {name for name, declaration in declared().items() if declaration.is_number}
+    for name in numbers & given.keys():
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
             raise Refused(400, f"{name} must be a number, not {shown(given[name])}.")
     return given
-
-
-def _check_room(grant: Grant) -> None:
-    in_flight = Run.objects.filter(token=grant.token).exclude(state=Run.State.FINISHED).count()
-    if in_flight >= settings.API_MAX_RUNS:
-        raise Refused(429, f"This token has {in_flight} runs in flight; wait for some to end.", wait=RUNS_WAIT)
 
 
 def _sent(parts: Sequence[Mapping[str, Any]]) -> list[Media]:

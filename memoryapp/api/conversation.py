@@ -1,7 +1,7 @@
-"""The running conversation as a question brings it: this project's messages, or OpenAI's with ``content``.
+"""The running conversation that comes with a query: this project's messages, or OpenAI's with ``content``.
 
-A message needs neither id nor time, unlike one that is kept. What cannot be understood is refused with its place,
-for a message that were emptied in silence would be answered as if it had not been said.
+A message needs neither id nor time, unlike one that is stored. A message that cannot be understood is refused with its
+place in the list: dropped silently, it would be missing from what the models read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NAMES = ("author", "session", "forwarded_from")
 
 
 def conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages as a run's row holds them, oldest first. Raises Refused."""
+    """The messages as they are stored with a run, oldest first. Raises Refused."""
     if len(messages) > MOST_MESSAGES:
-        raise Refused(413, f"At most {MOST_MESSAGES} messages of the conversation, its last ones.")
+        raise Refused(413, f"At most {MOST_MESSAGES} messages of the conversation: send its last ones.")
     return [_read(f"messages.{index}", item) for index, item in enumerate(messages)]
 
 

@@ -1,8 +1,8 @@
-"""Topics changed by programs, under the laws that hold for people: planned first, made in one step, undone later.
+"""Topics changed by programs, under the same rules as by people: planned first, made in one step, undone later.
 
-With ``dry_run`` the plan is answered with what it would do to past runs, and nothing is written. A call that is
-repeated finds its topics retired, or nothing left to move, and is refused; so nothing happens twice.
-What a program asked for counts as done by hand: automatic changes leave it alone.
+With ``dry_run`` nothing is written, and the answer is the plan with its effect on past runs. A repeated call finds its
+topics retired, or no message left to move, and is refused: nothing happens twice. A change by a program counts as made
+by hand: automatic changes leave it alone.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from django.db.models.functions import Length
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
-from memoryapp import clients, curation
+from memoryapp import curation, proposals
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api import topics
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
-from memoryapp.api.change_shapes import (
+from memoryapp.api.refusals import Refused
+from memoryapp.api.shapes.curation import (
     ChangedAnswer,
     ConflictErrorAnswer,
     MergeBody,
@@ -28,15 +30,13 @@ from memoryapp.api.change_shapes import (
     SplitBody,
     SummaryBody,
 )
-from memoryapp.api.fields import LARGEST_ID
-from memoryapp.api.refusals import Refused
-from memoryapp.api.topics import MOST_SUCCESSORS, head, topic_or_404
+from memoryapp.api.shapes.fields import LARGEST_ID
+from memoryapp.api.topics import MOST_SUCCESSORS, topic_head, topic_or_404
 from memoryapp.curation import Change, CurationError, Stale
-from memoryapp.database import in_thread
 from memoryapp.effect import Effect, RunEffect, effect_of
-from memoryapp.engine.memory import MessageContent, parse_topic_id, topic_id
+from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.models import ChatUser, Message, Topic, TopicEdit, TopicMessage
-from memoryapp.tokens import Grant
+from memoryapp.operations.database import in_thread
 
 Kind = TopicEdit.Kind
 
@@ -48,7 +48,7 @@ router = Router(tags=["curation"], auth=CURATOR)
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A change of the owner's topics that was planned and not made."""
+    """A change of the owner's topics that is planned and not made yet."""
 
     owner: ChatUser
     change: Change
@@ -57,27 +57,27 @@ class Staged:
 
 @router.post("/topics/merge", response=CHANGED)
 async def merge(request: HttpRequest, body: MergeBody, dry_run: bool = False) -> JsonResponse:
-    """Make one topic of two or more. Topics between them in time are not touched."""
-    return await _changed(request, lambda grant: _merged(grant, body), "topics", body.reason, is_dry=dry_run)
+    """Merge two or more topics into one. Topics that lie between them in time are not touched."""
+    return await _change(request, lambda grant: _merged(grant, body), "topics", body.reason, is_dry=dry_run)
 
 
 @router.post("/topics/{id}/split", response=CHANGED)
 async def split(request: HttpRequest, id: str, body: SplitBody, dry_run: bool = False) -> JsonResponse:
-    """Cut a topic before the messages named. A summary that is not sent is made of what is said."""
-    return await _changed(request, lambda grant: _split(grant, id, body), "at", body.reason, is_dry=dry_run)
+    """Split a topic before the messages named. A part without a summary gets one made from its messages."""
+    return await _change(request, lambda grant: _split(grant, id, body), "at", body.reason, is_dry=dry_run)
 
 
-# In the router of topics, for an address belongs to one router, and this one is read there.
+# On the router of topics: an address belongs to one router, and GET of this one is there.
 @topics.router.patch("/topics/{id}", auth=CURATOR, response=CHANGED, tags=["curation"])
 async def rewrite(request: HttpRequest, id: str, body: SummaryBody, dry_run: bool = False) -> JsonResponse:
-    """Give a topic another summary. That is another topic over the same messages, with an id of its own."""
-    return await _changed(request, lambda grant: _rewritten(grant, id, body), "summary", body.reason, is_dry=dry_run)
+    """Give a topic another summary. The result is a new topic over the same messages, with an id of its own."""
+    return await _change(request, lambda grant: _rewritten(grant, id, body), "summary", body.reason, is_dry=dry_run)
 
 
 @router.post("/messages/move", response=CHANGED)
 async def move(request: HttpRequest, body: MoveBody, dry_run: bool = False) -> JsonResponse:
-    """Move messages to another topic, or with ``"to": null`` to a new one. A topic left empty is gone."""
-    return await _changed(request, lambda grant: _moved(grant, body), "messages", body.reason, is_dry=dry_run)
+    """Move messages to another topic, or with ``"to": null`` to a new one. A topic left without messages is retired."""
+    return await _change(request, lambda grant: _moved(grant, body), "messages", body.reason, is_dry=dry_run)
 
 
 def _merged(grant: Grant, body: MergeBody) -> Staged:
@@ -90,8 +90,8 @@ def _split(grant: Grant, id: str, body: SplitBody) -> Staged:
     topic = topic_or_404(grant, parse_topic_id(id))
     at = _beginnings(topic, body.at)
     if body.summaries and len(body.summaries) != len(set(at)) + 1:
-        raise Refused(422, f"summaries: {len(set(at)) + 1} are wanted, one a part, not {len(body.summaries)}.")
-    change = curation.plan_split(topic.owner, topic.pk, at, body.summaries, summarise=_summarise)
+        raise Refused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(body.summaries)}.")
+    change = curation.plan_split(topic.owner, topic.pk, at, body.summaries, summarise=proposals.summary_extracted)
     return Staged(topic.owner, change, Kind.SPLIT)
 
 
@@ -105,39 +105,41 @@ def _moved(grant: Grant, body: MoveBody) -> Staged:
     if body.to is not None:
         _check_known(owner, [body.to])
         if body.summary:
-            raise Refused(422, "summary: only a new topic takes one; the others keep theirs.")
+            raise Refused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
     moved = _movable(owner, body.messages)
-    change = curation.plan_move(owner, moved, body.to, body.summary, summarise=_summarise)
+    change = curation.plan_move(owner, moved, body.to, body.summary, summarise=proposals.summary_extracted)
     return Staged(owner, change, Kind.MOVE)
 
 
-async def _changed(
+async def _change(
     request: HttpRequest, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool
 ) -> JsonResponse:
-    check_asked(request)
-    return document(request, await in_thread(_made, grant_of(request), stage, field, reason, is_dry=is_dry))
+    check_parameters(request)
+    return document(request, await in_thread(_change_or_plan, grant_of(request), stage, field, reason, is_dry=is_dry))
 
 
-def check_asked(request: HttpRequest) -> None:
-    """A dry run that is misspelt must not be a change."""
+def check_parameters(request: HttpRequest) -> None:
+    """Refuses unknown parameters: a misspelt ``dry_run`` must not make a change."""
     unknown = sorted(request.GET.keys() - {"dry_run"})
     if unknown:
-        raise Refused(422, f"{unknown[0][:100]}: there is no such parameter; it may be that dry_run was meant.")
+        raise Refused(422, f"{unknown[0][:100]}: there is no such parameter; did you mean dry_run?")
 
 
-def _made(grant: Grant, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool) -> dict[str, Any]:
-    with _told_of(field):
+def _change_or_plan(
+    grant: Grant, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool
+) -> dict[str, Any]:
+    with _refusals_of(field):
         staged = stage(grant)
         owner, change = staged.owner, staged.change
         if is_dry:
             return changed_answer(None, _would_be(owner, change), change.out, effect_of(owner, change))
         edit = curation.swap(owner, change, kind=staged.kind, actor=actor_of(grant), reason=reason)
-    return changed_answer(edit.pk, [head(topic) for topic in curation.put_in(edit)], change.out)
+    return changed_answer(edit.pk, [topic_head(topic) for topic in curation.put_in(edit)], change.out)
 
 
 @contextmanager
-def _told_of(field: str) -> Iterator[None]:
-    """What a plan refuses is said with the field that is the cause of it."""
+def _refusals_of(field: str) -> Iterator[None]:
+    """Turns what a plan refuses into a refusal that names the field at fault."""
     try:
         yield
     except Stale as stale:
@@ -155,7 +157,7 @@ def refused_as_stale(stale: Stale) -> Refused:
 
 
 def actor_of(grant: Grant) -> str:
-    """How history calls the program."""
+    """The program's name in the history."""
     return f"token {grant.token.name}"[: TopicEdit._meta.get_field("actor").max_length]
 
 
@@ -193,8 +195,8 @@ def _run_effect(row: RunEffect) -> dict[str, Any]:
 def _would_be(owner: ChatUser, change: Change) -> list[dict[str, Any]]:
     numbers = [number for draft in change.put for number in draft.messages]
     rows = Message.objects.of(owner).filter(pk__in=numbers)
-    said = {number: (at, size) for number, at, size in rows.values_list("pk", "sent_at", Length("text"))}
-    parts = [(draft.summary, [said[number] for number in draft.messages]) for draft in change.put]
+    sent = {number: (at, size) for number, at, size in rows.values_list("pk", "sent_at", Length("text"))}
+    parts = [(draft.summary, [sent[number] for number in draft.messages]) for draft in change.put]
     return [
         {
             "id": None,
@@ -209,15 +211,15 @@ def _would_be(owner: ChatUser, change: Change) -> list[dict[str, Any]]:
 
 
 def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
-    asked = [number for number in ids if number <= LARGEST_ID]
-    known = set(Topic.objects.of(owner).filter(pk__in=asked).values_list("pk", flat=True))
+    possible = [number for number in ids if number <= LARGEST_ID]
+    known = set(Topic.objects.of(owner).filter(pk__in=possible).values_list("pk", flat=True))
     unknown = next((number for number in ids if number not in known), None)
     if unknown is not None:
         raise Refused(404, f"There is no {topic_id(unknown)} in this memory.")
 
 
 def _beginnings(topic: Topic, names: Sequence[str]) -> list[int]:
-    """The numbers of these messages; also a retired topic lists its own, and is refused as such later."""
+    """The numbers of these messages. A retired topic still lists its own; the plan refuses it."""
     rows = TopicMessage.objects.filter(owner=topic.owner_id, topic=topic, message__external_id__in=names)
     numbers = dict(rows.values_list("message__external_id", "message"))
     return [_named("at", place, name, numbers.get(name), topic_id(topic.pk)) for place, name in enumerate(names)]
@@ -233,7 +235,3 @@ def _named(field: str, place: int, name: str, number: int | None, where: str) ->
     if number is None:
         raise Refused(422, f"{field}.{place}: there is no message “{name[:300]}” in {where}.")
     return number
-
-
-def _summarise(messages: Sequence[MessageContent]) -> str:
-    return curation.extractive(clients.embedder())(messages)

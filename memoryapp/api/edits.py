@@ -1,7 +1,6 @@
-"""The edits of a memory's topics: read in order, and taken back.
+"""The edits of a memory's topics: listed in order, and undone.
 
-An edit that was taken back stays in the list, and taking back is an edit like any other. A repeated undo is refused
-and changes nothing.
+An undone edit stays in the list, and an undo is an edit like any other. A repeated undo is refused and changes nothing.
 """
 
 from __future__ import annotations
@@ -16,26 +15,27 @@ from django.db.models.functions import RowNumber
 from django.http import HttpRequest, JsonResponse
 from ninja import Query, Router
 
-from memoryapp import curation
-from memoryapp.api import fields
+from memoryapp import curation, history
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
-from memoryapp.api.change_shapes import EditsAnswer, UndoBody
-from memoryapp.api.curation import CHANGED, actor_of, changed_answer, check_asked, refused_as_stale
-from memoryapp.api.fields import LARGEST_ID, KnownName
+from memoryapp.api.answers import described, document, page_of
+from memoryapp.api.curation import CHANGED, actor_of, changed_answer, check_parameters, refused_as_stale
 from memoryapp.api.refusals import Refused
-from memoryapp.api.topics import head
+from memoryapp.api.shapes import fields
+from memoryapp.api.shapes.curation import ConflictErrorAnswer
+from memoryapp.api.shapes.edits import EditsAnswer, NightAnswer, NightBody, UndoBody
+from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
+from memoryapp.api.topics import topic_head
 from memoryapp.curation import CurationError, Depends, Stale
 from memoryapp.curation.change import MOST_TOPICS
-from memoryapp.database import in_thread
 from memoryapp.effect import effect_of
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import EditedTopic, TopicEdit
-from memoryapp.tokens import Grant
+from memoryapp.operations.database import in_thread
 
 _ID = re.compile(r"\s*+\[?\s*+(?:edit\s*+:)?\s*+(\d{1,19})\s*+\]?\s*+", re.I | re.ASCII)
 AfterEdit = Annotated[str, Query(), fields.after("Edit", "17")]
-NOTHING_SAID = UndoBody()
+WITHOUT_REASON = UndoBody()
 
 router = Router(tags=["curation"], auth=Token(Scope.CURATE))
 
@@ -51,15 +51,22 @@ class Side(NamedTuple):
 async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
-    """What was changed in a memory, by people, programs and archiving; the earliest first, from the one ``after``."""
-    return document(request, await in_thread(_listed, grant_of(request), user, _beyond(after), limit))
+    """List the edits by people, programs and archiving, the earliest first, from the one after ``after``."""
+    return document(request, await in_thread(_listed, grant_of(request), user, _after(after), limit))
 
 
 @router.post("/edits/{id}/undo", response=CHANGED)
-async def undo(request: HttpRequest, id: str, body: UndoBody = NOTHING_SAID, dry_run: bool = False) -> JsonResponse:
-    """Take back what an edit did, whenever it was made. Undoing the undo does it again."""
-    check_asked(request)
+async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, dry_run: bool = False) -> JsonResponse:
+    """Undo an edit, whenever it was made. Undoing the undo makes the edit again."""
+    check_parameters(request)
     return document(request, await in_thread(_undone, grant_of(request), _number(id), body.reason, is_dry=dry_run))
+
+
+@router.post("/edits/undo-night", response={**described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer})
+async def undo_night(request: HttpRequest, body: NightBody, dry_run: bool = False) -> JsonResponse:
+    """Undo all that the program merged by itself in a night, from noon to noon: all of it or nothing."""
+    check_parameters(request)
+    return document(request, await in_thread(_night_undone, grant_of(request), body, is_dry=dry_run))
 
 
 def _number(written: str) -> int | None:
@@ -68,7 +75,7 @@ def _number(written: str) -> int | None:
     return number if number is not None and number <= LARGEST_ID else None
 
 
-def _beyond(after: str) -> int:
+def _after(after: str) -> int:
     number = _number(after) if after else 0
     if number is None:
         raise Refused(400, "after must be the id of an edit, such as 17.")
@@ -80,7 +87,7 @@ def _undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> d
     try:
         if is_dry:
             change = curation.plan_undo(edit.owner, edit)
-            back = [head(topic) for topic in curation.taken_out(edit)]
+            back = [topic_head(topic) for topic in curation.taken_out(edit)]
             return changed_answer(None, back, change.out, effect_of(edit.owner, change))
         made = curation.undo(edit.owner, edit, actor=actor_of(grant), reason=reason)
     except Stale as stale:
@@ -90,7 +97,20 @@ def _undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> d
     except CurationError as error:
         raise Refused(409, str(error)) from None
     retired = [topic.pk for topic in curation.taken_out(made)]
-    return changed_answer(made.pk, [head(topic) for topic in curation.put_in(made)], retired)
+    return changed_answer(made.pk, [topic_head(topic) for topic in curation.put_in(made)], retired)
+
+
+def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, Any]:
+    owner = owner_or_404(grant, body.user)
+    try:
+        night = history.night_of(owner, body.night)
+        made = [] if is_dry else history.undo_night(owner, night, actor=actor_of(grant), reason=body.reason)
+    except Depends as depends:
+        raise Refused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
+    except CurationError as error:
+        raise Refused(409, str(error)) from None
+    times = {"night": night.day.isoformat(), "first": night.first.isoformat(), "last": night.last.isoformat()}
+    return {**times, "merges": night.count, "edits": [edit.pk for edit in made]}
 
 
 def _edit(grant: Grant, number: int | None) -> TopicEdit:
@@ -104,30 +124,29 @@ def _edit(grant: Grant, number: int | None) -> TopicEdit:
 def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
     owner = owner_or_404(grant, name)
     rows = TopicEdit.objects.filter(owner=owner, pk__gt=after).select_related("topicedit").order_by("pk")
-    found = list(rows[: limit + 1])
-    page = found[:limit]
+    page, last = page_of(rows, limit)
     numbers = [edit.pk for edit in page]
     stands = curation.in_effect(owner.pk, numbers)
     sides = _sides(owner.pk, numbers)
-    told = [_told(edit, sides, stands=stands[edit.pk]) for edit in page]
-    return {"edits": told, "next": page[-1].pk if len(found) > limit else None}
+    listed = [_edit_fields(edit, sides, stands=stands[edit.pk]) for edit in page]
+    return {"edits": listed, "next": last.pk if last else None}
 
 
 def _sides(owner_id: int, numbers: Sequence[int]) -> Mapping[tuple[int, str], Side]:
-    """What each edit took out and put in, in one query; archives and withdrawals may be over any number of topics."""
+    """What each edit took out and put in, in one query; archiving and withdrawal may touch any number of topics."""
     whole = [F("edit"), F("side")]
     rows = EditedTopic.objects.filter(owner=owner_id, edit__in=numbers).annotate(
-        place=Window(RowNumber(), partition_by=whole, order_by=["topic"]),
+        number=Window(RowNumber(), partition_by=whole, order_by=["topic"]),
         size=Window(Count("pk"), partition_by=whole),
     )
     sides: defaultdict[tuple[int, str], Side] = defaultdict(Side)
-    listed = rows.filter(place__lte=MOST_TOPICS).order_by("topic")
+    listed = rows.filter(number__lte=MOST_TOPICS).order_by("topic")
     for edit, side, topic, size in listed.values_list("edit", "side", "topic", "size"):
         sides[edit, side] = Side((*sides[edit, side].names, topic_id(topic)), size)
     return sides
 
 
-def _told(edit: TopicEdit, sides: Mapping[tuple[int, str], Side], *, stands: bool) -> dict[str, Any]:
+def _edit_fields(edit: TopicEdit, sides: Mapping[tuple[int, str], Side], *, stands: bool) -> dict[str, Any]:
     out = sides.get((edit.pk, EditedTopic.Side.OUT), Side())
     put = sides.get((edit.pk, EditedTopic.Side.IN), Side())
     undoer = getattr(edit, "topicedit", None)

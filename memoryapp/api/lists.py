@@ -1,12 +1,13 @@
-"""What a memory holds, list by list and page by page, for programs that keep a copy or look for something.
+"""What a memory contains, list by list and page by page, for programs that keep a copy or search for something.
 
-``next`` is what to send as ``after`` for the following page, null on the last one. Pages are found by the last row
-of the one before, so they cost the same however far one has read, and a row that comes or goes in between shifts none.
+``next`` is the ``after`` of the following page, null on the last one. A page begins after the last row of the one
+before, so every page costs the same, and a row that is added or removed in between shifts none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from django.db.models import Model, Q, QuerySet
@@ -14,11 +15,13 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Query, Router
 from pydantic import WithJsonSchema
 
-from memoryapp.api import fields
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
-from memoryapp.api.fields import LARGEST_ID
-from memoryapp.api.list_shapes import (
+from memoryapp.api.answers import described, document, message_fields, page_of
+from memoryapp.api.refusals import Refused
+from memoryapp.api.shapes import fields
+from memoryapp.api.shapes.fields import LARGEST_ID
+from memoryapp.api.shapes.lists import (
     ArtifactsAnswer,
     FactsAnswer,
     ImportsAnswer,
@@ -26,12 +29,10 @@ from memoryapp.api.list_shapes import (
     PeopleAnswer,
     UsersAnswer,
 )
-from memoryapp.api.refusals import Refused
-from memoryapp.database import in_thread
 from memoryapp.engine.memory import item_id, parse_item_id, topic_id
 from memoryapp.importers.record import LONGEST, clean
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, Message, Person
-from memoryapp.tokens import Grant
+from memoryapp.operations.database import in_thread
 
 MOST_ROWS = 200
 
@@ -40,53 +41,64 @@ AfterPerson = Annotated[str, Query(), fields.after("Person", "Person:7")]
 AfterArtifact = Annotated[str, Query(), fields.after("Artifact", "Artifact:7")]
 AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,18}$", "default": ""})]
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
-Told = Callable[[Any], dict[str, Any]]
+RowFields = Callable[[Any], dict[str, Any]]
 
 router = Router(tags=["lists"], auth=Token(Scope.READ))
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list in the order of its rows' ids: its name in the answer, its rows, their kind in ids, their fields."""
+
+    name: str
+    rows: type[Model]
+    kind: str
+    row_fields: RowFields
+
+
 @router.get("/users", response=described(UsersAnswer, 422))
 async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> JsonResponse:
-    """The chat users whose memories the token opens, by name."""
+    """List the chat users whose memories the token opens, by name."""
     return document(request, await in_thread(_users, grant_of(request), after, limit))
 
 
 @router.get("/users/{path:name}/messages", response=described(MessagesAnswer, 400, 404, 409, 422))
 async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
-    """Messages in the order of their times, each with the topic that holds it; ``after`` is the id of one."""
+    """List the messages by time, each with the topic that contains it; ``after`` is the id of a message."""
     return document(request, await in_thread(_messages, grant_of(request), name, after, limit))
 
 
 @router.get("/users/{path:name}/people", response=described(PeopleAnswer, 400, 404, 409, 422))
 async def people(request: HttpRequest, name: str, after: AfterPerson = "", limit: Limit = 50) -> JsonResponse:
-    """The people a memory knows."""
-    asked = Person.objects, _number(after, "Person"), limit
-    return document(request, await in_thread(_numbered, grant_of(request), name, "people", *asked, _person))
+    """List the people a memory knows."""
+    return await _listed(request, PEOPLE, name, after, limit)
 
 
 @router.get("/users/{path:name}/artifacts", response=described(ArtifactsAnswer, 400, 404, 409, 422))
 async def artifacts(request: HttpRequest, name: str, after: AfterArtifact = "", limit: Limit = 50) -> JsonResponse:
-    """The files a memory knows."""
-    asked = Artifact.objects, _number(after, "Artifact"), limit
-    return document(request, await in_thread(_numbered, grant_of(request), name, "artifacts", *asked, _artifact))
+    """List the files a memory knows."""
+    return await _listed(request, ARTIFACTS, name, after, limit)
 
 
 @router.get("/users/{path:name}/facts", response=described(FactsAnswer, 400, 404, 409, 422))
 async def facts(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
-    """What a memory knows of its chat user."""
-    asked = Fact.objects, _number(after, "Fact"), limit
-    return document(request, await in_thread(_numbered, grant_of(request), name, "facts", *asked, _fact))
+    """List the facts a memory has about its chat user."""
+    return await _listed(request, FACTS, name, after, limit)
 
 
 @router.get("/users/{path:name}/imports", response=described(ImportsAnswer, 400, 404, 409, 422))
 async def imports(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
-    """The files that were imported, the earliest first."""
-    asked = ImportBatch.objects, _number(after, "Import"), limit
-    return document(request, await in_thread(_numbered, grant_of(request), name, "imports", *asked, _import))
+    """List the imported files, the earliest first."""
+    return await _listed(request, IMPORTS, name, after, limit)
 
 
-def _number(after: str, kind: str) -> int:
-    """The number of ``Person:7``, however it is written; a bare one serves too."""
+async def _listed(request: HttpRequest, listing: Listing, owner: str, after: str, limit: int) -> JsonResponse:
+    number = _after(after, listing.kind)
+    return document(request, await in_thread(_rows, grant_of(request), listing, owner, number, limit))
+
+
+def _after(after: str, kind: str) -> int:
+    """The number of ``Person:7`` in any spelling, or of a bare ``7``."""
     named = (parse_item_id(after, kind) if after else (kind, 0)) or ("", 0)
     if named[0] != kind or named[1] > LARGEST_ID:
         example = item_id(kind, 7) if kind in ("Person", "Artifact") else "7"
@@ -94,21 +106,25 @@ def _number(after: str, kind: str) -> int:
     return named[1]
 
 
-def _page(name: str, rows: Sequence[Any], limit: int, told: Told, last: str) -> dict[str, Any]:
-    """A page of ``rows``, of which there is one more than that if another follows; ``last`` names its place."""
-    page = [told(row) for row in rows[:limit]]
-    return {name: page, "next": str(page[-1][last]) if len(rows) > limit else None}
+def _rows(grant: Grant, listing: Listing, owner: str, after: int, limit: int) -> dict[str, Any]:
+    rows = listing.rows._default_manager.filter(owner=owner_or_404(grant, owner), pk__gt=after).order_by("pk")
+    return _page(listing.name, rows, limit, listing.row_fields, "id")
+
+
+def _page(name: str, rows: QuerySet[Any], limit: int, row_fields: RowFields, key: str) -> dict[str, Any]:
+    """A page of ``rows``; ``key`` is the field by which the next one is asked for."""
+    page, last = page_of(rows, limit)
+    return {name: [row_fields(row) for row in page], "next": str(row_fields(last)[key]) if last else None}
 
 
 def _users(grant: Grant, after: str, limit: int) -> dict[str, Any]:
-    found = grant.seen().filter(name__gt=clean(after)).order_by("name").defer("profile")
-    return _page("users", list(found[: limit + 1]), limit, _user, "name")
+    rows = grant.seen().filter(name__gt=clean(after)).order_by("name").defer("profile")
+    return _page("users", rows, limit, _user, "name")
 
 
 def _messages(grant: Grant, name: str, after: str, limit: int) -> dict[str, Any]:
     rows = Message.objects.of(owner_or_404(grant, name)).filter(is_withdrawn=False)
-    found = rows.filter(_later(rows, after)).in_order()
-    return _page("messages", list(found[: limit + 1]), limit, _message, "id")
+    return _page("messages", rows.filter(_later(rows, after)).in_order(), limit, _message, "id")
 
 
 def _later(rows: QuerySet[Message], after: str) -> Q:
@@ -120,25 +136,15 @@ def _later(rows: QuerySet[Message], after: str) -> Q:
     return Q(sent_at__gte=last[0]) & (Q(sent_at__gt=last[0]) | Q(pk__gt=last[1]))
 
 
-def _numbered(grant: Grant, owner: str, name: str, rows: Any, after: int, limit: int, told: Told) -> dict[str, Any]:
-    found: QuerySet[Model] = rows.filter(owner=owner_or_404(grant, owner), pk__gt=after).order_by("pk")
-    return _page(name, list(found[: limit + 1]), limit, told, "id")
-
-
 def _user(row: ChatUser) -> dict[str, Any]:
     return {"name": row.name, "display_name": row.display_name, "created_at": row.created_at.isoformat()}
 
 
 def _message(row: Message) -> dict[str, Any]:
     return {
-        "id": row.external_id,
-        "role": row.role,
-        "author": row.author,
-        "ts": row.sent_at.isoformat(),
-        "text": row.text,
+        **message_fields(row),
         "session": row.session,
         "reply_to": row.reply_to,
-        "forwarded_from": row.forwarded_from,
         "topic": topic_id(row.topic_id) if row.topic_id else None,
     }
 
@@ -184,6 +190,8 @@ def _fact(row: Fact) -> dict[str, Any]:
         "importance": row.importance,
         "topic": topic_id(row.topic_id) if row.topic_id else None,
         "created_at": row.created_at.isoformat(),
+        "state": "past" if row.superseded_at else "current",
+        "superseded_at": row.superseded_at.isoformat() if row.superseded_at else None,
     }
 
 
@@ -197,3 +205,9 @@ def _import(row: ImportBatch) -> dict[str, Any]:
         "skipped": row.skipped,
         "rejected": len(row.rejected),
     }
+
+
+PEOPLE = Listing("people", Person, "Person", _person)
+ARTIFACTS = Listing("artifacts", Artifact, "Artifact", _artifact)
+FACTS = Listing("facts", Fact, "Fact", _fact)
+IMPORTS = Listing("imports", ImportBatch, "Import", _import)

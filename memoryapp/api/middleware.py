@@ -1,7 +1,7 @@
-"""What holds for every address under ``/v1/``, also for those that are none.
+"""English and JSON for every request under ``/v1/``, also where no address matches.
 
-Programs read English and JSON, whatever the header of a browser prefers and whichever part of the framework
-refuses the request.
+The language does not depend on the headers of the request, and a refusal is JSON whichever part of the framework
+refuses.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ MEDIA_TYPES = ("application/json", "application/jsonl", "text/event-stream")
 
 
 @sync_and_async_middleware
-def doors(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Under the prefix English is spoken, and errors are JSON."""
-    return _async_doors(get_response) if iscoroutinefunction(get_response) else _doors(get_response)
+def english_json(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Answers under the prefix are in English, and errors are JSON."""
+    return _asynchronous(get_response) if iscoroutinefunction(get_response) else _synchronous(get_response)
 
 
-def _doors(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+def _synchronous(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     def answer(request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith(PREFIX):
             return get_response(request)
         with translation.override("en"):
-            return _told(get_response(request))
+            return _in_json(get_response(request))
 
     return answer
 
 
-def _async_doors(
+def _asynchronous(
     get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]],
 ) -> Callable[[HttpRequest], Awaitable[HttpResponseBase]]:
     async def answer(request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith(PREFIX):
             return await get_response(request)
         with translation.override("en"):
-            return _told(await get_response(request))
+            return _in_json(await get_response(request))
 
     return answer
 
 
-def _told(response: HttpResponseBase) -> HttpResponseBase:
+def _in_json(response: HttpResponseBase) -> HttpResponseBase:
     response["Content-Language"] = "en"
     if response.status_code < 400 or response.get("Content-Type", "").startswith(MEDIA_TYPES):
         return response
-    told = refusal(response.status_code)
+    refused = refusal(response.status_code)
     for name in ("Allow", "Content-Language"):
         if name in response:
-            told[name] = response[name]
-    return told
+            refused[name] = response[name]
+    return refused

@@ -5,27 +5,20 @@ A client that goes away takes nothing with it: the run ends by itself and can be
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from ninja import Router
 
-from memoryapp import answer
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.asking import begun
-from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import RecallAnswer, RecallBody
+from memoryapp.api.asking import begun, ended
+from memoryapp.api.shapes.recall import RecallAnswer, RecallBody
 from memoryapp.api.streams import STREAM, event_stream
-from memoryapp.database import in_thread
 from memoryapp.models import Run
-from memoryapp.runner import runner
-
-LOOK_AGAIN = 0.2
-# Beyond the seconds the run itself may take: its search, and the sweep that closes what was abandoned.
-PATIENCE = 60.0
+from memoryapp.operations.database import in_thread
+from memoryapp.runs import answer
+from memoryapp.runs.runner import runner
 
 router = Router(tags=["recall"])
 
@@ -34,25 +27,13 @@ router = Router(tags=["recall"])
 async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
     """Ask a memory, and wait for what was chosen."""
     run = await in_thread(begun, grant_of(request), body)
-    await runner.finished(run.pk)
     return document(request, await _ended(run))
 
 
 async def _ended(run: Run) -> dict[str, Any]:
-    """The run's document; where another process executes it, once that has ended it."""
-    try:
-        async with asyncio.timeout(run.parameters["seconds"] + run.parameters["turn_seconds"] + PATIENCE):
-            while True:
-                if told := await in_thread(_document, run.pk):
-                    return told
-                await asyncio.sleep(LOOK_AGAIN)
-    except TimeoutError:
-        raise Refused(503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5) from None
-
-
-def _document(run_id: UUID) -> dict[str, Any] | None:
-    run = Run.objects.get(pk=run_id)
-    return answer.document(run) if run.is_finished else None
+    """The run's document once it has ended."""
+    await ended(run)
+    return await in_thread(answer.document, run)
 
 
 @router.post(

@@ -1,6 +1,6 @@
-"""Refusals: one shape for everything that goes wrong, with a status that says whose turn it is.
+"""Refusals: one shape for every error, with a status that says what the program can do.
 
-4xx: the program must ask otherwise; 429 and 503: it may ask the same again after ``Retry-After`` seconds.
+4xx: the request must change; 429 and 503: the same request may be sent again after ``Retry-After`` seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.erasure import BeingErased
-from memoryapp.parameters import ParameterError
+from memoryapp.runs.parameters import ParameterError
 
 CODES = {
     400: "bad_request",
@@ -39,13 +39,13 @@ SENTENCES = {
     404: "There is nothing here.",
     405: "This address does not take that method.",
     413: "The request is too large.",
-    500: "A fault in the program; the log of the server tells which.",
+    500: "A fault in the program; the server's log has the details.",
 }
 AWAY_SECONDS = 2
 
 
 class Refused(Exception):
-    """A request that gets no answer: status, a sentence for people, and what else programs need to know."""
+    """A refused request: the status, a sentence for people, and further fields for programs."""
 
     def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Refused(Exception):
 def refusal(
     status: int, message: str = "", *, code: str = "", wait: float = 0, more: Mapping[str, Any] | None = None
 ) -> HttpResponse:
-    """The answer to a request that is refused; ``wait`` seconds before it is worth trying again."""
+    """The response to a refused request; after ``wait`` seconds it is worth trying again."""
     sentence = message or SENTENCES.get(status) or HTTPStatus(status).phrase
     error = {"code": code or CODES.get(status, "error"), "message": sentence, **(more or {})}
     response = JsonResponse({"error": error}, status=status, json_dumps_params={"ensure_ascii": False})
@@ -70,8 +70,8 @@ def refusal(
     return response
 
 
-def teach(api: NinjaAPI) -> None:
-    """Have the doors refuse in this shape whatever is raised behind them."""
+def add_handlers(api: NinjaAPI) -> None:
+    """Makes the API answer in this shape whatever an endpoint raises."""
     api.add_exception_handler(Refused, _refused)
     api.add_exception_handler(ParameterError, _bad_parameter)
     api.add_exception_handler(BeingErased, _being_erased)
@@ -101,8 +101,8 @@ def _unknown(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _unreadable(request: HttpRequest, error: Any) -> HttpResponse:
     why = error.__cause__ or error.__context__
-    told = f": {why}" if isinstance(why, ValueError) else ""
-    return refusal(error.status_code, f"The body is not JSON that can be read{told}.")
+    reason = f": {why}" if isinstance(why, ValueError) else ""
+    return refusal(error.status_code, f"The body is not JSON that can be read{reason}.")
 
 
 def _too_large(request: HttpRequest, error: Any) -> HttpResponse:

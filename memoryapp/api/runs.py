@@ -1,4 +1,4 @@
-"""Runs as they are stored: any of a memory one may read, or those one asked for."""
+"""Stored runs: any run of a memory with the scope ``read``, the token's own runs with ``recall``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from django.urls import reverse
 from ninja import Header, Query, Router
 
-from memoryapp import answer
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.event_shapes import EventLine
 from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import RunAnswer
+from memoryapp.api.shapes.events import EventLine
+from memoryapp.api.shapes.runs import RunAnswer
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
-from memoryapp.database import in_thread
 from memoryapp.models import Run
-from memoryapp.tokens import Grant
+from memoryapp.operations.database import in_thread
+from memoryapp.runs import answer
 
 LARGEST_SEQ = 999_999_999
 
@@ -27,13 +27,13 @@ router = Router(tags=["runs"], auth=Token(Scope.READ, Scope.RECALL))
 
 @router.get("/runs/{uuid:pk}", response=described(RunAnswer, 404))
 async def run(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """A run; once it is finished, with everything it chose."""
-    return document(request, await in_thread(_told, grant_of(request), pk))
+    """Read a run; once it is finished, with everything it chose."""
+    return document(request, await in_thread(_run_fields, grant_of(request), pk))
 
 
 @router.get("/runs/{uuid:pk}/events", response=described(EventLine, 404), openapi_extra={"responses": {200: LINES}})
 async def events(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
-    """The events recorded by now, one a line."""
+    """Read the events recorded so far, as JSON Lines."""
     await in_thread(_run, grant_of(request), pk)
     return event_lines(pk)
 
@@ -45,13 +45,13 @@ async def stream(
     last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_SEQ)] = 0,
     after: Annotated[int, Query(ge=0, le=LARGEST_SEQ)] = 0,
 ) -> StreamingHttpResponse:
-    """The events as server-sent events until the last one, from the one after ``Last-Event-ID``, or ``after``."""
+    """Follow the events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
     grant = grant_of(request)
     await in_thread(_run, grant, pk)
     return event_stream(pk, grant, after=max(last_event_id, after))
 
 
-def _told(grant: Grant, pk: UUID) -> dict[str, Any]:
+def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
     run = _run(grant, pk)
     return {
         "run": str(run.pk),

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import IO, Any, cast
 from uuid import UUID
 
 from django.http import StreamingHttpResponse
 
-from memoryapp.api.following import Line, follow, lines
+from memoryapp.accounts.tokens import Grant
 from memoryapp.engine.events import KINDS
-from memoryapp.runner import runner
-from memoryapp.tokens import Grant
+from memoryapp.runs.following import EventText, follow, texts
+from memoryapp.runs.runner import runner
 
+_PIECE = 262_144
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 
 
-def _sent_event(kind: str, event: type[Any]) -> dict[str, Any]:
-    payload = {"$ref": f"#/components/schemas/{event.__name__}"}
+def named(shape: type[Any]) -> dict[str, Any]:
+    """A reference to a shape that the description has under its name."""
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}
+
+
+def described_event(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The description of a server-sent event whose data is of that schema."""
     return {
         "type": "object",
         "required": ["event", "id", "data"],
         "properties": {
             "event": {"const": kind},
-            "id": {"type": "string", "pattern": "^[1-9][0-9]*$", "description": "the event's number, seq"},
-            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": payload},
+            "id": {"type": "string", "pattern": "^[0-9]+$", "description": "the event's number, seq"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": schema},
         },
     }
 
@@ -37,7 +44,7 @@ STREAM: dict[str, Any] = {
     ),
     "content": {
         "text/event-stream": {
-            "schema": {"oneOf": [_sent_event(kind, event) for kind, event in KINDS.items()]},
+            "schema": {"oneOf": [described_event(kind, named(event)) for kind, event in KINDS.items()]},
             "example": 'event: run_started\nid: 1\ndata: {"strategy": "flash", "query": "…"}\n\n',
         }
     },
@@ -47,45 +54,77 @@ LINES: dict[str, Any] = {
     "content": {"application/jsonl": {"schema": {"$ref": "#/components/schemas/EventLine"}}},
 }
 
+EXPORT: dict[str, Any] = {
+    "description": "A memory: a header, a line for each message, and typed lines for everything else.",
+    "content": {"application/jsonl": {"schema": {"type": "object"}}},
+}
+
 
 def event_stream(run_id: UUID, grant: Grant, *, after: int) -> StreamingHttpResponse:
     """The run's events above number ``after`` as server-sent events, until the last one."""
-    response = _unbuffered(_sent_events(run_id, after, grant.token.pk), "text/event-stream")
+    response = unbuffered(_sent_events(run_id, after, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run_id}"
     return response
 
 
 async def _sent_events(run_id: UUID, after: int, token: int | None = None) -> AsyncIterator[str]:
     async with aclosing(follow(runner, run_id, after, token=token)) as followed:
-        async for line in followed:
-            yield ": nothing new yet\n\n" if line is None else _event(line)
+        async for text in followed:
+            yield ": nothing new yet\n\n" if text is None else _event(text)
 
 
-def _event(line: Line) -> str:
-    return f"event: {line.kind}\nid: {line.seq}\ndata: {_unbroken(line.payload)}\n\n"
+def _event(text: EventText) -> str:
+    return f"event: {text.kind}\nid: {text.seq}\ndata: {unbroken(text.payload)}\n\n"
 
 
-def _unbroken(payload: str) -> str:
+def unbroken(payload: str) -> str:
     """JSON text without the characters that many readers take for the end of a line; they stand only in strings."""
     return payload.translate(_LINE_ENDS)
 
 
 def event_lines(run_id: UUID) -> StreamingHttpResponse:
     """The events recorded by now as JSON Lines."""
-    return _unbuffered(_json_lines(run_id), "application/jsonl")
+    return unbuffered(_json_lines(run_id), "application/jsonl")
 
 
 async def _json_lines(run_id: UUID) -> AsyncIterator[str]:
     pool = (await runner.clients()).pool
-    async with aclosing(lines(pool, run_id)) as recorded:
-        async for line in recorded:
-            at = line.at.isoformat()
-            yield f'{{"seq": {line.seq}, "kind": "{line.kind}", "at": "{at}", "payload": {_unbroken(line.payload)}}}\n'
+    async with aclosing(texts(pool, run_id)) as recorded:
+        async for text in recorded:
+            at = text.at.isoformat()
+            yield f'{{"seq": {text.seq}, "kind": "{text.kind}", "at": "{at}", "payload": {unbroken(text.payload)}}}\n'
 
 
-def _unbuffered(content: AsyncIterator[str], content_type: str) -> StreamingHttpResponse:
+def unbuffered(content: AsyncIterator[str], content_type: str) -> StreamingHttpResponse:
+    """A response that sends each piece as it comes."""
     # A charset is stated, for events hold unescaped Cyrillic; proxies are asked not to gather what streams.
     response = StreamingHttpResponse(content, content_type=f"{content_type}; charset=utf-8")
     response["Cache-Control"] = "no-cache"
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+class FilePieces(StreamingHttpResponse):
+    """A file sent piece by piece under this name and closed at the end; threads read it, not the event loop."""
+
+    def __init__(self, file: IO[bytes], content_type: str, name: str) -> None:
+        super().__init__(_pieces(file), content_type=f"{content_type}; charset=utf-8")
+        self["Content-Disposition"] = f'attachment; filename="{name}"'
+        self["Cache-Control"] = "no-cache"
+        self._file = file
+
+    def close(self) -> None:
+        """Also closes the file of which nobody took a piece, as after HEAD."""
+        super().close()
+        self._file.close()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = iter(cast(Iterable[bytes], self.streaming_content))
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            yield piece
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece

@@ -1,7 +1,6 @@
-"""Topics to read: a memory's live ones page by page, and one with its messages.
+"""Topics: a memory's live topics page by page, and one topic with its messages.
 
-A topic that was retired is answered with the live ones that hold its messages now, so an id noted once leads
-somewhere for ever.
+A retired topic is answered with the live topics that hold its messages now, so an id stays usable for ever.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Query, Router
 
 from memoryapp import curation
-from memoryapp.api import fields
+from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
-from memoryapp.api.answers import described, document
-from memoryapp.api.fields import LARGEST_ID
+from memoryapp.api.answers import described, document, message_fields, page_of
 from memoryapp.api.refusals import Refused
-from memoryapp.api.shapes import TopicAnswer, TopicsAnswer
-from memoryapp.database import in_thread
+from memoryapp.api.shapes import fields
+from memoryapp.api.shapes.fields import LARGEST_ID
+from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.models import Message, Topic, TopicMessage
-from memoryapp.tokens import Grant
+from memoryapp.operations.database import in_thread
 
 MOST_SUCCESSORS = 50
 
@@ -36,17 +35,17 @@ router = Router(tags=["topics"], auth=Token(Scope.READ))
 async def topics(
     request: HttpRequest, name: str, after: AfterTopic = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
-    """The live topics of a chat user, oldest id first; ``next`` is what to send as ``after`` for more."""
-    return document(request, await in_thread(_listed, grant_of(request), name, _number(after), limit))
+    """List the live topics of a chat user by id; ``next`` is the ``after`` of the following page."""
+    return document(request, await in_thread(_listed, grant_of(request), name, _after(after), limit))
 
 
 @router.get("/topics/{id}", response=described(TopicAnswer, 404))
 async def topic(request: HttpRequest, id: str) -> JsonResponse:
-    """A topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``."""
+    """Read a topic with its messages. The id may be written as ``42``, ``Topic:42`` or ``[Topic:42]``."""
     return document(request, await in_thread(_shown, grant_of(request), parse_topic_id(id)))
 
 
-def _number(after: str) -> int:
+def _after(after: str) -> int:
     number = parse_topic_id(after) if after else 0
     if number is None or number > LARGEST_ID:
         raise Refused(400, "after must be the id of a topic, such as Topic:42.")
@@ -55,24 +54,23 @@ def _number(after: str) -> int:
 
 def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
     live = Topic.objects.of(owner_or_404(grant, name)).live()
-    found = list(live.filter(pk__gt=after).order_by("pk")[: limit + 1])
-    page = found[:limit]
-    return {"topics": [head(row) for row in page], "next": topic_id(page[-1].pk) if len(found) > limit else None}
+    page, last = page_of(live.filter(pk__gt=after).order_by("pk"), limit)
+    return {"topics": [topic_head(row) for row in page], "next": topic_id(last.pk) if last else None}
 
 
 def _shown(grant: Grant, number: int | None) -> dict[str, Any]:
     row = topic_or_404(grant, number)
     holding = [row] if row.is_live else _holding_now(row)
-    said = _said(row.owner_id, holding)
+    messages = _messages(row.owner_id, holding)
     topics = [
-        {**head(found), "user": row.owner.name, "messages": [_message(item) for item in said[found.pk]]}
+        {**topic_head(found), "user": row.owner.name, "messages": [message_fields(item) for item in messages[found.pk]]}
         for found in holding
     ]
     return {"id": topic_id(row.pk), "retired": not row.is_live, "topics": topics}
 
 
 def _holding_now(retired: Topic) -> list[Topic]:
-    """The live topics with its messages, the one that has most of them first."""
+    """The live topics with its messages, the one with most of them first."""
     numbers = curation.successors(retired.owner_id, [retired.pk]).get(retired.pk, ())[:MOST_SUCCESSORS]
     rows = Topic.objects.of(retired.owner_id).in_bulk(numbers)
     return [rows[number] for number in numbers if number in rows]
@@ -86,15 +84,15 @@ def topic_or_404(grant: Grant, number: int | None) -> Topic:
     return row
 
 
-def _said(owner_id: int, holding: Iterable[Topic]) -> Mapping[int, Sequence[Message]]:
+def _messages(owner_id: int, holding: Iterable[Topic]) -> Mapping[int, Sequence[Message]]:
     rows = TopicMessage.objects.filter(owner=owner_id, topic__in=[found.pk for found in holding])
-    said: dict[int, list[Message]] = defaultdict(list)
+    messages: dict[int, list[Message]] = defaultdict(list)
     for row in rows.select_related("message").order_by("message__sent_at", "message_id"):
-        said[row.topic_id].append(row.message)
-    return said
+        messages[row.topic_id].append(row.message)
+    return messages
 
 
-def head(row: Topic) -> dict[str, Any]:
+def topic_head(row: Topic) -> dict[str, Any]:
     return {
         "id": topic_id(row.pk),
         "summary": row.summary,
@@ -102,15 +100,4 @@ def head(row: Topic) -> dict[str, Any]:
         "ended_at": row.ended_at.isoformat(),
         "message_count": row.message_count,
         "size_chars": row.size_chars,
-    }
-
-
-def _message(row: Message) -> dict[str, Any]:
-    return {
-        "id": row.external_id,
-        "role": row.role,
-        "author": row.author,
-        "ts": row.sent_at.isoformat(),
-        "text": row.text,
-        "forwarded_from": row.forwarded_from,
     }

@@ -1,6 +1,6 @@
-"""The addresses under ``/v1/``: each router is a noun, and what is none of them is refused in JSON too.
+"""The addresses under ``/v1/``: a router for each noun; an unknown address is refused in JSON as well.
 
-Sessions open none of these doors, so neither a login page nor a CSRF check stands before them.
+Sessions count for nothing here, so no login page and no CSRF check comes before an endpoint.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from ninja import NinjaAPI
 
-from memoryapp.api import curation, edits, erasing, lists, messages, recall, runs, topics
-from memoryapp.api.refusals import refusal, teach
+from memoryapp.api import agent, curation, edits, erasure, lists, messages, recall, runs, topics
+from memoryapp.api.refusals import add_handlers, refusal
 
 api = NinjaAPI(
     title="Mnemoscope",
     version="1",
     description=(
-        "Long-term memory for a chat assistant. Tokens are made on the page API tokens or with"
-        " `manage.py create_token`, and sent as"
+        "Long-term memory for a chat assistant. Make a token on the page API tokens or with"
+        " `manage.py create_token`, and send it as"
         ' `Authorization: Bearer TOKEN`. Every error is `{"error": {"code", "message"}}`.'
     ),
     docs_url=None,
     urls_namespace="v1",
 )
-teach(api)
-# What is said of topics/merge must not be taken for a topic of that name, so curation comes before topics.
-for module in (messages, recall, runs, curation, edits, topics, lists, erasing):
+add_handlers(api)
+# Curation comes before topics, which would read the address topics/merge as a topic with that id.
+for module in (messages, recall, agent, runs, curation, edits, topics, lists, erasure):
     api.add_router("", module.router)
 
 
 def nothing(request: HttpRequest) -> HttpResponse:
-    """Whatever no other address takes."""
+    """Answers every other address under the prefix."""
     return refusal(404)
 
 
 def _open(pattern: Any) -> Any:
-    """The door checks a token by itself; the login page is for people."""
+    """The endpoint checks a token itself; the login page is for people."""
     view = pattern.callback
     view.login_required = False
     view.csrf_exempt = True
@@ -45,6 +45,6 @@ def _open(pattern: Any) -> Any:
 
 
 app_name = "v1"
-# The root answers nothing either; its name is what the description finds its addresses by.
-*doors, root = map(_open, api.urls[0])
-urlpatterns = [*doors, _open(re_path("", nothing, name="nothing")), root]
+# The root answers nothing either; by its name the OpenAPI document finds its addresses.
+*endpoints, root = map(_open, api.urls[0])
+urlpatterns = [*endpoints, _open(re_path("", nothing, name="nothing")), root]

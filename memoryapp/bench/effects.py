@@ -17,7 +17,7 @@ from memoryapp import curation, suggestions
 from memoryapp.bench.memory import directions
 from memoryapp.bench.stage import Stage
 from memoryapp.bench.table import Row, quantile
-from memoryapp.effect import effect_of, past, rescoring
+from memoryapp.effect import effect_of, past_runs, rescoring
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic, TopicMessage
 
@@ -36,7 +36,7 @@ def rows(stage: Stage, profile: EmbeddingProfile, runs: int) -> Iterator[Row]:
 
 def _effect(stage: Stage, topics: Sequence[int]) -> Row:
     change = curation.plan_merge(stage.owner, topics[:2])
-    tried = [run.query for run in past.that_saw(stage.owner.pk, change.out)]
+    tried = [run.query for run in past_runs.runs_that_saw(stage.owner.pk, change.out)]
     passages = rescoring.passages(stage.owner.pk)
     took = _seconds(lambda: effect_of(stage.owner, change))
     alone = _seconds(lambda: list(rescoring.compared(stage.owner.pk, passages, tried)))
@@ -65,11 +65,11 @@ def _store_runs(stage: Stage, profile: EmbeddingProfile, topics: Sequence[int], 
     runs = Run.objects.bulk_create(
         Run(owner=stage.owner, query=stage.query(n), strategy="flash", state=Run.State.FINISHED) for n in range(count)
     )
-    said = dict(TopicMessage.objects.filter(owner=stage.owner).order_by("-message").values_list("topic", "message"))
+    newest = dict(TopicMessage.objects.filter(owner=stage.owner).order_by("-message").values_list("topic", "message"))
     RunEvent.objects.bulk_create(
         RunEvent(owner=stage.owner, run=run, seq=seq, kind=kind, at=timezone.now(), payload=payload)
         for n, run in enumerate(runs)
-        for seq, (kind, payload) in enumerate(_events(run.query, topics, n, said), start=1)
+        for seq, (kind, payload) in enumerate(_events(run.query, topics, n, newest), start=1)
     )
     drawn = directions(np.random.default_rng(1), count, profile.dimensions)
     QueryVector.objects.bulk_create(
@@ -78,11 +78,13 @@ def _store_runs(stage: Stage, profile: EmbeddingProfile, topics: Sequence[int], 
     )
 
 
-def _events(query: str, topics: Sequence[int], n: int, said: dict[int, int]) -> Iterator[tuple[str, dict[str, object]]]:
+def _events(
+    query: str, topics: Sequence[int], n: int, newest: dict[int, int]
+) -> Iterator[tuple[str, dict[str, object]]]:
     """What is read of a run's events: the query, what it found and what it chose."""
     chosen = topics[n % len(topics)]
     yield "query_enriched", {"query": query, "enriched": query}
     shown = [{"id": topic_id(number), "line": "·" * 1000} for number in topics[:50]]
     below = {"id": [topic_id(number) for number in topics[50:200]], "summary": ["·" * 200] * len(topics[50:200])}
     yield "candidates_found", {"candidates": shown, "below": below}
-    yield "run_finished", {"selected": [{"id": topic_id(chosen), "excerpt": [{"message": said[chosen]}]}]}
+    yield "run_finished", {"selected": [{"id": topic_id(chosen), "excerpt": [{"message": newest[chosen]}]}]}

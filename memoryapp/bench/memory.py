@@ -19,7 +19,8 @@ from psycopg.errors import DeadlockDetected, ForeignKeyViolation
 
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion import add_messages, put_topics
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import (
     ChatUser,
     EmbeddingProfile,

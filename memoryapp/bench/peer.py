@@ -18,7 +18,7 @@ ASKS, CHOOSES = 10, 3
 CANDIDATE = re.compile(rb"\[Topic:(\d+)\] \(")
 # A topic as it was read, and what its first message says.
 READ = re.compile(rb"=== Topic (\d+) ===.{0,1000}?\]: ([ -!#-\[\]-~]{20,})")
-TOLD = re.compile(rb'"role": ?"tool"')
+TOOL_RESULT = re.compile(rb'"role": ?"tool"')
 STREAMED = re.compile(rb'"stream": ?true')
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 USAGE = {"prompt_tokens": 9000, "completion_tokens": 120, "total_tokens": 9120, "cost": 0.0005}
@@ -57,7 +57,7 @@ def answer(request: bytes) -> bytes:
 
 def message(request: bytes) -> dict[str, Any]:
     """The assistant's message this request gets."""
-    if TOLD.search(request):
+    if TOOL_RESULT.search(request):
         return {"role": "assistant", "content": _choice(request)}
     if b'"tools"' in request:
         ids = [int(found[1]) for found in islice(CANDIDATE.finditer(request), ASKS)]
@@ -68,29 +68,29 @@ def message(request: bytes) -> dict[str, Any]:
 
 
 def _choice(request: bytes) -> str:
-    said = {int(found[1]): found[2].decode() for found in islice(READ.finditer(request), CHOOSES)}
-    chosen = [{"id": f"Topic:{id}", "reason": "It answers.", "excerpt": text} for id, text in said.items()]
+    texts = {int(found[1]): found[2].decode() for found in islice(READ.finditer(request), CHOOSES)}
+    chosen = [{"id": f"Topic:{id}", "reason": "It answers.", "excerpt": text} for id, text in texts.items()]
     return json.dumps({"topics": chosen})
 
 
 def _whole(request: bytes) -> bytes:
-    said = message(request)
-    choice = {"index": 0, "finish_reason": _reason(said), "message": said}
+    reply = message(request)
+    choice = {"index": 0, "finish_reason": _reason(reply), "message": reply}
     return _http(b"application/json", _json({"id": "1", "model": "peer", "choices": [choice], "usage": USAGE}))
 
 
 def _streamed(request: bytes) -> bytes:
-    said = message(request)
+    reply = message(request)
     pieces: list[dict[str, Any]] = [
-        {"choices": [{"index": 0, "delta": said, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": _reason(said)}], "usage": USAGE},
+        {"choices": [{"index": 0, "delta": reply, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": _reason(reply)}], "usage": USAGE},
     ]
     lines = [b"data: " + _json({"id": "1", "model": "peer", **piece}) + b"\n\n" for piece in pieces]
     return _http(b"text/event-stream", b"".join(lines) + b"data: [DONE]\n\n")
 
 
-def _reason(said: dict[str, Any]) -> str:
-    return "tool_calls" if said.get("tool_calls") else "stop"
+def _reason(reply: dict[str, Any]) -> str:
+    return "tool_calls" if reply.get("tool_calls") else "stop"
 
 
 def _json(value: Any) -> bytes:

@@ -21,8 +21,9 @@ from asgiref.sync import sync_to_async
 from memoryapp.bench import stage as staged
 from memoryapp.bench.stage import TURN, Stage
 from memoryapp.bench.table import Row, quantile
-from memoryapp.clients import Clients, http_client
+from memoryapp.clients import http_client
 from memoryapp.models import Run, RunEvent
+from memoryapp.runs.clients import Clients
 
 FLOOR = 2 * TURN
 BARE = {"model": "peer", "messages": [{"role": "user", "content": "[Topic:1] (0.50) " * 500}], "tools": []}
@@ -126,7 +127,7 @@ async def _bare(address: str, load: Load) -> Sequence[float]:
 
 def _resident() -> float:
     """This process's memory in MB; where the system does not tell it as it is, the most it has been."""
-    told = Path("/proc/self/statm")
-    if told.exists():
-        return int(told.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

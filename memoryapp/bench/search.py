@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import numpy as np
 from pgvector import HalfVector
 
-from memoryapp import retrieval
 from memoryapp.bench import stage as staged
 from memoryapp.bench.stage import Stage
 from memoryapp.bench.table import Row, quantile
-from memoryapp.clients import Clients
 from memoryapp.engine.embeddings import Vectors
-from memoryapp.signals import Question
+from memoryapp.runs.clients import Clients
+from memoryapp.search import retrieval
+from memoryapp.search.similarity import Question
 
 SEARCHES = 20
 SCAN = """
@@ -49,7 +49,7 @@ async def _search(stage: Stage, clients: Clients, vector: Vectors, number: int) 
         asked = Question(
             stage.owner.pk, stage.query(number), HalfVector(vector), clients.profile_id, profile.dimensions
         )
-        found = await retrieval.search(connection, asked, threshold=profile.threshold, layouts=clients.layouts)
+        found = await retrieval.search(connection, asked, threshold=profile.threshold, cache=clients.index_cache)
         return time.perf_counter() - began, found.passages
 
 

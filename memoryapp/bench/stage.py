@@ -15,11 +15,12 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 
-from memoryapp import runs
-from memoryapp.clients import Clients, http_client, offline_chat, offline_embedder, open_clients
+from memoryapp.clients import http_client, offline_chat, offline_embedder
 from memoryapp.embedded import processes
-from memoryapp.engine.http_chat import HttpChat
+from memoryapp.engine.chat.client import HttpChat
 from memoryapp.models import ChatUser, Run
+from memoryapp.runs import lifecycle
+from memoryapp.runs.clients import Clients, open_clients
 
 TURN = 0.2
 # A benchmark measures how late an answer is; it must not be cut off because it is.
@@ -78,7 +79,7 @@ async def asked(stage: Stage, number: int, strategy: str = "flash", parameters: 
 
     The bench asks for many before the first begins.
     """
-    start = partial(runs.start, stage.owner, stage.query(number), strategy=strategy, parameters=parameters)
+    start = partial(lifecycle.start, stage.owner, stage.query(number), strategy=strategy, parameters=parameters)
     run = await sync_to_async(start)()
     await Run.objects.filter(pk=run.pk).aupdate(created_at=run.created_at + KEPT_BACK)
     return run
@@ -87,7 +88,7 @@ async def asked(stage: Stage, number: int, strategy: str = "flash", parameters: 
 async def executed(run: UUID, clients: Clients) -> float:
     """The seconds from the claim of a run to its end."""
     began = time.perf_counter()
-    await runs.execute(run, clients)
+    await lifecycle.execute(run, clients)
     return time.perf_counter() - began
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from memoryapp.bench import stage as staged
 from memoryapp.bench.stage import Stage
 from memoryapp.bench.table import Row, quantile
-from memoryapp.clients import Clients
+from memoryapp.runs.clients import Clients
 
 
 async def enricher_rows(stage: Stage, runs: int) -> AsyncIterator[Row]:

@@ -1,4 +1,4 @@
-"""Rows of the table: what was measured, and what it is held against."""
+"""Rows of the table: what was measured, and what it is compared with."""
 
 from __future__ import annotations
 

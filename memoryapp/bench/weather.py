@@ -10,7 +10,7 @@ from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import FLOOR, counted
 from memoryapp.bench.stage import PATIENT, TURN, Stage
 from memoryapp.bench.table import Row, quantile
-from memoryapp.clients import Clients
+from memoryapp.runs.clients import Clients
 
 WAVES, AT_ONCE, LONE = 5, 80, 20
 # Ends within the peer's second turn, so that every connection is cut off in use.
@@ -22,7 +22,10 @@ async def rows(stage: Stage) -> AsyncIterator[Row]:
     async with staged.speaking_to(stage.peer) as clients:
         alone = replace(clients, enricher=None)
         for _ in range(WAVES):
-            await asyncio.gather(*(_run(stage, alone, number, HASTY) for number in range(AT_ONCE)))
+            # A fault of one ends the others before the clients are closed.
+            async with asyncio.TaskGroup() as wave:
+                for number in range(AT_ONCE):
+                    wave.create_task(_run(stage, alone, number, HASTY))
         before = (await counted(stage)).chosen
         took = [await _run(stage, alone, number, PATIENT) for number in range(LONE)]
         failed = LONE - ((await counted(stage)).chosen - before)

@@ -1,12 +1,14 @@
 """Topics changed by people: edited, merged, split, moved, withdrawn, and all of it undone.
 
-A change is planned first (``plan_…``, which only reads) and then made by ``swap``, the one way topics are
-written, also when messages are archived. Topics never change: some go out, others come in over the same
-messages. What went out stays, so an undo needs no model and a finished run shows what the model saw.
+In: topics, messages and the words of a person. Out: a ``Change``, planned by a ``plan_…`` function, which only reads,
+and then the ``TopicEdit`` that ``swap`` makes of it: the one way topics are written, also when messages are archived.
+Topics never change: some go out, others come in over the same messages. What went out stays, so an undo needs no
+model and a finished run shows what the model saw. It imports the models, locks, metrics and the engine; it builds no
+client.
 """
 
-from memoryapp.curation.change import ByHand, Change, CurationError, Depends, Stale
-from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved, successors
+from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
+from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved, successor_topics, successors
 from memoryapp.curation.plans import (
     extractive,
     plan_edit,
@@ -16,6 +18,7 @@ from memoryapp.curation.plans import (
     plan_split,
     propose_split,
 )
+from memoryapp.curation.rewording import reword, wordings
 from memoryapp.curation.swapping import put_in, settled_by_hand, swap, taken_out
 from memoryapp.curation.undoing import (
     dependents,
@@ -29,6 +32,7 @@ from memoryapp.curation.undoing import (
 from memoryapp.curation.withdrawing import plan_withdraw, withdraw
 
 __all__ = [
+    "MERGER",
     "ByHand",
     "Change",
     "CurationError",
@@ -51,8 +55,10 @@ __all__ = [
     "plan_withdraw",
     "propose_split",
     "put_in",
+    "reword",
     "settled_by_hand",
     "standing_between",
+    "successor_topics",
     "successors",
     "swap",
     "taken_out",
@@ -60,4 +66,5 @@ __all__ = [
     "undo_between",
     "undo_with_dependents",
     "withdraw",
+    "wordings",
 ]

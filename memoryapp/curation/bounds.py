@@ -1,6 +1,6 @@
-"""A change that holds too much is refused: each refusal names the bound in a sentence that counts as its language does.
+"""Refusals of changes that are too large; each names the bound, in the right plural of the reader's language.
 
-Every function answers the ``CurationError`` to raise; ``most`` is the bound that was passed.
+Every function returns the ``CurationError`` to raise; ``most`` is the bound that was exceeded.
 """
 
 from __future__ import annotations
@@ -11,48 +11,48 @@ from memoryapp.curation.change import CurationError
 
 
 def too_many_messages(most: int) -> CurationError:
-    told = ngettext(
+    sentence = ngettext(
         "At most %(most)d message can be changed at once.", "At most %(most)d messages can be changed at once.", most
     )
-    return CurationError(told % {"most": most})
+    return CurationError(sentence % {"most": most})
 
 
 def too_many_topics(most: int) -> CurationError:
-    told = ngettext(
+    sentence = ngettext(
         "At most %(most)d topic can be changed at once.", "At most %(most)d topics can be changed at once.", most
     )
-    return CurationError(told % {"most": most})
+    return CurationError(sentence % {"most": most})
 
 
 def too_many_splits(most: int) -> CurationError:
-    told = ngettext(
+    sentence = ngettext(
         "At most %(most)d topic can be split at once.", "At most %(most)d topics can be split at once.", most
     )
-    return CurationError(told % {"most": most})
+    return CurationError(sentence % {"most": most})
 
 
 def too_many_people(most: int) -> CurationError:
-    told = ngettext(
+    sentence = ngettext(
         "At most %(most)d person can be merged at once.", "At most %(most)d people can be merged at once.", most
     )
-    return CurationError(told % {"most": most})
+    return CurationError(sentence % {"most": most})
 
 
 def too_long_a_summary(chars: int, most: int) -> CurationError:
     """``chars`` is how long it is, in characters."""
-    told = ngettext(
+    sentence = ngettext(
         "A summary has at most %(most)d character; this one has %(chars)d.",
         "A summary has at most %(most)d characters; this one has %(chars)d.",
         most,
     )
-    return CurationError(told % {"most": most, "chars": chars})
+    return CurationError(sentence % {"most": most, "chars": chars})
 
 
 def too_long_a_list(most: int, chars: int) -> CurationError:
     """``most`` entries, each of at most ``chars`` characters."""
-    told = ngettext(
+    sentence = ngettext(
         "A list has at most %(most)d entry of %(chars)d characters.",
         "A list has at most %(most)d entries of %(chars)d characters.",
         most,
     )
-    return CurationError(told % {"most": most, "chars": chars})
+    return CurationError(sentence % {"most": most, "chars": chars})

@@ -1,7 +1,7 @@
-"""A change of topics, its bounds, and why one is refused.
+"""A planned change of topics as a value, its bounds, and the errors that refuse one.
 
-Every refusal is a sentence for whoever asked; what else they need to go on (the topics that took the place of
-those they saw, the edits that come first) is on the error.
+The text of every error is a sentence for the person who asked. What else they need to go on (the topics that took the
+place of those they saw, the edits that come first) is an attribute of the error.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ MOST_MESSAGES = 20_000
 MOST_SUMMARY_CHARS = 2_000
 # What the column holds.
 MOST_REASON_CHARS = 500
+# Who merges where no person does. No operator is called so: names have no blanks.
+MERGER = "merger agent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""What became of a topic, and where it came from.
+"""Lineage of topics: what became of one, and where it came from.
 
-Messages outlive every edit, so a retired topic's successors are simply the live topics that hold its messages
-now, however many edits lie between; a topic that an undo brought back is its own.
+Messages outlive every edit, so the successors of a retired topic are the live topics that hold its messages now,
+however many edits lie between. A topic that an undo brought back is its own successor.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from memoryapp.models import EditedTopic, Topic, TopicEdit
 
 MOST_EDITS = 50
 MOST_FORMER = 100
+MOST_SUCCESSORS = 20
 # One message that was moved elsewhere takes neither facts nor runs along.
 LEAST_SHARE = 20
 
@@ -68,6 +69,13 @@ def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
     return {old: tuple(live for live, _is_large in found) for old, found in _holders(owner_id, ids).items()}
 
 
+def successor_topics(topic: Topic) -> list[Topic]:
+    """The first of a retired topic's ``successors`` as rows."""
+    ids = successors(topic.owner_id, [topic.pk]).get(topic.pk, ())[:MOST_SUCCESSORS]
+    found = Topic.objects.of(topic.owner_id).in_bulk(ids)
+    return [found[number] for number in ids if number in found]
+
+
 def heirs(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
     """The same, but only those that hold a twentieth of its messages or more: its facts are theirs."""
     return {old: tuple(live for live, is_large in found if is_large) for old, found in _holders(owner_id, ids).items()}
@@ -112,7 +120,8 @@ def lineage(topic: Topic) -> Lineage:
     own = {
         side.edit_id: side
         for side in EditedTopic.objects.filter(owner=topic.owner_id, topic=topic)
-        .select_related("edit")
+        .select_related("edit__call")
+        .defer("edit__call__events")
         .order_by("-edit_id")[:MOST_EDITS]
     }
     # The first edit of a topic made it, and every later one that put it in merely brought it back.

@@ -1,8 +1,8 @@
-"""What a change would be, without making it.
+"""Changes of topics planned without being made.
 
-Each plan reads the memory and answers a ``Change`` that ``swap`` makes later, when a person has seen it, or
-refuses with a sentence. Summaries that nobody wrote come from a ``Summarise``: by default what the first message
-says, better the model's or the segmenter's summaries (``extractive``), so plan outside of transactions.
+Each function reads the memory and returns a ``Change`` that ``swap`` makes later, when a person has seen it, or refuses
+with a sentence. Summaries that nobody wrote come from a ``Summarise``: by default the first words of the messages,
+better the most telling sentences (``extractive``), which need vectors; so plan outside of transactions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import pairwise
 from asgiref.sync import async_to_sync
 from django.utils.translation import gettext as _
 
-from memoryapp.contents import content
 from memoryapp.curation.bounds import too_many_messages, too_many_topics
 from memoryapp.curation.change import (
     MOST_MESSAGES,
@@ -24,11 +23,12 @@ from memoryapp.curation.change import (
     named,
 )
 from memoryapp.curation.swapping import check_live, check_summary
-from memoryapp.engine import summaries as extracts
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicDraft
-from memoryapp.engine.splitter import segment
+from memoryapp.engine.offline.segmenter import segment
+from memoryapp.engine.text import summaries as extracts
 from memoryapp.models import ChatUser, Message, Topic, TopicMessage
+from memoryapp.reading import content
 
 OPENING_CHARS = 90
 
@@ -37,7 +37,7 @@ Summarise = Callable[[Sequence[MessageContent]], str]
 
 def opening(messages: Sequence[MessageContent]) -> str:
     """How the talk begins: the first words there are."""
-    text = next((" ".join(said.text.split()) for said in messages if said.text.strip()), "")
+    text = next((" ".join(message.text.split()) for message in messages if message.text.strip()), "")
     if len(text) <= OPENING_CHARS:
         return text or "…"
     return text[:OPENING_CHARS].rsplit(" ", 1)[0] + "…"
@@ -118,7 +118,7 @@ def plan_move(
     target = None if to is None else _topic(owner, to)
     touched = {topic.pk: topic for topic in [*_topics(owner, sources), *([target] if target else [])]}
     listed = _listed(touched.values())
-    moved = [number for held in listed.values() for number in held if number in ids]
+    moved = [number for numbers in listed.values() for number in numbers if number in ids]
     _check_move(listed, moved, target)
     rest = {pk: tuple(number for number in listed[pk] if number not in ids) for pk in touched}
     drafts = [TopicDraft(topic.summary, rest[pk]) for pk, topic in touched.items() if rest[pk] and topic is not target]
@@ -204,10 +204,10 @@ def _summarised(
     owner: ChatUser, parts: Sequence[Sequence[int]], summaries: Sequence[str], summarise: Summarise
 ) -> list[TopicDraft]:
     silent = [number for part, summary in zip(parts, summaries, strict=True) if not summary.strip() for number in part]
-    said = {row.pk: content(row) for row in Message.objects.of(owner).filter(pk__in=silent)} if silent else {}
+    contents = {row.pk: content(row) for row in Message.objects.of(owner).filter(pk__in=silent)} if silent else {}
     drafts = []
     for part, summary in zip(parts, summaries, strict=True):
-        written = summary.strip() or summarise([said[number] for number in part])
+        written = summary.strip() or summarise([contents[number] for number in part])
         check_summary(written)
         drafts.append(TopicDraft(written, tuple(part)))
     return drafts

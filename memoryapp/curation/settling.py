@@ -1,19 +1,37 @@
-"""What became of suggestions, told by the topics and the edits, so that nobody has to remember to reopen one.
+"""The states of suggestions kept in line with topics and edits, so that nobody has to reopen one by hand.
 
 A suggestion is open while all its topics are live. One that an edit accepted is accepted while that edit stands: an
 undo, wherever it is pressed, opens it again, and the undo of the undo accepts it again. Any other is outdated, until
-its topics are back. What a person never wants to see again is left alone.
+its topics are back, unless they hold what a person keeps apart by then. What a person never wants to see again is left
+alone, and a merge that the program made by itself and a person undid is never wanted again.
 """
 
 from __future__ import annotations
 
 from django.db import connection
 
-from memoryapp.models import ChatUser
+from memoryapp.curation.change import MERGER
+from memoryapp.models import ChatUser, Suggestion
 
+# Whether the merge ``s`` would join what a person keeps apart: messages of both topics of a merge that is never wanted.
+# Messages outlive every edit, so this holds for whatever the two have become since.
+KEPT_APART = """
+s.kind = 'merge' AND EXISTS (
+    SELECT FROM memoryapp_suggestion no
+    CROSS JOIN LATERAL (VALUES (0, 1), (1, 0)) AS way (one, other)
+    WHERE no.owner_id = s.owner_id AND no.kind = 'merge' AND no.state = 'never' AND no.id <> s.id
+      AND EXISTS (
+        SELECT FROM memoryapp_topicmessage was JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
+        WHERE was.topic_id = (no.topics ->> way.one)::bigint AND now.topic_id = (s.topics ->> 0)::bigint
+      ) AND EXISTS (
+        SELECT FROM memoryapp_topicmessage was JOIN memoryapp_topicmessage now ON now.message_id = was.message_id
+        WHERE was.topic_id = (no.topics ->> way.other)::bigint AND now.topic_id = (s.topics ->> 1)::bigint
+      )
+)
+"""
 # Of the edits that accepted a suggestion only those count that were undone, and perhaps done again: an even number of
 # later edits in their chain leaves them standing.
-SETTLE = """
+SETTLE = f"""
 WITH RECURSIVE later AS (
     SELECT s.id AS suggestion, e.id AS edit FROM memoryapp_suggestion s
     JOIN memoryapp_topicedit e ON e.undoes_id = s.edit_id WHERE s.owner_id = %(owner)s
@@ -23,13 +41,14 @@ WITH RECURSIVE later AS (
     SELECT suggestion, count(*) %% 2 = 0 AS stands FROM later GROUP BY suggestion
 ), settled AS (
     SELECT s.id, CASE
-        WHEN NOT EXISTS (
+        WHEN NOT undone.stands AND s.decided_by = %(merger)s THEN 'never'
+        WHEN EXISTS (
             SELECT FROM jsonb_array_elements_text(s.topics) named (id)
             LEFT JOIN memoryapp_topic t ON t.id = named.id::bigint AND t.is_live
             WHERE t.id IS NULL
-        ) THEN 'open'
-        WHEN undone.stands THEN 'accepted'
-        ELSE 'outdated'
+        ) THEN CASE WHEN undone.stands THEN 'accepted' ELSE 'outdated' END
+        WHEN s.state <> 'open' AND {KEPT_APART} THEN 'outdated'
+        ELSE 'open'
     END AS state
     FROM memoryapp_suggestion s LEFT JOIN undone ON undone.suggestion = s.id
     WHERE s.owner_id = %(owner)s AND (s.state IN ('open', 'outdated') OR undone.suggestion IS NOT NULL)
@@ -42,4 +61,11 @@ FROM settled WHERE memoryapp_suggestion.id = settled.id AND memoryapp_suggestion
 def settle(owner: ChatUser) -> None:
     """Brings the owner's suggestions in line with their topics; for whoever changed topics or is about to propose."""
     with connection.cursor() as cursor:
-        cursor.execute(SETTLE, {"owner": owner.pk})
+        cursor.execute(SETTLE, {"owner": owner.pk, "merger": MERGER})
+
+
+def is_kept_apart(suggestion: Suggestion) -> bool:
+    """Whether the merge would join what a person decided to keep apart, by whatever names it goes today."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {KEPT_APART} FROM memoryapp_suggestion s WHERE s.id = %s", [suggestion.pk])
+        return bool(cursor.fetchone()[0])

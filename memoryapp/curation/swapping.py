@@ -1,8 +1,8 @@
 """The one way topics are written: some out, others in, over the same messages.
 
-One short transaction, in which no model is called. Changes of one owner's topics wait for each other, so what a
-change was planned on is looked at again before anything is written, and the second of two people learns that the
-first was faster. The database refuses what breaks the partition once more, whoever writes it.
+One short transaction, in which no model is called. Changes of one owner's topics wait for each other; what a change
+was planned on is checked again before anything is written, so the second of two people learns that the first was
+faster. Triggers of the database refuse what breaks the partition once more, whoever writes it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
+from django.db.models import Q
 from django.db.models.functions import Length
 from django.utils.translation import gettext as _
 
-from memoryapp import advisory, metrics
 from memoryapp.curation.bounds import too_long_a_summary
 from memoryapp.curation.change import (
     MOST_REASON_CHARS,
@@ -28,7 +28,8 @@ from memoryapp.curation.change import (
 )
 from memoryapp.curation.lineage import successors
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit
+from memoryapp.models import AgentCall, ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit
+from memoryapp.operations import advisory_locks, metrics
 
 TURN = """
 UPDATE memoryapp_topic SET is_live = NOT is_live
@@ -59,7 +60,7 @@ ORDER BY t.id
 """
 
 
-class _Said(NamedTuple):
+class _MessageRow(NamedTuple):
     """What a topic needs to know of a message; ``size`` counts characters."""
 
     id: int
@@ -77,25 +78,33 @@ def swap(
     reason: str = "",
     by_hand: bool = True,
     batch: ImportBatch | None = None,
+    call: AgentCall | None = None,
 ) -> TopicEdit:
     """Makes the change, of which ``put_in`` tells the new topics, in the order of the drafts.
 
     ``by_hand`` says that a person wants it; their topics are kept from automatic changes. An archive takes
     nothing out and is over messages no topic holds; with ``batch`` messages of that import may be left over,
-    and are withdrawn. Raises Stale when a topic or message is no longer where the change found it, ByHand
-    when something automatic would overrule a person, CurationError when the law would be broken.
+    and are withdrawn; of a rewording they come in, and those they replace are left over. ``call`` is the agent's
+    question whose answer this carries out. Raises Stale when a topic or message is no longer where the change found
+    it, ByHand when something automatic would overrule a person, CurationError when the law would be broken.
     """
     _check_drafts(change, by_hand)
-    alone_with(owner)
-    locked_live(owner, change.out)
+    lock_owner(owner)
+    lock_live(owner, change.out)
     if not by_hand:
-        _spare_what_is_settled(owner, change.out)
-    said = _said(owner, change, kind)
-    _check_partition(change, said, kind, _of_batch(said, batch))
-    topics = _insert(owner, change.put, said, by_hand)
+        _check_not_settled(owner, change.out)
+    messages = _locked_messages(owner, change, kind)
+    spare = set(messages) if kind == TopicEdit.Kind.REWORD else _of_batch(messages, batch)
+    _check_partition(change, messages, kind, spare)
+    marks = {
+        "locked_by_hand": by_hand,
+        "is_consolidated": kind == TopicEdit.Kind.MERGE,
+        "facts_extracted": _were_read(owner, change.out),
+    }
+    topics = _insert(owner, change.put, messages, marks)
     if kind == TopicEdit.Kind.MERGE:
         transaction.on_commit(lambda: metrics.merged(len(change.out), owner.pk))
-    edit = TopicEdit(owner=owner, kind=kind, actor=actor, reason=reason, batch=batch)
+    edit = TopicEdit(owner=owner, kind=kind, actor=actor, reason=reason, batch=batch, call=call)
     return exchange(edit, change.out, [topic.pk for topic in topics])
 
 
@@ -115,13 +124,13 @@ def settled_by_hand(owner_id: int, ids: Collection[int]) -> tuple[int, ...]:
         return tuple(number for (number,) in cursor.fetchall())
 
 
-def alone_with(owner: ChatUser) -> None:
-    """Waits until nobody else changes the owner's topics; held until the transaction ends."""
-    advisory.take_until_commit("topics", owner.pk)
+def lock_owner(owner: ChatUser) -> None:
+    """Waits until nobody else changes the owner's topics, and keeps others from it until the transaction ends."""
+    advisory_locks.acquire_until_commit("topics", owner.pk)
 
 
-def locked_live(owner: ChatUser, ids: Collection[int]) -> None:
-    """Holds the topics' rows, in the order everybody holds them in. Raises CurationError or Stale."""
+def lock_live(owner: ChatUser, ids: Collection[int]) -> None:
+    """Locks the topics' rows, in the order in which every process does. Raises CurationError or Stale."""
     if not ids:
         return
     rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
@@ -149,7 +158,7 @@ def _stale(retired: Sequence[int], now: Mapping[int, tuple[int, ...]]) -> Stale:
 def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEdit:
     """Retires ``out``, makes ``put`` live, points the messages at them, and stores ``edit``.
 
-    Only ``swap`` and undo call it, in a transaction, alone with the owner, the law being checked.
+    Only ``swap`` and undo call it: in a transaction, after ``lock_owner`` and all checks.
     """
     values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
     with connection.cursor() as cursor:
@@ -158,11 +167,11 @@ def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEd
     if edit.batch_id:
         left = Message.objects.of(edit.owner_id).filter(topic__in=out)
         left.update(topic=None, is_withdrawn=True)
-    _note(edit, out, put)
+    _store(edit, out, put)
     return edit
 
 
-def _note(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> None:
+def _store(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> None:
     if len(edit.reason) > MOST_REASON_CHARS:
         raise CurationError(_("The reason is too long."))
     edit.save(force_insert=True)
@@ -193,45 +202,64 @@ def check_summary(summary: str) -> None:
         raise too_long_a_summary(len(summary), MOST_SUMMARY_CHARS)
 
 
-def _spare_what_is_settled(owner: ChatUser, ids: Sequence[int]) -> None:
+def _check_not_settled(owner: ChatUser, ids: Sequence[int]) -> None:
     settled = settled_by_hand(owner.pk, ids) if ids else ()
     if settled:
         sentence = _("%(topics)s was edited by hand; this can only be proposed to a person.")
         raise ByHand(sentence % {"topics": named(settled)}, settled)
 
 
-def _said(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _Said]:
-    """The messages that the change is over, held until it is made."""
+def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _MessageRow]:
+    """The messages that the change is over, locked until it is made."""
     rows = Message.objects.of(owner)
     if kind == TopicEdit.Kind.ARCHIVE:
-        rows = rows.active().filter(pk__in=[number for draft in change.put for number in draft.messages])
+        rows = rows.active().filter(pk__in=_ids(change))
+    elif kind == TopicEdit.Kind.REWORD:
+        rows = rows.filter(Q(topic__in=change.out) | Q(pk__in=_ids(change), topic__isnull=True, is_withdrawn=False))
     else:
         rows = rows.filter(topic__in=change.out)
-    held = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"))
-    return {row[0]: _Said(*row) for row in held}
+    locked = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"))
+    return {row[0]: _MessageRow(*row) for row in locked}
 
 
-def _of_batch(said: Mapping[int, _Said], batch: ImportBatch | None) -> set[int]:
+def _ids(change: Change) -> list[int]:
+    return [number for draft in change.put for number in draft.messages]
+
+
+def _of_batch(messages: Mapping[int, _MessageRow], batch: ImportBatch | None) -> set[int]:
     if batch is None:
         return set()
-    return set(Message.objects.filter(pk__in=list(said), batch=batch).values_list("pk", flat=True))
+    return set(Message.objects.filter(pk__in=list(messages), batch=batch).values_list("pk", flat=True))
 
 
-def _check_partition(change: Change, said: Mapping[int, _Said], kind: TopicEdit.Kind, spare: set[int]) -> None:
+def _check_partition(
+    change: Change, messages: Mapping[int, _MessageRow], kind: TopicEdit.Kind, spare: set[int]
+) -> None:
     ids = {number for draft in change.put for number in draft.messages}
     if kind == TopicEdit.Kind.ARCHIVE:
-        if ids != set(said):
+        if ids != set(messages):
             raise Stale(_("Some of these messages are in a topic already."))
-    elif ids - set(said):
+    elif ids - set(messages):
         raise CurationError(_("A topic would get a message that none of the topics taken out holds."))
-    elif set(said) - ids - spare:
+    elif set(messages) - ids - spare:
         raise CurationError(_("A message of the topics taken out would be in no topic."))
 
 
-def _insert(owner: ChatUser, drafts: Sequence[TopicDraft], said: Mapping[int, _Said], by_hand: bool) -> list[Topic]:
-    parts = [[said[number] for number in draft.messages] for draft in drafts]
+def _were_read(owner: ChatUser, ids: Sequence[int]) -> bool:
+    """Whether facts and people were extracted from all of these topics, so that nobody has to pay for it again."""
+    return bool(ids) and not Topic.objects.of(owner).filter(pk__in=ids, facts_extracted=False).exists()
+
+
+def _insert(
+    owner: ChatUser,
+    drafts: Sequence[TopicDraft],
+    messages: Mapping[int, _MessageRow],
+    marks: Mapping[str, bool],
+) -> list[Topic]:
+    """``marks`` are columns of the new topics."""
+    parts = [[messages[number] for number in draft.messages] for draft in drafts]
     topics = Topic.objects.bulk_create(
-        _topic(owner, draft.summary.strip(), part, by_hand) for draft, part in zip(drafts, parts, strict=True)
+        _topic(owner, draft.summary.strip(), part, marks) for draft, part in zip(drafts, parts, strict=True)
     )
     listed = [(topic.pk, row.id) for topic, part in zip(topics, parts, strict=True) for row in part]
     with connection.cursor() as cursor:
@@ -239,7 +267,7 @@ def _insert(owner: ChatUser, drafts: Sequence[TopicDraft], said: Mapping[int, _S
     return topics
 
 
-def _topic(owner: ChatUser, summary: str, part: Sequence[_Said], by_hand: bool) -> Topic:
+def _topic(owner: ChatUser, summary: str, part: Sequence[_MessageRow], marks: Mapping[str, bool]) -> Topic:
     return Topic(
         owner=owner,
         summary=summary,
@@ -247,7 +275,7 @@ def _topic(owner: ChatUser, summary: str, part: Sequence[_Said], by_hand: bool) 
         ended_at=max(row.sent_at for row in part),
         message_count=len(part),
         size_chars=sum(row.size for row in part),
-        locked_by_hand=by_hand,
+        **marks,
     )
 
 

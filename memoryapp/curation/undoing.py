@@ -1,4 +1,4 @@
-"""Undo of any edit, later and in any order that leaves a way back.
+"""Undo of edits of topics: one, one with those that stand on it, or all of a time.
 
 An undo is an edit of its own that brings back the very topics its edit took out; undone itself, it is a redo.
 The edits of one matter so form a chain, of which every second takes back what the one before it did, and it is
@@ -15,10 +15,11 @@ from datetime import datetime
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import chains
+from memoryapp.curation import chains
 from memoryapp.curation.change import Change, CurationError, Depends
+from memoryapp.curation.rewording import turn
 from memoryapp.curation.settling import settle
-from memoryapp.curation.swapping import alone_with, exchange
+from memoryapp.curation.swapping import exchange, lock_owner
 from memoryapp.curation.withdrawing import give_back_active, withdraw_active
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic, TopicEdit, TopicMessage
@@ -42,7 +43,7 @@ def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> T
 
     Raises Depends with the edits that have to be undone first, CurationError when it cannot or need not be undone.
     """
-    alone_with(owner)
+    lock_owner(owner)
     made = _undo_last(owner, _chain(owner, edit), actor, reason)
     settle(owner)
     return made
@@ -57,7 +58,7 @@ def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
     last = chain[-1]
     _check_undoable(owner, last)
     put, out = _sides(last)
-    if last.batch and _withdraws_again(chain):
+    if last.batch and _withdraws(chain):
         _check_nothing_archived_since(owner, last.batch, put)
     listed: dict[int, list[int]] = defaultdict(list)
     rows = TopicMessage.objects.filter(owner=owner, topic__in=out).order_by("message__sent_at", "message")
@@ -70,7 +71,7 @@ def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
 @transaction.atomic
 def undo_with_dependents(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> list[TopicEdit]:
     """Undoes what stands on the edit, newest first, and then the edit: all of it or nothing."""
-    alone_with(owner)
+    lock_owner(owner)
     chain = _chain(owner, edit)
     made = [_undo_last(owner, _chain(owner, later), actor, reason) for later in dependents(edit)]
     made.append(_undo_last(owner, chain, actor, reason))
@@ -87,10 +88,10 @@ def undo_between(
     What they or somebody else took back already stays so, and archives stay. Raises Depends with the edits of
     others, or of another time, that stand on theirs, CurationError when there is nothing to undo or too much.
     """
-    alone_with(owner)
+    lock_owner(owner)
     lasts, blocking = standing_between(owner, by, since, until)
     if not lasts:
-        raise CurationError(_("There is nothing of theirs to undo in that time."))
+        raise CurationError(_("They made no change in that time that can be undone."))
     if blocking:
         raise _depends(blocking)
     made = [_undo_last(owner, _chain(owner, last), actor, reason) for last in lasts]
@@ -137,17 +138,24 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
     last = chain[-1]
     _check_undoable(owner, last)
     put, out = _sides(last)
-    _hold(owner, [*put, *out])
+    _lock_topics(owner, [*put, *out])
     made = TopicEdit(
         owner=owner, kind=TopicEdit.Kind.UNDO, undoes=last, actor=actor, reason=reason, batch_id=last.batch_id
     )
-    withdraws_again = _withdraws_again(chain)
-    if last.batch and withdraws_again:
+    if last.batch and _withdraws(chain):
         _check_nothing_archived_since(owner, last.batch, put)
     exchange(made, put, out)
     if last.batch:
-        (withdraw_active if withdraws_again else give_back_active)(owner, last.batch)
+        _turn_active(owner, last.batch, chain)
     return made
+
+
+def _turn_active(owner: ChatUser, batch: ImportBatch, chain: Sequence[TopicEdit]) -> None:
+    """What no topic holds of an import that was withdrawn, or whose wordings were taken over."""
+    if chain[0].kind == TopicEdit.Kind.REWORD:
+        turn(owner, batch, is_taken=_does_again(chain))
+    else:
+        (withdraw_active if _does_again(chain) else give_back_active)(owner, batch)
 
 
 def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:
@@ -158,13 +166,18 @@ def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:
         raise _depends(blocking)
 
 
-def _withdraws_again(chain: Sequence[TopicEdit]) -> bool:
+def _does_again(chain: Sequence[TopicEdit]) -> bool:
     """Whether undoing the chain's last edit does anew what its first one did."""
     return len(chain) % 2 == 0
 
 
-def _hold(owner: ChatUser, ids: Sequence[int]) -> None:
-    """Holds the rows that come and those that go, in the order in which whoever makes vectors holds topics."""
+def _withdraws(chain: Sequence[TopicEdit]) -> bool:
+    """Whether undoing the chain's last edit withdraws an import anew."""
+    return _does_again(chain) and chain[0].kind != TopicEdit.Kind.REWORD
+
+
+def _lock_topics(owner: ChatUser, ids: Sequence[int]) -> None:
+    """Locks the rows that come and those that go, in the order in which the maker of vectors locks topics."""
     rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
     list(rows.values_list("pk", flat=True))
 

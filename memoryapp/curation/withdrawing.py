@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import Change, CurationError
-from memoryapp.curation.swapping import alone_with, swap
+from memoryapp.curation.swapping import lock_owner, swap
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 
@@ -20,6 +20,8 @@ def plan_withdraw(owner: ChatUser, batch: ImportBatch) -> Change:
     """What withdrawing the import would do to the topics; it reads only. Raises CurationError."""
     if batch.owner_id != owner.pk:
         raise CurationError(_("There is no such import in this memory."))
+    if TopicEdit.objects.filter(owner=owner, batch=batch, kind=TopicEdit.Kind.REWORD).exists():
+        raise CurationError(_("These are changed texts that were taken over: undo that in the history."))
     mine = Message.objects.of(owner).filter(batch=batch, is_withdrawn=False)
     if not mine.exists():
         raise CurationError(_("This import has no messages that could be withdrawn."))
@@ -36,7 +38,7 @@ def plan_withdraw(owner: ChatUser, batch: ImportBatch) -> Change:
 @transaction.atomic
 def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> TopicEdit:
     """Takes back what the import brought, archived or not. Raises CurationError."""
-    alone_with(owner)
+    lock_owner(owner)
     change = plan_withdraw(owner, batch)
     edit = swap(owner, change, kind=TopicEdit.Kind.WITHDRAW, actor=actor, reason=reason, batch=batch)
     withdraw_active(owner, batch)

@@ -1,7 +1,8 @@
 """The demo memory: two people's year of talk, so that a newcomer has something to see.
 
-The content lies in the folders beside this module as JSON made to be read; ``golden.jsonl`` holds
-questions about it with the messages that answer them. It goes into an empty memory and nowhere else, all
+The content lies in the folders beside this module as JSON made to be read; ``golden.jsonl`` holds questions about it
+with the messages that answer them, ``golden_ru.jsonl`` and ``golden_en.jsonl`` harder ones of many kinds, in other
+words than the messages, among them some that nothing there answers. It goes into an empty memory and nowhere else, all
 in one transaction: a load that was killed left nothing behind, and the next one starts anew.
 """
 
@@ -27,13 +28,15 @@ from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import MessageRecord
 from memoryapp.importers.record import message, moment
-from memoryapp.ingestion import add_messages, put_topics
+from memoryapp.ingestion.archiving import ARCHIVIST
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Artifact, ChatUser, Fact, Message, Operator, Person, Role, Topic
-from memoryapp.vectors import embed_pending
+from memoryapp.search.vectors import embed_pending
 
 LOGIN = "demo"
 PASSWORD = "demo-demo-1"
-CALLED = {"anna": "Анна", "boris": "Boris"}
+AUTHORS = {"anna": "Анна", "boris": "Boris"}
 CONTENT = Path(__file__).parent
 QUESTIONS = CONTENT / "golden.jsonl"
 # How long ago the active session's last message was said, on a first start: recent enough to be active.
@@ -72,7 +75,7 @@ def load() -> bool:
 def _fill_empty_memory() -> bool:
     if ChatUser.objects.exists():
         return False
-    for name in CALLED:
+    for name in AUTHORS:
         _put_user(name)
     _put_operator()
     return True
@@ -85,7 +88,7 @@ def _put_user(name: str) -> None:
     add_messages(owner, [record for talk in (*archived, active) for record in talk.records])
     ids = dict(Message.objects.of(owner).values_list("external_id", "pk"))
     drafts = [TopicDraft(talk.summary, tuple(ids[record.external_id] for record in talk.records)) for talk in archived]
-    topics = put_topics(owner, drafts, actor="demo")
+    topics = put_topics(owner, drafts, actor=ARCHIVIST, reason="Topics of the demo.")
     _put_people(owner, memory["people"])
     _put_artifacts(owner, memory["artifacts"])
     _put_facts(owner, memory["facts"], dict(zip((talk.key for talk in archived), topics, strict=True)))
@@ -120,7 +123,7 @@ def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = ti
             user=name,
             external_id=f"{key}.{number}",
             role=ROLES[role],
-            author=CALLED[name] if role == "u" else "",
+            author=AUTHORS[name] if role == "u" else "",
             sent_at=_moment(item["date"], clock) + later,
             text=text,
             forwarded_from=extra.pop("forwarded_from", ""),
@@ -141,14 +144,14 @@ def _put_people(owner: ChatUser, people: Sequence[Mapping[str, Any]]) -> None:
 
 def _put_artifacts(owner: ChatUser, artifacts: Sequence[Mapping[str, Any]]) -> None:
     named = [fields["message"] for fields in artifacts]
-    said = {row.external_id: row for row in Message.objects.of(owner).filter(external_id__in=named)}
+    messages = {row.external_id: row for row in Message.objects.of(owner).filter(external_id__in=named)}
     Artifact.objects.bulk_create(
         Artifact(
             owner=owner,
             state=Artifact.State.READY,
             sha256=_fingerprint(fields),
-            created_at=said[fields["message"]].sent_at,
-            **{**fields, "message": said[fields["message"]]},
+            created_at=messages[fields["message"]].sent_at,
+            **{**fields, "message": messages[fields["message"]]},
         )
         for fields in artifacts
     )

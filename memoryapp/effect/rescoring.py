@@ -1,24 +1,26 @@
-"""Many queries against one memory at once, for asking how searches of the past would end.
+"""Compares the queries of many past runs with one memory at once.
 
-Passages do not change with topics, so they are compared once for all orders of topics that are tried. The
-database hands over the vectors and where each word of any query stands; what is made of them is what every search
-makes of them (``signals.weighed``), so that a query is answered here as a real search would answer it.
+Passages do not change with topics, so they are compared once for all orders of topics that are tried. The database
+hands over the vectors and where each word of any query stands; what is made of them is what every search makes of
+them (``similarity.weighed``), so that a query is answered here as a real search would answer it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from django.db import connection
 
-from memoryapp.columns import Ids, int64s
-from memoryapp.engine.lexical import Floats, Matches, fold_query, is_wide
-from memoryapp.layout import PASSAGES, Passages
-from memoryapp.signals import QUERY_CHARS, Compared, Texts, better, held_at, weighed
+from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
+from memoryapp.search.columns import Ids, int64s
+from memoryapp.search.index_cache import PASSAGES, TOPICS_OF, Passages, talk
+from memoryapp.search.lifts import Talk, instructions_sql, lifts
+from memoryapp.search.similarity import Compared, Texts, better, weighed
+from memoryapp.search.words import QUERY_CHARS, folded, matches_in, one_term_each
 
 CHUNK = 2_000
 # A cosine from the database is a sum of single floats; beyond this its digits are chance, and would part equals.
@@ -29,7 +31,7 @@ SELECT string_agg(int8send(passage_id), ''::bytea), string_agg(halfvec_send(vect
 FROM (
     SELECT passage_id, vector FROM memoryapp_passagevector
     WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND passage_id = ANY(%(passages)s::bigint[])
-) held
+) found
 """
 TERMS = """
 SELECT tsvector_to_array(to_tsvector('russian', query))
@@ -76,13 +78,23 @@ def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Ite
 
 def _compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:
     cosines = _cosines(owner_id, passages.ids, queries)
-    terms = terms_of([query.text for query in queries])
-    held = holding(owner_id, passages.ids, terms)
+    terms = _stems([folded(query.text) for query in queries])
+    matches = term_matches(owner_id, passages.ids, terms)
+    (pairs,) = _fetched(TOPICS_OF, {"owner": owner_id})
+    spoken = talk(passages.ids, pairs)
+    instructions = _instructions(owner_id, queries, spoken)
     for query, cosine, wanted in zip(queries, cosines, terms, strict=True):
-        matches = {term: held.get(term) for term in wanted}
         nobody = np.zeros(len(passages.ids), np.int64)
-        texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, matches)
-        yield weighed(texts, is_wide(query.text))
+        one_term = one_term_each({term: matches.get(term) for term in wanted})
+        texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term)
+        lifted = lifts(query.text, spoken, passages.ids, instructions)
+        yield weighed(texts, is_wide(query.text), lifted=lifted)
+
+
+def _instructions(owner_id: int, queries: Sequence[Query], spoken: Talk) -> Ids:
+    """The passages with standing instructions, where any of the queries is one that they are meant for."""
+    asked = instructions_sql(owner_id, [query.text for query in queries], spoken)
+    return int64s(_fetched(*asked)[0][0]) if asked else np.zeros(0, np.int64)
 
 
 def vector_of(sent: bytes | memoryview) -> Floats:
@@ -101,9 +113,9 @@ def _cosines(owner_id: int, ids: Ids, queries: Sequence[Query]) -> Floats:
     for profile, vectors in asked.items():
         rows, compared = np.array(list(vectors)), np.stack(list(vectors.values()))
         for start in range(0, len(ids), CHUNK):
-            known, held = vectors_of(owner_id, profile, ids[start : start + CHUNK])
+            known, vectors_here = vectors_of(owner_id, profile, ids[start : start + CHUNK])
             if len(known):
-                cosines[rows[:, None], np.searchsorted(ids, known)] = np.round(compared @ held.T, _DIGITS)
+                cosines[rows[:, None], np.searchsorted(ids, known)] = np.round(compared @ vectors_here.T, _DIGITS)
     return cosines
 
 
@@ -127,18 +139,21 @@ def halves(sent: bytes | memoryview, count: int) -> Floats:
 
 def terms_of(queries: Sequence[str]) -> list[list[str]]:
     """The stems of each text, as passages hold them."""
-    folded = [fold_query(query[:QUERY_CHARS]) for query in queries]
-    return [terms for (terms,) in _fetched(TERMS, {"queries": folded})]
+    return _stems([fold_query(query[:QUERY_CHARS]) for query in queries])
 
 
-def holding(owner_id: int, ids: Ids, terms: Sequence[Sequence[str]]) -> dict[str, Matches | None]:
+def _stems(folded_texts: Sequence[str]) -> list[list[str]]:
+    return [terms for (terms,) in _fetched(TERMS, {"queries": list(folded_texts)})]
+
+
+def term_matches(owner_id: int, ids: Ids, terms: Sequence[Sequence[str]]) -> dict[str, Matches | None]:
     """Which of the owner's passages ``ids`` hold each term, by their position; all in one statement."""
     wanted = sorted({term for each in terms for term in each})
     rows = _fetched(COUNTS, {"owner": owner_id, "terms": wanted}) if wanted else []
-    return {term: held_at(ids, held, counts) for term, held, counts in rows}
+    return {term: matches_in(ids, passages, counts) for term, passages, counts in rows}
 
 
-def _fetched(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+def _fetched(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

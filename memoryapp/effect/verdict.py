@@ -1,8 +1,8 @@
-"""Whether a run would fare better or worse, and why, in sentences for people.
+"""Whether a run would end better or worse after a change, and why, in sentences for people.
 
-Whether the model is shown the evidence weighs most. Then whether its topic can be handed over whole, then
-a long way up or down the list, then much more or less to read, and a step up or down last: a reader of fifty lines
-hardly minds which of two comes first.
+Whether the model is shown the evidence weighs most, then whether its topic can be handed over whole, then a long way
+up or down the list, then much more or less to read. A step up or down counts last: a reader of fifty lines hardly
+minds which of two comes first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Literal
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.candidates import RANKED
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS
-from memoryapp.parameters import RANKED
 
 Verdict = Literal["better", "worse", "same"]
 
@@ -27,7 +27,7 @@ LITTLE_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the evidence of a run, ``messages`` in number, stands in one order of topics.
+    """Where the evidence of a run, ``messages`` in number, stands in one assignment of messages to topics.
 
     ``rank`` is that of the topic hardest to find, None beyond the ranked ones; ``shown`` and ``excerpted`` count the
     messages whose topic the model is shown, and whose topic is too long to be handed over whole. ``chars`` are those
@@ -46,7 +46,7 @@ class Standing:
         return RANKED + 1 if self.rank is None else self.rank
 
 
-def judged(before: Standing, after: Standing, *, touched: bool) -> Verdict:
+def verdict_of(before: Standing, after: Standing, *, touched: bool) -> Verdict:
     """``touched`` says that the change is over the evidence itself; otherwise only being shown or not counts."""
     if before.shown != after.shown:
         return _better(after.shown - before.shown)
@@ -72,12 +72,12 @@ def _lighter(before: int, after: int) -> int:
     return 1 if after < before else -1
 
 
-def told(before: Standing, after: Standing, *, touched: bool) -> str:
+def explanation(before: Standing, after: Standing, *, touched: bool) -> str:
     """The sentences behind a verdict, in the active language."""
-    return " ".join(_told(before, after, touched))
+    return " ".join(_sentences(before, after, touched))
 
 
-def _told(before: Standing, after: Standing, touched: bool) -> Iterator[str]:
+def _sentences(before: Standing, after: Standing, touched: bool) -> Iterator[str]:
     if before.shown != after.shown:
         yield _shown(before, after)
     if not touched:
@@ -95,9 +95,9 @@ def _told(before: Standing, after: Standing, touched: bool) -> Iterator[str]:
 
 def _shown(before: Standing, after: Standing) -> str:
     if not before.shown and after.shown == after.messages:
-        return _("The model is not shown it today, and then would be.")
+        return _("The model is not shown it today; afterwards it would be.")
     if not after.shown and before.shown == before.messages:
-        return _("The model is shown it today, and then would not be.")
+        return _("The model is shown it today; afterwards it would not be.")
     counts = {"before": before.shown, "after": after.shown, "all": after.messages}
     return _("Of its %(all)d messages the model is shown the topics of %(before)d today, then of %(after)d.") % counts
 

@@ -1,7 +1,8 @@
 """`.venv` beside manage.py, made from the lock file with the standard library, and the step into it.
 
-A stamp, written last, says which lock files are installed. While packages are being installed, a mark lies in
-`.venv`: if a start finds it, the one before was killed half-way, and `.venv` is made anew. A file lock keeps two apart.
+A stamp, written last, records which lock files are installed. A marker file lies in `.venv` while packages are being
+installed: a start that finds it knows that the one before was killed, and makes `.venv` anew. A file lock lets only one
+process install at a time.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memoryapp.embedded import processes
-from memoryapp.embedded.places import CHECKOUT
+from memoryapp.embedded.paths import CHECKOUT
 
 VENV = CHECKOUT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = {"up": CHECKOUT / "requirements.lock", "test": CHECKOUT / "requirements-dev.lock"}
 _STAMP = VENV / "installed-locks"
 _UNFINISHED = VENV / "installing"
-_SAY_EVERY = 8.0
+_REPORT_INTERVAL = 8.0
 
 
 def enter(argv: Sequence[str]) -> None:
-    """Goes on inside `.venv`, which ``up`` and ``test`` make if need be. Ends the process when that can't be."""
+    """Continues inside `.venv`, which ``up`` and ``test`` make if needed. Ends the process if that is impossible."""
     command = argv[1] if len(argv) > 1 else "help"
-    # Vectors here are short: on two cores, threads of the linear algebra wait for each other far longer than they work.
+    # Vectors here are short: on two cores, BLAS threads wait for each other far longer than they work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     fresh = command in LOCKS and _install(LOCKS[command])
     inside = Path(sys.executable).parent.resolve() == PYTHON.parent.resolve()
@@ -76,7 +77,7 @@ def _installed(lock: Path) -> bool:
 
 @contextmanager
 def _alone() -> Iterator[int]:
-    """Only one process installs at a time; yields the locked file, which children share so that they count, too."""
+    """Lets one process install at a time; yields the locked file, which its children inherit with the lock."""
     with open(LOCKS["up"]) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,7 +112,7 @@ def _install_packages(lock: Path, file: int) -> None:
         file,
         total=len(pins),
     )
-    # A lock whose every pin is now installed counts as installed, too: the dev lock holds the other.
+    # Another lock file counts as installed if all of its pins are: the dev lock contains the other.
     done = [_digest(other) for other in LOCKS.values() if _pins(other) <= pins]
     _STAMP.write_text("\n".join(done) + "\n")
     _UNFINISHED.unlink()
@@ -123,9 +124,9 @@ def _pins(lock: Path) -> set[str]:
 
 
 def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
-    """Runs a module of `.venv` quietly: a sentence now and then, its last lines if it fails."""
+    """Runs a module of `.venv`; prints its progress now and then, and its last lines if it fails."""
     last: deque[str] = deque(maxlen=15)
-    said, collected = time.monotonic(), 0
+    reported, collected = time.monotonic(), 0
     with subprocess.Popen(
         [PYTHON, "-m", *arguments],
         stdin=subprocess.DEVNULL,
@@ -143,12 +144,14 @@ def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
             if total and line.startswith("Installing collected packages"):
                 total = 0
                 _say("  unpacking them ...")
-            elif total and time.monotonic() - said > _SAY_EVERY:
-                said = time.monotonic()
+            elif total and time.monotonic() - reported > _REPORT_INTERVAL:
+                reported = time.monotonic()
                 _say(f"  {collected} of {total} packages fetched")
     if process.returncode:
-        _UNFINISHED.unlink(missing_ok=True)  # it failed whole: what was installed before is as it was
-        sys.exit("\n".join((*last, "", f"The packages could not be installed: {arguments[0]} said the lines above.")))
+        _UNFINISHED.unlink(missing_ok=True)  # pip installs all or nothing: what was installed before is unchanged
+        sys.exit(
+            "\n".join((*last, "", f"The packages could not be installed: {arguments[0]} printed the lines above."))
+        )
 
 
 def _say(text: str) -> None:

@@ -1,7 +1,7 @@
-"""The processes `up` looks after: started, started again when they end, stopped together.
+"""The child processes of `up`: started, started again when they end, stopped together.
 
-Each leads a process group of its own, so Ctrl-C in the terminal reaches only `up`, which then stops them in peace.
-If `up` is killed, the kernel tells them to end. One whose pulse stops for long hangs, and is killed and started again.
+Each leads a process group of its own, so Ctrl-C in the terminal reaches only `up`, which then stops them in order. If
+`up` is killed, the kernel signals them to end. One whose watchdog byte does not come hangs: it is killed and restarted.
 """
 
 from __future__ import annotations
@@ -12,38 +12,37 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from memoryapp.embedded import processes, pulse
-from memoryapp.embedded.places import CHECKOUT
+from memoryapp.embedded import processes, watchdog
+from memoryapp.embedded.paths import CHECKOUT
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _HEALTHY_AFTER = 30.0
 _GRACE = 1.0
-# A start may take long on a busy machine; nothing is heard before its end.
+# A start may take long on a busy machine, and no byte comes before it is done.
 _LONGEST_START = 120.0
 
 
 class Child:
-    """One process by its command. ``tend()`` it often; ``failures`` counts ends since it last ran for a while."""
+    """One process by its command. Call ``tend()`` often; ``failures`` counts its ends since it last ran for a while."""
 
     def __init__(
         self,
         name: str,
         command: Sequence[str],
         environment: dict[str, str],
-        yielding: int = 0,
+        niceness: int = 0,
         inherits: Sequence[int] = (),
-        silence: float = 30.0,
+        hang_timeout: float = 30.0,
     ) -> None:
-        """``yielding`` is the niceness: how readily it leaves the processor to others.
+        """The child gets the open files ``inherits`` under the same numbers.
 
-        Of our open files it gets those it ``inherits``, under the same numbers. After ``silence`` seconds without a
-        pulse it hangs.
+        After ``hang_timeout`` seconds without a watchdog byte it counts as hanging.
         """
         self.name = name
-        self._silence = silence
-        self._pulse = -1
-        self._silent_until = 0.0
-        self._yielding = yielding
+        self._hang_timeout = hang_timeout
+        self._watchdog = -1
+        self._hangs_after = 0.0
+        self._niceness = niceness
         self._inherits = inherits
         self.failures = 0
         self._command = command
@@ -57,30 +56,30 @@ class Child:
 
     def start(self) -> None:
         self._started = time.monotonic()
-        given = self._new_pulse()
+        pipe = self._new_watchdog()
         try:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 cwd=CHECKOUT,
-                env=self._environment | {pulse.VARIABLE: str(given)},
-                pass_fds=(*self._inherits, given),
+                env=self._environment | {watchdog.VARIABLE: str(pipe)},
+                pass_fds=(*self._inherits, pipe),
                 process_group=0,
                 preexec_fn=processes.tied_to_parent(signal.SIGTERM),
             )
         finally:
-            os.close(given)
-        if self._yielding:
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, self._yielding)
+            os.close(pipe)
+        if self._niceness:
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, self._niceness)
 
     def tend(self, say: Callable[[str], None]) -> None:
         """Starts it again if it ended, later and later if it keeps ending."""
         now = time.monotonic()
         if self.alive:
             if self._hangs(now):
-                say(f"{self.name} gave no sign of life for {self._silence:g} s; killing it")
+                say(f"{self.name} gave no sign of life for {self._hang_timeout:g} s; killing it")
                 self.signal(signal.SIGKILL)
-                self._silent_until = now + self._silence
+                self._hangs_after = now + self._hang_timeout
             return
         if self._process is not None:
             self.failures = 1 if now - self._started > _HEALTHY_AFTER else self.failures + 1
@@ -90,24 +89,24 @@ class Child:
         elif now >= self._due:
             self.start()
 
-    def _new_pulse(self) -> int:
-        """A pipe for the process about to start: we keep one end, the other is returned."""
-        if self._pulse >= 0:
-            os.close(self._pulse)
-        self._pulse, given = os.pipe()
-        os.set_blocking(self._pulse, False)
-        os.set_blocking(given, False)
-        self._silent_until = self._started + max(_LONGEST_START, self._silence)
-        return given
+    def _new_watchdog(self) -> int:
+        """A pipe for the process about to start: this side keeps the reading end, the writing end is returned."""
+        if self._watchdog >= 0:
+            os.close(self._watchdog)
+        self._watchdog, pipe = os.pipe()
+        os.set_blocking(self._watchdog, False)
+        os.set_blocking(pipe, False)
+        self._hangs_after = self._started + max(_LONGEST_START, self._hang_timeout)
+        return pipe
 
     def _hangs(self, now: float) -> bool:
         try:
-            heard = os.read(self._pulse, 65536)
+            received = os.read(self._watchdog, 65536)
         except BlockingIOError:
-            heard = b""
-        if heard:
-            self._silent_until = now + self._silence
-        return now > self._silent_until
+            received = b""
+        if received:
+            self._hangs_after = now + self._hang_timeout
+        return now > self._hangs_after
 
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -119,7 +118,7 @@ def _ending(code: int) -> str:
 
 
 def stop(children: Sequence[Child]) -> None:
-    """Asks all to end and kills what is left soon after: work is a state in a row, and whoever stops us is waiting."""
+    """Asks all to end and kills those left a second later: work is a state in a row, and a person waits for the end."""
     for child in children:
         child.signal(signal.SIGTERM)
     deadline = time.monotonic() + _GRACE

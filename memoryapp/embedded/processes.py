@@ -1,4 +1,4 @@
-"""Processes of this machine: a child that can't outlive its parent, and who is running under which command line."""
+"""Processes of this machine: children that end with their parent, and the command lines that are running."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def tied_to_parent(death: signal.Signals) -> Callable[[], None] | None:
-    """For ``preexec_fn``: the child gets ``death`` when the thread that started it ends, even by kill -9.
+    """For ``preexec_fn``: sends the child ``death`` when the thread that started it ends, even by kill -9.
 
-    Linux only; elsewhere None, and a child that was left behind is found by its command line on the next start.
+    Linux only; elsewhere None, and the next start finds a remaining child by its command line.
     """
     if sys.platform != "linux":
         return None

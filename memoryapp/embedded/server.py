@@ -1,6 +1,6 @@
-"""PostgreSQL itself: made once, started in the foreground, stopped fast, cleaned up after a crash.
+"""The embedded PostgreSQL: created once, started in the foreground, stopped fast, cleaned up after a crash.
 
-The keeper is the only caller and holds the keeper's lock meanwhile, so at most one server is ever being started on a
+The supervisor is the only caller and has its lock meanwhile, so at most one server is ever being started on a
 cluster. No TCP port; the socket lies in a folder only its owner can enter, and lets nobody in but the application's
 role by its password, which ``passfile`` holds. That role owns the database and is no superuser. The locale is
 PostgreSQL's own UTF-8 one: Cyrillic lower-cases and stems under any ``LANG``.
@@ -18,19 +18,19 @@ import time
 from pathlib import Path
 from typing import IO
 
-from memoryapp.embedded import ownership, places, processes
-from memoryapp.embedded.places import Cluster, ServerError
+from memoryapp.embedded import ownership, paths, processes
+from memoryapp.embedded.paths import Account, Cluster, ServerError
 
 _LOCALE = ("-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=PG_UNICODE_FAST")
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "PATH": os.defpath,
-    # Memory a statement is done with stays for the next one, instead of going back to the system each time.
+    # Memory that a statement frees is reused by the next one instead of going back to the system each time.
     "MALLOC_TRIM_THRESHOLD_": str(16 * 2**20),
     "MALLOC_MMAP_THRESHOLD_": str(16 * 2**20),
     "MALLOC_TOP_PAD_": str(2**20),
 }
-# A crash with much unwritten work replays it before the first connection; past this, something else is wrong.
+# After a crash the log is replayed before the first connection; a start that takes longer has another fault.
 _LONGEST_START = 300.0
 _GRACE = 20.0
 
@@ -41,12 +41,13 @@ class Server:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.account = cluster.account
-        self.bin = places.binaries(self.account)
+        self.maker = cluster.maker
+        self.bin = paths.binaries(self.account)
 
     def start(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Makes the cluster if need be, clears what a crash left, starts, and waits until it answers.
+        """Creates the cluster if needed, clears what a crash left, starts, and waits until it answers.
 
-        Raises ServerError with a sentence when it can't.
+        Raises ServerError with a sentence if it cannot.
         """
         if not self.cluster.data.exists():
             self._make()
@@ -54,7 +55,8 @@ class Server:
         self._clear()
         if not self.cluster.passfile.exists():
             self._hand_over()
-        self._write(self.cluster.access, f"local all {places.ROLE} scram-sha-256\n", 0o644)
+        self._give_whole(self.account)
+        self._write(self.cluster.access, f"local all {paths.ROLE} scram-sha-256\n", 0o644)
         before = os.fstat(log.fileno()).st_size
         process = self._launch(log)
         self._wait(process, before)
@@ -72,38 +74,41 @@ class Server:
             "-t",
             "5",
             "-U",
-            places.ROLE,
+            paths.ROLE,
             "-d",
             "postgres",
         ]
         return subprocess.run(command, capture_output=True).returncode == 0
 
     def _make(self) -> None:
-        """initdb into a folder beside, renamed when complete: a cluster is there whole or not at all."""
+        """Runs initdb in a folder beside and renames it when complete: a cluster exists completely or not at all."""
         for draft in self.cluster.base.glob("data.new-*"):
             shutil.rmtree(draft)
         draft = Path(tempfile.mkdtemp(prefix="data.new-", dir=self.cluster.base))
-        self._give(draft)
-        superuser = ("-U", places.SUPERUSER, "-A", "reject")
+        self._give(draft, self.maker)
+        superuser = ("-U", paths.SUPERUSER, "-A", "reject")
         self._run("initdb", "-D", draft, *superuser, *_LOCALE, "--no-sync", "--no-instructions")
         if not self.cluster.throwaway:
-            self._run("postgres", "--single", "-F", "-D", draft, "postgres", say=f"CREATE DATABASE {places.DATABASE}\n")
+            self._run(
+                "postgres", "--single", "-F", "-D", draft, "postgres", script=f"CREATE DATABASE {paths.DATABASE}\n"
+            )
         draft.rename(self.cluster.data)
         self.cluster.passfile.unlink(missing_ok=True)  # of data that is gone
 
     def _hand_over(self) -> None:
-        """Gives the database, made now or by an earlier version, to the application's role, with a new password.
+        """Gives the database, whichever version made it, to the application's role, with a new password.
 
-        The passfile is written last: until it is there, all of this is done again.
+        The passfile is written last: without it, all of this is done again.
         """
         password = secrets.token_urlsafe(32)
-        database, statements = places.DATABASE, ownership.HAND_OVER
+        database, statements = paths.DATABASE, ownership.HAND_OVER
         if self.cluster.throwaway:
-            # What databases are made from: those of the tests hold what they need, and their role can break laws.
+            # The template of new databases: the tests' have the extension, and their role may bypass triggers.
             database, statements = "template1", ownership.FOR_TESTS
+        self._give_whole(self.maker)
         self._run(
             *("postgres", "--single", "-j", "-D", self.cluster.data, "-c", "log_min_error_statement=panic", database),
-            say=ownership.script(statements, password),
+            script=ownership.script(statements, password),
         )
         self._write(self.cluster.passfile, f"*:*:*:*:{password}\n", 0o600)
 
@@ -115,21 +120,29 @@ class Server:
         draft.chmod(mode)
         draft.replace(path)
 
-    def _give(self, folder: Path) -> None:
+    def _give(self, folder: Path, account: Account) -> None:
         folder.chmod(0o700)
-        if self.account.other:
-            os.chown(folder, self.account.uid, self.account.gid)
+        if account.other:
+            os.chown(folder, account.uid, account.gid)
 
-    def _run(self, program: str, *arguments: object, say: str = "") -> None:
+    def _give_whole(self, account: Account) -> None:
+        """The data with all its files; the folder itself last, so that one who was stopped begins again."""
+        data = self.cluster.data
+        if account.other and data.stat().st_uid != account.uid:
+            for path in data.rglob("*"):
+                os.chown(path, account.uid, account.gid, follow_symlinks=False)
+            os.chown(data, account.uid, account.gid)
+
+    def _run(self, program: str, *arguments: object, script: str = "") -> None:
         done = subprocess.run(
             [str(self.bin / program), *map(str, arguments)],
-            input=say,
+            input=script,
             capture_output=True,
             text=True,
             errors="replace",
             cwd=self.cluster.base,
             env=_ENVIRONMENT,
-            **self.account.becoming(),
+            **self.maker.becoming(),
         )
         if done.returncode or "ERROR:" in done.stderr:
             lines = done.stderr.strip().splitlines()
@@ -138,28 +151,31 @@ class Server:
             raise ServerError(f"The database in {self.cluster.base} can't be made: {program}: {reason}")
 
     def _check(self) -> None:
-        """A cluster of another owner or version would fail with riddles; say it plainly."""
+        """Raises ServerError for a cluster of another owner or version, which PostgreSQL would refuse cryptically."""
         data = self.cluster.data
+        owner = data.stat().st_uid
+        if owner == self.maker.uid != self.account.uid and not self.account.reaches(data):
+            paths.close_data_dir(self.cluster.base.parent, self.cluster)  # an earlier version let ``nobody`` through
         if not self.account.reaches(data):
             raise ServerError(f"The database in {data} belongs to another account, and a folder above is closed to it.")
         if self.account.uid == 0:
             raise ServerError(
                 f"The database in {data} belongs to root, as whom it can't run: chown -R nobody '{data}'."
             )
-        if data.stat().st_uid != self.account.uid:
+        if owner not in (self.account.uid, self.maker.uid):
             raise ServerError(f"The database in {data} belongs to another user: start as that user, or as root.")
         made_by = (data / "PG_VERSION").read_text().strip()
-        if made_by != str(places.MAJOR):
+        if made_by != str(paths.MAJOR):
             raise ServerError(
-                f"The database in {data} was made by PostgreSQL {made_by}, and PostgreSQL {places.MAJOR} is installed: "
+                f"The database in {data} was made by PostgreSQL {made_by}, and PostgreSQL {paths.MAJOR} is installed: "
                 f"use another --data-dir, or move it with a dump of PostgreSQL {made_by}."
             )
 
     def _clear(self) -> None:
-        """Ends what is left of an earlier server, then removes its marks.
+        """Ends what is left of an earlier server, then removes its files.
 
-        A killed postmaster may stay a zombie for ever where nobody reaps (containers without an init): its pid
-        still answers, and PostgreSQL would refuse to start. So the marks go once no living process is ours.
+        A killed postmaster may stay a zombie for ever where no init reaps it (in containers): its pid still exists, and
+        PostgreSQL would refuse to start. So pid file and socket are removed once no process of this server lives.
         """
         for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
             if not self._leave(number, patience):
@@ -169,7 +185,7 @@ class Server:
             mark.unlink(missing_ok=True)
 
     def _leave(self, number: signal.Signals, patience: float) -> list[int]:
-        """Signals the processes of an earlier server; those that still live after ``patience`` seconds."""
+        """Signals the processes of an earlier server; returns those that still live after ``patience`` seconds."""
         deadline = time.monotonic() + patience
         left = self._earlier()
         for pid in left:
@@ -191,9 +207,10 @@ class Server:
             folder.mkdir(mode=0o700)
         except FileExistsError:
             status = folder.lstat()
-            if folder.is_symlink() or status.st_uid not in (self.account.uid, os.geteuid()):
+            ours = status.st_uid in (self.account.uid, os.geteuid()) or folder.is_relative_to(self.cluster.base)
+            if folder.is_symlink() or not ours:
                 raise ServerError(f"{folder} should hold the database's socket and belongs to somebody else.") from None
-        self._give(folder)
+        self._give(folder, self.account)
 
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -217,12 +234,12 @@ class Server:
             "hba_file": str(self.cluster.access),
             "cluster_name": self.cluster.name,
             "shared_buffers": "128MB",
-            # Twelve web processes at their busiest, and the worker.
+            # Enough for twelve web processes under full load, and the worker.
             "max_connections": "300",
-            # Only commits wait for a slow disk: seconds of the busiest load fit in, where 4 MB are full in half of one.
+            # Seconds of full load fit in, so that only commits wait for a slow disk; 4 MB are full in half a second.
             "wal_buffers": "32MB",
             "jit": "off",
-            # As everybody says of disks without a head to move; else a hundred messages are looked for by reading all.
+            # The usual value for solid-state disks; with the default, a hundred rows are found by a full scan.
             "random_page_cost": "1.1",
         }
         if not os.access("/dev/shm", os.W_OK):
@@ -240,14 +257,14 @@ class Server:
             time.sleep(0.03)
 
     def _complaint(self, before: int) -> str:
-        """The most telling line the server wrote since its log was ``before`` bytes long."""
+        """The line with the reason that the server wrote since its log was ``before`` bytes long."""
         lines = self.cluster.log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
         telling = [line for line in lines if "FATAL:" in line or "could not" in line or "ERROR:" in line]
-        return (telling or lines or ["it says nothing"])[-1].rstrip(".")
+        return (telling or lines or ["it wrote nothing"])[-1].rstrip(".")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends the server: connections are cut, everything committed is kept."""
+    """Stops the server: connections are cut, everything committed is kept."""
     for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0)):
         process.send_signal(number)
         try:

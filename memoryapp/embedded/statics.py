@@ -1,4 +1,4 @@
-"""Static files gathered into ``STATIC_ROOT``, only when one of them changed: a warm start can't afford the seconds."""
+"""Static files collected into ``STATIC_ROOT``, only when one has changed: collecting takes seconds of a start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 
 def collect() -> bool:
-    """Brings ``STATIC_ROOT`` up to date; whether anything was done. The stamp is written last."""
+    """Brings ``STATIC_ROOT`` up to date; returns whether anything was done. The stamp is written last."""
     stamp = Path(settings.STATIC_ROOT).with_name("static.stamp")
     now = _fingerprint()
     if stamp.exists() and stamp.read_text() == now:

@@ -1,15 +1,15 @@
-"""Seconds that are left for waiting.
+"""What calls of a model may take and what they took: seconds that are left, tokens and dollars that were billed.
 
-Only time spent inside ``spending`` counts. An async generator hands its events to a reader who may be
+Of the seconds, only those spent inside ``spending`` count. An async generator hands its events to a reader who may be
 slow, so a deadline on the wall clock would charge the reader's time to the model (PEP 789).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 
 class Budget:
@@ -22,14 +22,36 @@ class Budget:
     @asynccontextmanager
     async def spending(self) -> AsyncIterator[None]:
         """Charge the body to the budget. Raises TimeoutError when nothing is left."""
-        began = time.monotonic()
+        # The clock that the timeout goes by.
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             async with asyncio.timeout(max(self.left, 0.0)):
                 yield
         finally:
-            self.charge(time.monotonic() - began)
+            self.charge(loop.time() - began)
 
     def charge(self, seconds: float) -> None:
         """Count seconds that were spent elsewhere on this budget's behalf."""
         self.left -= seconds
         self.spent += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as billed, US dollars. Cached tokens are part of the input, reasoning tokens of the output."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_usd + other.cost_usd,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )

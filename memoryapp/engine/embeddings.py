@@ -16,9 +16,11 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryapp.engine.lexical import clean
-from memoryapp.engine.redaction import redacted
-from memoryapp.engine.transfer import send
+from memoryapp.engine.budget import Budget
+from memoryapp.engine.chat.redaction import redacted
+from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
+from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.text.storable import storable
 
 Vectors = NDArray[np.float32]
 
@@ -28,17 +30,15 @@ _BATCH = 100
 _MOST_CHARS = 6_000
 # An empty string is refused with 400 by several providers.
 _BLANK = "-"
+# For one batch, with all its tries.
 _SECONDS = 60.0
 _TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
-_TRIES = 3
-_PASSING = frozenset({408, 429, 500, 502, 503, 504, 524, 529})
-_LONGEST_WAIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Provider, model and dimensions, with the cosine below which a topic is no candidate, and the one from which two
-    short texts are ``related``.
+    short texts are ``related``. Of a text longer than ``most_chars`` characters only the beginning is read.
 
     A threshold belongs to the model: cosines of different models do not compare
     (measured: USE relevant mean .36, e5 .85 over .77 for unrelated pairs).
@@ -49,6 +49,7 @@ class Profile:
     dimensions: int
     threshold: float
     related: float = 0.0
+    most_chars: int = _MOST_CHARS
 
     @property
     def name(self) -> str:
@@ -59,6 +60,15 @@ class EmbeddingError(Exception):
     """No vectors could be had; the text is a sentence for people."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A request without vectors: its HTTP status, the error in words, and the wait the endpoint asks for in seconds."""
+
+    status: int
+    error: EmbeddingError
+    wait: float | None = None
+
+
 class Embedder(Protocol):
     """Makes vectors of one profile."""
 
@@ -67,6 +77,19 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), dimensions), unit length, in order. Raises EmbeddingError."""
         ...
+
+
+@dataclass(slots=True)
+class UnreachableEmbedder:
+    """Stands for a profile whose endpoint the settings do not name any more; it makes no vectors."""
+
+    profile: Profile
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Raises EmbeddingError."""
+        raise EmbeddingError(
+            f"Vectors of {self.profile.name} cannot be made: no setting names the address of {self.profile.provider}."
+        )
 
 
 class HttpEmbedder:
@@ -81,7 +104,7 @@ class HttpEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors of shape (len(texts), dimensions), unit length, in order. Raises EmbeddingError."""
-        inputs = [clean(text)[:_MOST_CHARS].strip() or _BLANK for text in texts]
+        inputs = [storable(text)[: self.profile.most_chars].strip() or _BLANK for text in texts]
         batches = [await self._batch(inputs[i : i + _BATCH]) for i in range(0, len(inputs), _BATCH)]
         return np.concatenate([np.zeros((0, self.profile.dimensions), np.float32), *batches])
 
@@ -90,28 +113,47 @@ class HttpEmbedder:
         return self._vectors(await self._post(body), len(inputs))
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        for attempt in range(1, _TRIES + 1):
-            response = await self._send(body)
-            if response.status_code not in _PASSING or attempt == _TRIES:
-                break
-            await asyncio.sleep(_wait(response, attempt))
-        if response.status_code != httpx.codes.OK:
-            raise self._failure(f"answered {response.status_code}{_reason(response)}.")
+        budget, failures = Budget(_SECONDS), 0
+        while True:
+            outcome = await self._try(body, budget)
+            if isinstance(outcome, httpx.Response):
+                return self._json(outcome)
+            failures += 1
+            wait = wait_before_retry(failures, outcome.wait, budget.left) if is_passing(outcome.status) else None
+            if wait is None:
+                raise outcome.error
+            await asyncio.sleep(wait)
+            budget.charge(wait)
+
+    async def _try(self, body: Mapping[str, Any], budget: Budget) -> httpx.Response | _Failure:
+        """One request. Raises EmbeddingError where the time is over or the address is none."""
+        try:
+            async with budget.spending():
+                response = await self._send(body)
+        except (httpx.ConnectTimeout, httpx.PoolTimeout):
+            return _Failure(NO_ANSWER, self._failure("cannot be reached: no connection."))
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise self._failure(f"did not answer within {_SECONDS:.0f} seconds.") from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise self._failure(f"cannot be asked: {error}.") from error
+        except httpx.HTTPError as error:
+            return _Failure(NO_ANSWER, self._failure(f"cannot be reached: {error or type(error).__name__}."))
+        if response.status_code == httpx.codes.OK:
+            return response
+        failure = self._failure(f"answered {response.status_code}{_reason(response)}.")
+        return _Failure(response.status_code, failure, retry_after(response.headers.get("Retry-After", "")))
+
+    async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
+        request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
+        async with aclosing(await send(self._http, request)) as response:
+            await response.aread()
+            return response
+
+    def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
         except ValueError as error:
             raise self._failure("did not answer with JSON.") from error
-
-    async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
-        try:
-            request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
-            async with aclosing(await send(self._http, request)) as response:
-                await response.aread()
-                return response
-        except httpx.TimeoutException as error:
-            raise self._failure(f"did not answer within {_SECONDS:.0f} seconds.") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._failure(f"cannot be reached: {error or type(error).__name__}.") from error
 
     def _failure(self, words: str) -> EmbeddingError:
         """The sentence, without the API key should the endpoint echo it."""
@@ -120,7 +162,7 @@ class HttpEmbedder:
     def _vectors(self, answer: Any, count: int) -> Vectors:
         rows = _rows(answer)
         if rows is None:
-            raise self._failure(f"answered without embeddings{_told(answer)}.")
+            raise self._failure(f"answered without embeddings{_error_words(answer)}.")
         if sorted(rows) != list(range(count)):
             raise self._failure(f"answered {len(rows)} vectors for {count} texts.")
         return self._matrix([rows[index] for index in range(count)])
@@ -159,20 +201,14 @@ def _index(item: Mapping[str, Any], place: int) -> int:
     return index if isinstance(index, int) else -1
 
 
-def _wait(response: httpx.Response, attempt: int) -> float:
-    """Seconds until the next try: what the endpoint asks for, else 1, 2, …"""
-    asked = response.headers.get("retry-after", "")
-    return min(float(asked), _LONGEST_WAIT) if asked.isdigit() else float(2 ** (attempt - 1))
-
-
 def _reason(response: httpx.Response) -> str:
     try:
-        return _told(response.json())
+        return _error_words(response.json())
     except ValueError:
         return ""
 
 
-def _told(answer: Any) -> str:
+def _error_words(answer: Any) -> str:
     """``: message`` of an error object, else nothing."""
     error = answer.get("error") if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else error

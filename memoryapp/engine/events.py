@@ -2,7 +2,7 @@
 
 A rerank is its events: what a strategy yields is stored, and what is stored is shown. Events are
 frozen values; ``to_payload`` and ``from_payload`` carry them through a JSON column unchanged, and
-``summarise`` folds a run's events into the totals of its row. A stored event never changes meaning:
+``outline.summarise`` folds a run's events into the totals of its row. A stored event never changes meaning:
 fields may be added with a default, never renamed.
 """
 
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from operator import attrgetter, itemgetter
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, get_args
 
-from memoryapp.engine.candidates import Below, Candidate, ItemCandidate
-from memoryapp.engine.jsonvalues import built, written
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.json_values import built, written
+from memoryapp.engine.kinds.agent import Answered, StepStarted, ToolUsed
+from memoryapp.engine.notes import Notes
 
 PieceStatus = Literal["exact", "normalised", "altered", "absent"]
 MediaType = Literal["image", "audio", "file"]
@@ -144,6 +147,10 @@ class QueryEnriched:
     prompt_version: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.input_tokens, self.output_tokens, self.cost_usd)
+
 
 @dataclass(frozen=True, slots=True)
 class CandidatesFound:
@@ -152,8 +159,9 @@ class CandidatesFound:
     ``passages`` is how many were compared. A run stored before there was ``below`` holds all among its ``candidates``.
     ``people`` and ``artifacts`` are ranked among their own kind, ``cards`` is how many of both were compared.
 
-    ``note`` says why only words were compared, empty when vectors were compared too; ``without_vector`` is
-    how many passages had none yet and were found by their words.
+    ``notes`` say why only words were compared, empty when vectors were compared too; in runs of before ``note`` does.
+    ``without_vector`` is how many passages had none yet and were found by their words. ``copies`` are topics that were
+    not shown, with the one that says the same. ``cached_seconds`` tells how long ago another run found this result.
     """
 
     kind: ClassVar[str] = "candidates_found"
@@ -165,7 +173,17 @@ class CandidatesFound:
     people: tuple[ItemCandidate, ...] = ()
     artifacts: tuple[ItemCandidate, ...] = ()
     cards: int = 0
-    below: Below = Below()
+    below: UnshownCandidates = UnshownCandidates()
+    notes: Notes = ()
+    understood: UnderstoodQuery = UnderstoodQuery()
+    cross_encoder: CrossEncoded = CrossEncoded()
+    cached_seconds: float | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by_words_alone(self) -> bool:
+        """Whether no vector of the query could be had."""
+        return bool(self.note or self.notes)
 
     def ranked(self) -> tuple[Candidate, ...]:
         """Every topic, best first."""
@@ -213,6 +231,9 @@ class ModelReplied:
 
     Cached tokens are part of the input, reasoning tokens of the output; ``provider`` is who served the turn,
     where a router says so. ``refusal`` is what the model said where it refused to answer.
+
+    ``message`` is the assistant message as it came, and as later turns send it back. It is stored beside the event
+    (``raw_message``), never in its payload, so an event that is read from its row lacks it.
     """
 
     kind: ClassVar[str] = "model_replied"
@@ -231,11 +252,19 @@ class ModelReplied:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     refusal: str = ""
+    message: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.input_tokens, self.output_tokens, self.cost_usd, self.cached_tokens, self.reasoning_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsRead:
-    """What one tool call brought. ``omitted`` did not fit, ``unknown`` are no candidates."""
+    """What one tool call brought. ``omitted`` did not fit, ``unknown`` are no candidates.
+
+    ``notes`` say what was wrong with the call; in runs of before ``note`` does, in words.
+    """
 
     kind: ClassVar[str] = "topics_read"
     turn: int
@@ -245,6 +274,23 @@ class TopicsRead:
     unknown: tuple[str, ...]
     size_chars: int
     note: str = ""
+    notes: Notes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What one stage of a filter ``removed``, topic ids by falling similarity, and how many it ``kept``.
+
+    ``bound`` is what the stage cuts at: a similarity for ``initial`` and ``threshold``, a difference for ``gap``, a
+    count for ``top_k``. ``drop`` holds the similarities before and behind the gap, where there is one.
+    """
+
+    kind: ClassVar[str] = "filtered"
+    stage: Literal["initial", "threshold", "gap", "top_k"]
+    removed: tuple[str, ...]
+    kept: int
+    bound: float
+    drop: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +323,9 @@ class Retried:
 class RunFinished:
     """Always the last event of a run.
 
-    ``fallback`` is empty when the model chose; ``note`` says in one sentence what happened when it
-    did not. ``selected`` are topics; ``people`` and ``artifacts`` are chosen by the model alone, never by a fallback.
+    ``fallback`` is empty when the model chose; ``notes`` say what happened when it did not; in runs of before
+    ``note`` did, in words.
+    ``selected`` are topics; ``people`` and ``artifacts`` are chosen by the model alone, never by a fallback.
     ``rerank_seconds`` is the wall time of the reranker alone, 0 where none ran and in runs of before.
     ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
     did not choose, ``hallucinated`` ids that were no candidates, ``baseline`` the plain vector order.
@@ -289,7 +336,7 @@ class RunFinished:
     selected: tuple[Selected, ...]
     dropped: tuple[str, ...]
     fallback: str
-    note: str
+    note: str = ""
     requested: tuple[str, ...] = ()
     hallucinated: tuple[str, ...] = ()
     baseline: tuple[str, ...] = ()
@@ -299,6 +346,7 @@ class RunFinished:
     context: tuple[ContextPart, ...] = ()
     stopped_by: str = ""
     rerank_seconds: float = 0.0
+    notes: Notes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +365,10 @@ Event = (
     | TurnStarted
     | ModelReplied
     | TopicsRead
+    | Filtered
+    | StepStarted
+    | ToolUsed
+    | Answered
     | SteppedDown
     | Retried
     | RunFinished
@@ -326,50 +378,23 @@ KINDS: dict[str, type[Any]] = {event.kind: event for event in get_args(Event)}
 
 def to_json(event: Event) -> str:
     """The event as JSON text, without its kind; characters that no database stores are replaced."""
+    if isinstance(event, ModelReplied):
+        return written({each.name: getattr(event, each.name) for each in fields(event) if each.name != "message"})
     return written(event)
 
 
 def to_payload(event: Event) -> dict[str, Any]:
     """The same as JSON-ready values."""
-    payload: dict[str, Any] = json.loads(written(event))
+    payload: dict[str, Any] = json.loads(to_json(event))
     return payload
 
 
-def to_wire(kind: str, payload: str) -> str:
-    """A stored payload as outsiders know it: each candidate a value of its own."""
-    if kind != CandidatesFound.kind:
-        return payload
-    told = json.loads(payload)
-    below = told.pop("below", {})
-    terms = below.pop("terms", {})
-    rows = (dict(zip(below, row, strict=True)) for row in zip(*below.values(), strict=True))
-    rest = [{**row, "line": "", "shown": False, "terms": terms.get(row["id"], {}), "found_by": {}} for row in rows]
-    return written({**told, "candidates": sorted([*told["candidates"], *rest], key=itemgetter("rank"))})
+def raw_message(event: Event) -> str:
+    """The assistant message of a turn as JSON text, which keeps its order; empty where there is none."""
+    return written(event.message) if isinstance(event, ModelReplied) and event.message else ""
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
     """The event stored under ``kind``. Raises KeyError for an unknown kind."""
     event: Event = built(KINDS[kind], payload)
     return event
-
-
-def read_in(events: Iterable[Event]) -> set[str]:
-    """The ids of the topics that a model read in a run."""
-    return {topic.id for event in events if isinstance(event, TopicsRead) for topic in event.read}
-
-
-def summarise(events: Iterable[Event]) -> Totals:
-    """Totals over a run's events; seconds are those the stages report."""
-    tokens_in = tokens_out = turns = tool_calls = 0
-    cost = seconds = 0.0
-    for event in events:
-        if isinstance(event, QueryEnriched | ModelReplied):
-            tokens_in += event.input_tokens
-            tokens_out += event.output_tokens
-            cost += event.cost_usd
-        if isinstance(event, ModelReplied):
-            turns += 1
-            tool_calls += len(event.tool_calls)
-        if isinstance(event, QueryEnriched | ModelReplied | CandidatesFound):
-            seconds += event.seconds
-    return Totals(tokens_in, tokens_out, cost, seconds, turns, tool_calls)

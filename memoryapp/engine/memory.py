@@ -23,6 +23,35 @@ class MessageContent:
 
 
 @dataclass(frozen=True, slots=True)
+class Where:
+    """Which messages a search may find something by; one that sets nothing lets all through.
+
+    ``since`` and ``until`` are days as ``2023-05-01``, both included, in UTC; empty is no bound. ``channels`` are names
+    or numbers of chats, ``authors`` names of who wrote, of which a message has to have any, whatever their case.
+    """
+
+    since: str = ""
+    until: str = ""
+    channels: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.since or self.until or self.channels or self.authors)
+
+    def over(self, other: Where) -> Where:
+        """This, and of the ``other`` what this leaves open."""
+        return Where(
+            self.since or other.since,
+            self.until or other.until,
+            self.channels or other.channels,
+            self.authors or other.authors,
+        )
+
+
+ANYWHERE = Where()
+
+
+@dataclass(frozen=True, slots=True)
 class TopicContent:
     """A topic with its messages in order; ``size_chars`` counts characters of their texts."""
 
@@ -39,6 +68,20 @@ class TopicDraft:
 
     summary: str
     messages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What a model may know before it reads, as lines of text.
+
+    ``profile`` is what is known of the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
+    latest, newest first, ``messages`` the last of the running conversation, oldest first.
+    """
+
+    profile: str
+    inner_circle: tuple[str, ...]
+    recent_topics: tuple[str, ...]
+    messages: tuple[MessageContent, ...]
 
 
 ReadTopics = Callable[[Sequence[int]], Awaitable[Sequence[TopicContent]]]

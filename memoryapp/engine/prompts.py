@@ -11,31 +11,28 @@ from dataclasses import dataclass, field
 from datetime import date
 from string import Template
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from memoryapp.engine.agents.prompt_texts import AGENT_TEXTS
 from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.chat.media import Media
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.limits import DEFAULTS, Limits
-from memoryapp.engine.lines import (
-    message_text,
-    one_line,
-    plain,
-    quoted,
-)
-from memoryapp.engine.media import Media
 from memoryapp.engine.memory import MessageContent, parse_topic_id
 from memoryapp.engine.prompt_texts import TEXTS
+from memoryapp.engine.text.lines import message_text, one_line, plain, quoted
 
 TOOL_NAME = "get_topics_content"
 
 Language = Literal["en", "ru"]
+PromptName = Literal["rerank", "enrich", "split", "merge", "consolidate", "extract", "plan", "expand", "answer"]
 
 # How much of the running conversation the models are shown, enough to resolve "it" and "that one": the reranker ten
 # messages, the enricher the last five of them.
 CURRENT_MESSAGES = 10
 _ENRICHER_MESSAGES = 5
 _CURRENT_CHARS = 500
-_TEXT_CHARS = 40_000
+TEXT_CHARS = 40_000
 # A Russian question about vLLM on H100 holds many Latin letters and is still Russian.
 _CYRILLIC_SHARE = 0.3
 
@@ -44,7 +41,7 @@ _CYRILLIC_SHARE = 0.3
 class PromptText:
     """One version of one prompt; ``system`` and ``user`` are ``string.Template`` texts. Version 0 is built in."""
 
-    name: Literal["rerank", "enrich"]
+    name: PromptName
     language: Language
     version: int
     system: str
@@ -60,9 +57,9 @@ PromptBook = Mapping[tuple[str, str], PromptText]
 
 BUILT_IN: PromptBook = MappingProxyType(
     {
-        (name, language): PromptText(name, language, 0, *TEXTS[name, language])
-        for name in ("rerank", "enrich")
-        for language in ("en", "ru")
+        (name, language): PromptText(name, language, 0, *{**TEXTS, **AGENT_TEXTS}[name, language])
+        for name in get_args(PromptName)
+        for language in get_args(Language)
     }
 )
 
@@ -82,11 +79,25 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
         "tool",
     ),
     "enrich": _BACKGROUND,
+    "split": ("topic", "profile", "sizes"),
+    "merge": ("topics",),
+    "consolidate": ("topics",),
+    "extract": ("topic",),
+    "plan": ("today", "query"),
+    "expand": ("today", "query"),
+    "answer": ("today", "query", "sources"),
 }
 # What the user message must hold, or the model would answer something nobody asked.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "rerank": ("query", "topic_candidates", "people_candidates", "artifact_candidates"),
     "enrich": ("query",),
+    "split": ("topic",),
+    "merge": ("topics",),
+    "consolidate": ("topics",),
+    "extract": ("topic",),
+    "plan": ("query",),
+    "expand": ("query",),
+    "answer": ("query", "sources"),
 }
 # The variables that hold what people wrote, and the tags each of them brings along.
 TAGS: Mapping[str, str] = {
@@ -100,6 +111,9 @@ TAGS: Mapping[str, str] = {
     "topic_candidates": "topic_candidates",
     "people_candidates": "people_candidates",
     "artifact_candidates": "artifact_candidates",
+    "topic": "topic",
+    "topics": "topics",
+    "sources": "sources",
 }
 
 
@@ -177,10 +191,15 @@ ANSWER_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_NONE: Mapping[Language, str] = {"en": "(none)", "ru": "(нет)"}
+NONE: Mapping[Language, str] = {"en": "(none)", "ru": "(нет)"}
 ANSWER_NOW: Mapping[Language, str] = {
     "en": "Tools are switched off now. Answer with the JSON, from what you have read.",
     "ru": "Инструменты отключены. Ответь JSON по тому, что уже прочитано.",
+}
+
+ANSWER_AGAIN: Mapping[Language, str] = {
+    "en": "That answer could not be read. Answer again, with the JSON alone.",
+    "ru": "Этот ответ не удалось прочитать. Ответь ещё раз, только JSON.",
 }
 
 
@@ -193,24 +212,29 @@ def language_of(query: str, wanted: str = "") -> Language:
     return "ru" if letters and cyrillic / len(letters) >= _CYRILLIC_SHARE else "en"
 
 
-def faults(text: PromptText) -> list[str]:
-    """What is wrong with an edited text, one sentence each; a text without faults can be ``rendered``."""
-    parts = {"system": Template(text.system), "user": Template(text.user)}
-    found = [
-        f"The {part} message is longer than {_TEXT_CHARS} characters."
-        for part, template in parts.items()
-        if len(template.template) > _TEXT_CHARS
-    ]
-    found += [
-        f"The {part} message has a $ that begins no variable; write $$ for a dollar sign."
-        for part, template in parts.items()
-        if not template.is_valid()
-    ]
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a message of an edited text; ``name`` is the variable that it is about, if it is about one."""
+
+    code: Literal["too_long", "stray_dollar", "unknown_variable", "missing_variable"]
+    part: Literal["system", "user"]
+    name: str = ""
+
+    def __str__(self) -> str:
+        """For logs: ``user: missing_variable $query``."""
+        return f"{self.part}: {self.code}" + (f" ${self.name}" if self.name else "")
+
+
+def faults(text: PromptText) -> list[Fault]:
+    """What is wrong with an edited text; a text without faults can be ``rendered``."""
+    parts: dict[Literal["system", "user"], Template] = {"system": Template(text.system), "user": Template(text.user)}
+    found = [Fault("too_long", part) for part, template in parts.items() if len(template.template) > TEXT_CHARS]
+    found += [Fault("stray_dollar", part) for part, template in parts.items() if not template.is_valid()]
     for part, template in parts.items():
         unknown = dict.fromkeys(n for n in template.get_identifiers() if n not in VARIABLES[text.name])
-        found += [f"The {part} message uses ${name}, which is no variable of this prompt." for name in unknown]
-    held = parts["user"].get_identifiers()
-    return found + [f"The user message must hold ${name}." for name in REQUIRED[text.name] if name not in held]
+        found += [Fault("unknown_variable", part, name) for name in unknown]
+    present = parts["user"].get_identifiers()
+    return found + [Fault("missing_variable", "user", name) for name in REQUIRED[text.name] if name not in present]
 
 
 def rendered(text: PromptText, variables: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -236,7 +260,7 @@ def rerank_text(request: RerankRequest) -> PromptText:
 
 def rerank_variables(request: RerankRequest, limits: Limits = DEFAULTS) -> dict[str, str]:
     """Everything a rerank prompt is filled with, what people wrote quoted."""
-    none = _NONE[language_of(request.query, request.language)]
+    none = NONE[language_of(request.query, request.language)]
     return {
         **_background(request.query, request.messages[-CURRENT_MESSAGES:], request.profile, none),
         "today": request.today.isoformat(),
@@ -266,7 +290,7 @@ def enrich_variables(
     today: date,
 ) -> dict[str, str]:
     """Everything an enricher's prompt is filled with, what people wrote quoted."""
-    none = _NONE[language_of(query)]
+    none = NONE[language_of(query)]
     return {
         **_background(query, messages[-_ENRICHER_MESSAGES:], profile, none),
         "today": today.isoformat(),

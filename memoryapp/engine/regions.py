@@ -8,19 +8,21 @@ c-TF-IDF does it: in how many texts of the region a word stands, by how rare it 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryapp.engine.lexical import normal, stems, words
+from memoryapp.engine.text.lexical import normal, stems, words
 
 MOST_REGIONS = 8
 # With fewer places a name says less than the texts themselves.
 LEAST_PLACES = 9
 NAMING_WORDS = 3
 _SHORTEST_WORD = 3
+_MANY_TEXTS = 1_000
 _ROUNDS = 40
 
 Places = NDArray[np.float32]
@@ -60,8 +62,8 @@ def _distances(places: Places, centres: Places) -> NDArray[np.float64]:
     return apart
 
 
-def _centre(held: Places, before: Places) -> Places:
-    return held.mean(axis=0) if len(held) else before
+def _centre(members: Places, before: Places) -> Places:
+    return members.mean(axis=0) if len(members) else before
 
 
 def _numbered(labels: Sequence[int]) -> list[int]:
@@ -79,12 +81,12 @@ def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _chain(ordered: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    made: list[tuple[float, float]] = []
+    corners: list[tuple[float, float]] = []
     for place in ordered:
-        while len(made) > 1 and _turn(made[-2], made[-1], place) <= 0:
-            made.pop()
-        made.append(place)
-    return made
+        while len(corners) > 1 and _turn(corners[-2], corners[-1], place) <= 0:
+            corners.pop()
+        corners.append(place)
+    return corners
 
 
 def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
@@ -93,28 +95,38 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
 
 def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
     """Up to three words for each region that set its texts apart from those of the others, as they are written."""
-    held: dict[int, Counter[str]] = defaultdict(Counter)
-    written: dict[str, Counter[str]] = defaultdict(Counter)
-    for text, label in zip(texts, labels, strict=True):
-        held[label].update(_terms(text, written))
-    everywhere = sum(held.values(), Counter[str]())
-    return [_telling(held[label], everywhere, len(texts), written) for label in range(max(labels, default=-1) + 1)]
+    found = [words(text) for text in texts]
+    # Only different words are taken apart, and of many texts only those that occur twice: the rest name no region.
+    least = 2 if len(texts) >= _MANY_TEXTS else 1
+    counts = {word: n for word, n in Counter(chain.from_iterable(found)).items() if n >= least}
+    stems_of = {word: _naming_stems(word) for word in counts}
+    frequencies: dict[int, Counter[str]] = defaultdict(Counter)
+    for text_words, label in zip(found, labels, strict=True):
+        frequencies[label].update({stem for word in text_words for stem in stems_of.get(word, ())})
+    everywhere = sum(frequencies.values(), Counter[str]())
+    spellings = _spellings(counts, stems_of)
+    numbers = range(max(labels, default=-1) + 1)
+    return [_telling(frequencies[number], everywhere, len(texts), spellings) for number in numbers]
 
 
-def _terms(text: str, written: dict[str, Counter[str]]) -> set[str]:
-    """The stems of a text, each once; ``written`` learns how they are written."""
-    found = set()
-    for word in words(text):
-        for stem in stems(word):
-            if len(normal(word)) >= _SHORTEST_WORD and not stem.isdigit():
-                found.add(stem)
-                written[stem][word if word[1:] != word[1:].lower() else word.lower()] += 1
-    return found
+def _naming_stems(word: str) -> list[str]:
+    """The stems of a word by which a region may be named."""
+    return [stem for stem in stems(word) if not stem.isdigit()] if len(normal(word)) >= _SHORTEST_WORD else []
+
+
+def _spellings(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
+    """How often each stem is written how; a capital at the beginning of a word alone does not count."""
+    spellings: dict[str, Counter[str]] = defaultdict(Counter)
+    for word, count in counts.items():
+        spelling = word if word[1:] != word[1:].lower() else word.lower()
+        for stem in stems_of[word]:
+            spellings[stem][spelling] += count
+    return spellings
 
 
 def _telling(
-    own: Counter[str], everywhere: Counter[str], texts: int, written: dict[str, Counter[str]]
+    own: Counter[str], everywhere: Counter[str], texts: int, spellings: Mapping[str, Counter[str]]
 ) -> tuple[str, ...]:
     worth = {stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) for stem, n in own.items()}
     best = sorted(worth, key=lambda stem: (-worth[stem], -len(stem), stem))[:NAMING_WORDS]
-    return tuple(written[stem].most_common(1)[0][0] for stem in best)
+    return tuple(spellings[stem].most_common(1)[0][0] for stem in best)

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
 
-_ASIDE = {
+_HIDDEN_KINDS = {
     "model_editable_context",
     "reasoning_recap",
     "sonic_webpage",
@@ -107,42 +107,48 @@ def _messages(
         yield Rejected(f"{place}.mapping[{path[0][0]}]", reason)
     before = conversation.get("create_time")
     for node, content in path:
-        said = content.get("message")
-        if not isinstance(said, Mapping) or _aside(said):
+        raw = content.get("message")
+        if not isinstance(raw, Mapping) or _is_hidden(raw):
             continue
         try:
-            sent_at = _time(conversation, said, before, clock)
-            record = _record(conversation, key, node, said, sent_at, f"{place}.mapping[{node}]")
+            sent_at = _time(conversation, raw, before, clock)
+            mark = {"time_source": "neighbour", **clock.mark()} if raw.get("create_time") is None else {}
+            record = _record(conversation, key, node, raw, (sent_at, mark), f"{place}.mapping[{node}]")
         except BadRecord as error:
             yield Rejected(f"{place}.mapping[{node}]", str(error))
             continue
         if record.text:
             yield record
-            if before is not None or said.get("create_time") is not None:
+            if before is not None or raw.get("create_time") is not None:
                 before = record.sent_at.timestamp()
 
 
-def _time(conversation: Node, said: Node, before: object, clock: Clock) -> datetime:
+def _time(conversation: Node, raw: Node, before: object, clock: Clock) -> datetime:
     """The path is the order: a node without a time, or with an earlier one, takes that before it."""
-    known = [moment(time) for time in (said.get("create_time"), before) if time is not None]
+    known = [moment(time) for time in (raw.get("create_time"), before) if time is not None]
     latest = max(known, default=None)
     return clock.read(conversation.get("update_time") if latest is None else latest.isoformat())
 
 
-def _record(conversation: Node, key: str, node: str, said: Node, sent_at: datetime, line: str) -> MessageRecord:
-    role = _role(said)
-    metadata = _mapping(said.get("metadata"))
+def _record(
+    conversation: Node, key: str, node: str, raw: Node, when: tuple[datetime, Mapping[str, str]], line: str
+) -> MessageRecord:
+    """``when`` is the time, with what the metadata says about it."""
+    sent_at, mark = when
+    role = _role(raw)
+    metadata = _mapping(raw.get("metadata"))
     return message(
         user="",
         external_id=f"chatgpt:{key}:{node}",
         role=_ROLES.get(role, role),
         author="" if role == "user" else "ChatGPT",
         sent_at=sent_at,
-        text=_text(said, metadata),
+        text=_text(raw, metadata),
         session=key,
         metadata={
             "conversation": conversation.get("title") or "",
             **{name: metadata[name] for name in ("model_slug", "attachments") if metadata.get(name)},
+            **mark,
         },
         line=line,
     )
@@ -152,28 +158,28 @@ def _mapping(value: object) -> Node:
     return value if isinstance(value, Mapping) else {}
 
 
-def _role(said: Node) -> str:
-    return str(_mapping(said.get("author")).get("role") or "")
+def _role(raw: Node) -> str:
+    return str(_mapping(raw.get("author")).get("role") or "")
 
 
-def _aside(said: Node) -> bool:
+def _is_hidden(raw: Node) -> bool:
     """Whether this node was not part of what the person saw as the conversation."""
-    metadata = _mapping(said.get("metadata"))
+    metadata = _mapping(raw.get("metadata"))
     if metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message"):
         return True
-    if _kind(said) in _ASIDE or said.get("recipient") not in (None, "", "all"):
+    if _kind(raw) in _HIDDEN_KINDS or raw.get("recipient") not in (None, "", "all"):
         return True
     # Tools print for the model; only the pictures they make are for the person.
-    return _role(said) == "tool" and _kind(said) != "multimodal_text"
+    return _role(raw) == "tool" and _kind(raw) != "multimodal_text"
 
 
-def _kind(said: Node) -> str:
-    return str(_mapping(said.get("content")).get("content_type") or "")
+def _kind(raw: Node) -> str:
+    return str(_mapping(raw.get("content")).get("content_type") or "")
 
 
-def _text(said: Node, metadata: Node) -> str:
+def _text(raw: Node, metadata: Node) -> str:
     """The words of a node, with a mark for each file and picture. Raises BadRecord if none can be read."""
-    content = _mapping(said.get("content"))
+    content = _mapping(raw.get("content"))
     parts = content.get("parts")
     if isinstance(parts, list):
         found = [_part(part) for part in parts]
@@ -182,7 +188,7 @@ def _text(said: Node, metadata: Node) -> str:
     elif isinstance(content.get("result"), str):
         found = [content["result"]]
     else:
-        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": shown(_kind(said))})
+        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": shown(_kind(raw))})
     return _CITATION.sub("", "\n".join([*_files(metadata), *filter(None, found)])).strip()
 
 

@@ -27,6 +27,8 @@ OUTLINES = (5_000, 1_000_000)
 # What is small enough to be read whole, for the exact place of a fault.
 SMALL = 10_000_000
 
+# Control characters in texts are taken.
+_LENIENT = json.JSONDecoder(strict=False)
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
 # What a stream is mended by: whole escapes, one that the next piece goes on with, quotes, and control characters.
 _MENDED = re.compile(rb'\\x[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]?)?\Z|\\.|"|[\x00-\x1f]', re.DOTALL)
@@ -44,7 +46,7 @@ def parse(text: str) -> Any:
 
 def _decode(text: str) -> Any:
     try:
-        return json.loads(text, strict=False)
+        return _LENIENT.decode(text)
     except RecursionError:
         raise ValueError(_("it is nested too deeply")) from None
 
@@ -132,7 +134,7 @@ def _fault(source: Source, error: ijson.JSONError) -> UnreadableFile:
             _("%(path)s is not valid JSON: it was cut off before its end; export or copy it again.")
             % {"path": source.name}
         )
-    reason = _told(error)
+    reason = _parser_words(error)
     with source.opened() as file:
         raw = file.read(SMALL + 1)
     if len(raw) <= SMALL:
@@ -158,7 +160,7 @@ def _reason(text: str) -> str:
     return _("it holds a number that is too large, or one that is none (NaN, Infinity)")
 
 
-def _told(error: ijson.JSONError) -> str:
+def _parser_words(error: ijson.JSONError) -> str:
     """The parser's words and the text around the place, in one line."""
     return " ".join(str(error).partition("(right here)")[0].split())[:200]
 

@@ -1,4 +1,4 @@
-"""What other programs export, told by its shape, so that it can be named where it cannot be read."""
+"""Exports that cannot be read, recognised by their shape so that the refusal can name them."""
 
 from __future__ import annotations
 
@@ -13,32 +13,23 @@ from django.utils.translation import gettext_lazy
 from memoryapp.importers.record import UnreadableFile
 
 _LINES_LOOKED_AT = 20
-# "31.12.24, 23:59 - Anna: text" and "[31/12/2024, 11:59:01 PM] Anna: text".
-_WHATSAPP = re.compile(r"\u200e?\[?\d{1,4}[./-] ?\d{1,2}[./-] ?\d{1,4}\.?,? [^-\]]{4,20}(?: - |\] )\S")
-_WHATSAPP_NAME = re.compile(r"_chat\.txt|WhatsApp Chat[^/]*\.txt")
 _PAGE_NAME = re.compile(r"(?:.*/)?messages\d*\.html")
 
 Kind = str | Promise
 
-CLAUDE = gettext_lazy("a Claude export")
 SLACK = gettext_lazy("a Slack export")
 TAKEOUT = gettext_lazy("a Google Takeout export")
-OPENAI = gettext_lazy("a list of OpenAI messages")
 META = gettext_lazy("a Facebook or Instagram export")
-WHATSAPP = gettext_lazy("a WhatsApp export")
 PAGE = gettext_lazy("a web page (HTML)")
 
 # The fields by which an item of each program's list of messages or conversations is known.
 _ITEMS: list[tuple[Kind, set[str]]] = [
-    (CLAUDE, {"chat_messages"}),
     (SLACK, {"type", "ts", "user", "text"}),
     (TAKEOUT, {"header", "title", "time"}),
-    (OPENAI, {"role", "content"}),
 ]
 _MESSAGES: list[tuple[Kind, set[str]]] = [
     (TAKEOUT, {"creator", "created_date"}),
     (META, {"sender_name", "timestamp_ms"}),
-    (OPENAI, {"role", "content"}),
 ]
 
 
@@ -55,9 +46,7 @@ def document(value: object) -> Kind:
     if not isinstance(value, Mapping):
         return ""
     messages = value.get("messages")
-    if isinstance(messages, list) and messages:
-        return _of(messages[0], _MESSAGES)
-    return _of(value, _ITEMS[:1])
+    return _of(messages[0], _MESSAGES) if isinstance(messages, list) and messages else ""
 
 
 def _of(item: object, shapes: Sequence[tuple[Kind, set[str]]]) -> Kind:
@@ -69,9 +58,6 @@ def _of(item: object, shapes: Sequence[tuple[Kind, set[str]]]) -> Kind:
 
 def text(beginning: str) -> Kind:
     """What a text that is no JSON is, or nothing."""
-    lines = beginning.lstrip("\ufeff").splitlines()[:_LINES_LOOKED_AT]
-    if any(_WHATSAPP.match(line) for line in lines):
-        return WHATSAPP
     return PAGE if beginning.lstrip()[:200].lower().startswith(("<!doctype html", "<html")) else ""
 
 
@@ -81,8 +67,6 @@ def archive(names: Sequence[str]) -> Kind:
         return TAKEOUT
     if {"channels.json", "users.json"} <= set(names):
         return SLACK
-    if any(_WHATSAPP_NAME.fullmatch(name) for name in names):
-        return WHATSAPP
     return PAGE if any(_PAGE_NAME.fullmatch(name) for name in names) else ""
 
 

@@ -7,25 +7,34 @@ that are not known are kept: a message's in its metadata, a conversation's with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
 from memoryapp.importers.document import Document
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown, words
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown, words
 from memoryapp.importers.source import Source
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
 MOST_LINE = 16_000_000
+# Lines that an export of a whole memory has beside its messages.
+EXPORT_MARK = "mnemoscope"
 
 
 def recognises(value: object) -> bool:
     """Whether a parsed line is a conversation or a message of this format."""
-    return isinstance(value, Mapping) and (
-        isinstance(value.get("messages"), list) or ("id" in value and "role" in value)
+    return is_row(value) or (
+        isinstance(value, Mapping) and (isinstance(value.get("messages"), list) or ("id" in value and "role" in value))
     )
+
+
+def is_row(value: object) -> bool:
+    """Whether a line of an exported memory is about something else than a message."""
+    return isinstance(value, Mapping) and EXPORT_MARK in value
 
 
 def lines(source: Source) -> Iterator[tuple[int, bytes]]:
@@ -40,10 +49,19 @@ def lines(source: Source) -> Iterator[tuple[int, bytes]]:
             number += 1
 
 
-def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of a file, one line in memory at a time."""
+def values(source: Source) -> Iterator[tuple[int, Any]]:
+    """The value of each line with its number, or a rejection of what is none; one line in memory at a time."""
     for number, line in lines(source):
-        yield from _line(number, line, clock)
+        yield number, _value(number, line)
+
+
+def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The messages of a file."""
+    for number, value in values(source):
+        if isinstance(value, Rejected):
+            yield value
+        else:
+            yield from conversation(value, number, clock)
 
 
 def read_document(document: Document, prefix: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
@@ -64,25 +82,23 @@ def read_conversation(document: Document, clock: Clock) -> Iterator[MessageRecor
         yield _message(item, user, f"[0], message {number}", extra, clock)
 
 
-def _line(number: int, line: bytes, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def _value(number: int, line: bytes) -> Any:
     if len(line) > MOST_LINE:
         most = f"{MOST_LINE // 1_000_000}"
-        yield Rejected(number, _("longer than %(most)s MB: write the conversation as several lines") % {"most": most})
-        return
+        return Rejected(number, _("longer than %(most)s MB: write the conversation as several lines") % {"most": most})
     try:
-        value = document.parse(line.decode())
+        return document.parse(line.decode())
     except UnicodeDecodeError:
-        yield Rejected(number, _("not UTF-8 text"))
-        return
+        return Rejected(number, _("not UTF-8 text"))
     except ValueError as error:
-        yield Rejected(number, _("not valid JSON: %(error)s") % {"error": error})
-        return
-    yield from conversation(value, number, clock)
+        return Rejected(number, _("not valid JSON: %(error)s") % {"error": error})
 
 
 def conversation(value: object, place: int | str, clock: Clock | None = None) -> Iterator[MessageRecord | Rejected]:
     """The messages of one conversation; ``place`` is its line number, or its path in a document."""
     clock = clock or Clock()
+    if is_row(value):
+        return
     try:
         user, messages, rest = _opened(value)
     except BadRecord as error:
@@ -92,10 +108,19 @@ def conversation(value: object, place: int | str, clock: Clock | None = None) ->
         yield _message(rest, user, place, {}, clock)
         return
     where = f"line {place}" if isinstance(place, int) else place
+    clock.begin(lambda: _first_time(messages))
     for number, item in enumerate(messages, start=1):
         extra = {"conversation": rest} if rest and number == 1 else {}
         yield _message(item, user, f"{where}, message {number}", extra, clock)
     clock.pause()
+
+
+def _first_time(messages: Sequence[Any]) -> datetime | None:
+    """The first time among a conversation's messages that can be read."""
+    for item in messages:
+        with suppress(BadRecord):
+            return moment(item.get("ts") if isinstance(item, Mapping) else None)
+    return None
 
 
 def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
@@ -124,16 +149,17 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
     if item.get("text") is None and not item.get("attachments"):
         raise BadRecord(_("it has no text"))
+    sent_at = clock.read(item.get("ts"))
     return message(
         user=user,
         external_id=item.get("id"),
         role=item.get("role"),
         author=item.get("author"),
-        sent_at=clock.read(item.get("ts")),
+        sent_at=sent_at,
         text=item.get("text"),
         session=item.get("session"),
         reply_to=item.get("reply_to"),
         forwarded_from=item.get("forwarded_from"),
-        metadata={**{key: value for key, value in item.items() if key not in _FIELDS}, **extra},
+        metadata={**{key: value for key, value in item.items() if key not in _FIELDS}, **extra, **clock.mark()},
         line=line,
     )

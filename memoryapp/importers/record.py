@@ -1,20 +1,24 @@
 """What every reader yields: a message that can be stored, or the place and reason of one that cannot.
 
-A file is data from strangers, so the one door ``message`` looks at every field: NUL and lone surrogates
+A file is data from strangers, so every record is made by ``message``, which checks each field: NUL and lone surrogates
 become U+FFFD (PostgreSQL stores neither), lengths and depths are bounded, times are aware and in UTC.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
 from typing import Any
 
 from django.utils.translation import gettext as _
+
+from memoryapp.engine.text.storable import storable
 
 ROLES = ("user", "assistant", "peer", "system")
 MOST_TEXT = 1_000_000
@@ -34,7 +38,6 @@ _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 10**3))
 _SECONDS = re.compile(r"-?\d{9,19}(?:\.\d{1,9})?")
 _STEP = timedelta(minutes=1)
 _PAUSE = timedelta(days=1)
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnreadableFile(Exception):
@@ -53,7 +56,8 @@ class BadRecord(Exception):
     """This one record cannot be taken; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, for a record keeps its hash; and not frozen, for that makes each take two and a half times as long.
+@dataclass
 class MessageRecord:
     """One message of a file. ``user`` is the chat user the file names, or empty.
 
@@ -73,28 +77,35 @@ class MessageRecord:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int | str = ""
 
+    @cached_property
+    def content_hash(self) -> str:
+        """A hash of the text and the time; not of the author, for people change how they are shown."""
+        return hashlib.sha256(f"{self.sent_at.isoformat()}\n{self.text}".encode()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """A record left out: its place (a line number, or a path in the document), why, whose it was, and the id of
-    the stored message it would have changed."""
+    the stored message it would have changed, with the beginning of its text in the file."""
 
     line: int | str
     reason: str
     user: str = ""
     known_id: str = ""
+    text: str = ""
 
 
 def message(**fields: Any) -> MessageRecord:
     """The record of these fields, cleaned and checked. Raises BadRecord."""
-    fields["metadata"] = {str(key): value for key, value in clean(fields.get("metadata") or {}).items()}
-    if fields["metadata"] and len(json.dumps(fields["metadata"])) > MOST_TEXT:
-        raise BadRecord(
-            _("what it carries beside its text is longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"}
-        )
+    fields["metadata"] = metadata = clean(fields.get("metadata") or {})
+    if any(not isinstance(key, str) for key in metadata):
+        fields["metadata"] = {str(key): value for key, value in metadata.items()}
+    if metadata and len(json.dumps(fields["metadata"])) > MOST_TEXT:
+        raise BadRecord(_("its metadata is longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"})
     for name, most in LONGEST.items():
-        fields[name] = words(fields.get(name, ""), name)
-        if len(fields[name]) > most:
+        value = fields.get(name)
+        fields[name] = text = "" if value is None or value == "" else words(value, name)
+        if len(text) > most:
             raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": f"{most:,}"})
     if not fields["external_id"]:
         raise BadRecord(_("it has no id"))
@@ -108,13 +119,13 @@ def message(**fields: Any) -> MessageRecord:
 
 def words(value: object, name: str) -> str:
     """Text as it can be stored; whole numbers count as text, null as none. Raises BadRecord."""
+    if isinstance(value, str):
+        return storable(value)
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(value, str):
-        raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
-    return _UNSTORABLE.sub("\ufffd", value)
+    raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
 
 
 def clean(value: Any, depth: int = 0) -> Any:
@@ -122,7 +133,7 @@ def clean(value: Any, depth: int = 0) -> Any:
     if depth > MOST_DEPTH:
         raise BadRecord(_("it is nested deeper than %(most)s levels") % {"most": MOST_DEPTH})
     if isinstance(value, str):
-        return _UNSTORABLE.sub("\ufffd", value)
+        return storable(value)
     if isinstance(value, Mapping):
         return {clean(key, depth + 1): clean(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -156,39 +167,74 @@ def _seconds(value: float) -> float:
     return next((value / parts for least, parts in _UNITS if abs(value) >= least), value)
 
 
+Find = Callable[[], datetime | None]
+
+
 @dataclass(slots=True)
 class Clock:
     """The times of one file's messages.
 
-    ``start`` is when a file without times began: its messages follow one another by a minute, conversations by a
-    day, and one between others that have times takes that of the one before. Without ``any_dates`` only times from
-    1970 to the next year are taken, for others are faults of the program that wrote them. ``advises`` says that
-    whoever reads the reasons can give both.
+    A message without a time takes that of the one before it, or, at the beginning, of the first after it that has
+    one, which ``find`` looks up. A file without any times begins at ``start``: its messages follow one another by a
+    minute, conversations by a day. Without ``any_dates`` only times from 1970 to the next year are taken, for others
+    are faults of the program that wrote them. ``advises`` says that whoever reads the reasons can give both. ``zone``
+    is that of local times, in a format that writes no others.
+
+    ``is_borrowed`` says whether the time read last is not the message's own; ``refused`` counts messages for which
+    there was none.
     """
 
     start: datetime | None = None
     any_dates: bool = False
     advises: bool = False
+    find: Find = lambda: None
+    zone: tzinfo = UTC
+    is_borrowed: bool = False
+    refused: int = 0
     _before: datetime | None = None
     _is_counted: bool = False
+    _is_searched: bool = False
 
     def read(self, value: object) -> datetime:
         """The time of the next message. Raises BadRecord."""
-        if value is not None and value != "":
+        self.is_borrowed = value is None or value == ""
+        if not self.is_borrowed:
             self._before, self._is_counted = self._checked(moment(value)), False
-        elif self.start is None:
-            advice = _("it has no time; --start DATE gives such messages times in their order")
-            raise BadRecord(advice if self.advises else _("it has no time"))
         elif self._before is None:
-            self._before, self._is_counted = self.start, True
+            self._before = self._first()
         elif self._is_counted:
             self._before += _STEP
         return self._before
+
+    def begin(self, find: Find) -> None:
+        """A conversation begins, whose first known time is found by ``find``."""
+        if not self._is_counted:
+            found = find()
+            self._before = self._before if found is None else found
 
     def pause(self) -> None:
         """A conversation ended, and the next has nothing to do with it."""
         if self._before is not None and self._is_counted:
             self._before += _PAUSE
+
+    def mark(self) -> dict[str, str]:
+        """What the metadata of the message read last says about its time."""
+        if not self.is_borrowed:
+            return {}
+        return {"time_source": "counted" if self._is_counted else "neighbour"}
+
+    def _first(self) -> datetime:
+        """A time for a message before which none is known. Raises BadRecord."""
+        found = None if self._is_searched else self.find()
+        self._is_searched = True
+        if found is None and self.start is not None:
+            self._is_counted = True
+            return self.start
+        if found is None:
+            self.refused += 1
+            advice = _("it has no time; --start DATE gives such messages times in their order")
+            raise BadRecord(advice if self.advises else _("it has no time"))
+        return found
 
     def _checked(self, time: datetime) -> datetime:
         if not self.any_dates and not 1970 <= time.year <= datetime.now(UTC).year + 1:

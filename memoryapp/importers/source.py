@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import re
 import struct
 import zipfile
 import zlib
@@ -33,7 +32,6 @@ UNSUSPICIOUS_BYTES = 20_000_000
 MOST_LISTED_BYTES = 20_000_000
 PIECE = 65_536
 
-_EXPORTED = re.compile(r"(?:.*/)?(?:conversations[^/]*|result)\.json")
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 # The record that ends an archive: a mark, eight bytes, then the size of the list of its files.
 _LIST_END = b"PK\x05\x06"
@@ -184,11 +182,32 @@ def _members(path: Path) -> list[str]:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise UnreadableFile(_("%(path)s cannot be unpacked: %(error)s.") % {"path": path, "error": error}) from None
-    members = sorted(name for name in names if _EXPORTED.fullmatch(name))
-    if members:
-        return members
+    for is_chat in (_is_export, _is_of_whatsapp, _is_log):
+        members = sorted(
+            name for name in names if is_chat(name.rpartition("/")[2]) and not name.startswith("__MACOSX/")
+        )
+        if members:
+            return members
     foreign.refuse(str(path), foreign.archive(names))
-    raise UnreadableFile(_("%(path)s holds neither conversations.json nor result.json.") % {"path": path})
+    raise UnreadableFile(
+        _("%(path)s holds no chat: neither conversations.json nor result.json, no text of WhatsApp, no JSON Lines.")
+        % {"path": path}
+    )
+
+
+# What is taken of an archive: whole exports before a chat's text, and that before logs of coding agents.
+
+
+def _is_export(name: str) -> bool:
+    return name == "result.json" or (name.startswith("conversations") and name.endswith(".json"))
+
+
+def _is_of_whatsapp(name: str) -> bool:
+    return name == "_chat.txt" or ("WhatsApp" in name and name.endswith(".txt"))
+
+
+def _is_log(name: str) -> bool:
+    return name.endswith(".jsonl")
 
 
 def _listed_bytes(path: Path) -> int:

@@ -4,6 +4,11 @@ Ids count within a chat, so a message is ``telegram:<chat>:<id>``, and each chat
 Whose memory it is: an account export names its owner; in a private chat the peer is the one whose id is
 the chat's, and whoever else speaks is the user; a group tells nothing, so its user is the author with the
 chat user's own name, or whom the importer names.
+
+What a message has beside its words stands in its metadata: ``channel`` and ``channel_id`` of the chat, ``chat_type``,
+``message_id`` within it, ``from_id``, ``links``, ``hashtags``, ``media_types``, ``lang`` of its words, ``edited`` in
+UTC, and every other field under the name it has in the export (views, reactions, sizes). Who wrote it, when, in reply
+to what and forwarded from where are columns of its row.
 """
 
 from __future__ import annotations
@@ -14,13 +19,14 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from memoryapp.engine.prompts import language_of
 from memoryapp.importers.document import Document
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
 from memoryapp.importers.telegram_chats import SHARED, Chat, messages_of, sender
-from memoryapp.importers.telegram_text import Fields, happened, links, name, words
+from memoryapp.importers.telegram_text import Fields, happened, hashtags, links, media_types, name, plain, words
 
 _KINDS = ("message", "service", "unsupported")
-_TOLD = {
+_READ_FIELDS = {
     "id",
     "type",
     "date",
@@ -32,6 +38,8 @@ _TOLD = {
     "actor_id",
     "text",
     "text_entities",
+    "edited",
+    "edited_unixtime",
 }
 
 
@@ -83,17 +91,18 @@ def _record(chat: Chat, item: Fields, line: str, clock: Clock) -> MessageRecord:
     if kind not in _KINDS:
         raise BadRecord(_("a message of the unknown type %(kind)s") % {"kind": shown(kind)})
     service = kind == "service"
+    sent_at = clock.read(_time(item))
     return message(
         user="",
         external_id=f"telegram:{chat.id}:{number}",
         role="system" if service else _role(chat, item),
         author=_author(item, "actor" if service else "from"),
-        sent_at=clock.read(_time(item)),
+        sent_at=sent_at,
         text=happened(item) if service else words(item),
         session=f"telegram:{chat.id}",
         reply_to=_reply(chat, item),
         forwarded_from=name(item["forwarded_from"]) if "forwarded_from" in item else "",
-        metadata=_metadata(chat, item),
+        metadata={**_metadata(chat, item), **clock.mark()},
         line=line,
     )
 
@@ -140,6 +149,27 @@ def _reply(chat: Chat, item: Fields) -> str:
 
 
 def _metadata(chat: Chat, item: Fields) -> dict[str, Any]:
-    told = {"chat": chat.name, "chat_type": chat.type, "from_id": item.get("from_id"), "links": links(item)}
-    kept = {key: value for key, value in item.items() if key not in _TOLD and key != "forwarded_from"}
-    return {**kept, **{key: value for key, value in told.items() if value}}
+    text = plain(item.get("text_entities")) or plain(item.get("text"))
+    own = {
+        "channel": chat.name,
+        "channel_id": chat.id,
+        "chat_type": chat.type,
+        "message_id": item["id"],
+        "from_id": item.get("from_id"),
+        "links": links(item),
+        "hashtags": hashtags(item),
+        "media_types": media_types(item),
+        "lang": language_of(text) if any(map(str.isalpha, text)) else "",
+        "edited": _edited(item),
+    }
+    rest = {key: value for key, value in item.items() if key not in _READ_FIELDS and key != "forwarded_from"}
+    return {**rest, **{key: value for key, value in own.items() if value}}
+
+
+def _edited(item: Fields) -> str:
+    """When the message was edited last; as the export has it where that is no time."""
+    value = item.get("edited_unixtime") or item.get("edited")
+    try:
+        return moment(value).isoformat()
+    except BadRecord:
+        return plain(value)

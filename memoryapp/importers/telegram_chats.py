@@ -158,9 +158,9 @@ class _Scan:
 
 def _check_speakers(chats: Sequence[Chat]) -> None:
     """Raises UnknownSpeaker when a group does not tell who of it is the user, or ``me`` speaks in no chat."""
-    asked = [chat for chat in chats if chat.me and chat.me != NOBODY]
-    if asked and not any(_speaks(chat, chat.me) for chat in asked):
-        raise _unknown(_("Nobody in this file is “%(name)s”."), asked, asked[0].me)
+    claimed = [chat for chat in chats if chat.me and chat.me != NOBODY]
+    if claimed and not any(_speaks(chat, chat.me) for chat in claimed):
+        raise _unknown(_("Nobody in this file is “%(name)s”."), claimed, claimed[0].me)
     silent = [chat for chat in chats if _is_group(chat) and not chat.me and not _speaks(chat, chat.owner)]
     if silent:
         raise _unknown(_("The group “%(name)s” does not tell which of its people the user is."), silent, silent[0].name)

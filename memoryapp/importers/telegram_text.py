@@ -33,13 +33,34 @@ def plain(text: object) -> str:
 
 
 def links(message: Fields) -> list[str]:
-    """Addresses behind words, which the text alone does not show."""
+    """Addresses in the text, and those behind words, which the text alone does not show; each once."""
+    found = (part.get("href") if part.get("href") else _of(part, "link") for part in _entities(message))
+    return list(dict.fromkeys(each for each in found if isinstance(each, str) and each))
+
+
+def hashtags(message: Fields) -> list[str]:
+    """The words marked with a hash, with it; each once."""
+    found = (_of(part, "hashtag") for part in _entities(message))
+    return list(dict.fromkeys(each for each in found if each))
+
+
+def media_types(message: Fields) -> list[str]:
+    """What a message carries beside words: photo, voice message, file, poll and the like; none of it twice."""
+    marks = (describe(message) for field, describe in _MEDIA.items() if field in message)
+    return list(dict.fromkeys(mark.partition(":")[0] for mark in marks))
+
+
+def _entities(message: Fields) -> list[Fields]:
+    """The marked parts of the text; older exports have them in the text itself."""
     for name in ("text_entities", "text"):
         parts = message.get(name)
         if isinstance(parts, list):
-            found = [part.get("href") for part in parts if isinstance(part, Mapping)]
-            return [href for href in found if isinstance(href, str)]
+            return [part for part in parts if isinstance(part, Mapping)]
     return []
+
+
+def _of(entity: Fields, kind: str) -> str:
+    return plain(entity.get("text")) if entity.get("type") == kind else ""
 
 
 def name(value: object) -> str:
@@ -157,11 +178,11 @@ _HAPPENED = {
 def happened(message: Fields) -> str:
     """A service message as a sentence: who did what."""
     action = message.get("action")
-    told = plain(message.get("information_text"))
+    information = plain(message.get("information_text"))
     if not isinstance(action, str):
-        return told or "(service message)"
+        return information or "(service message)"
     actor = name(message["actor"]) if "actor" in message else ""
-    return " ".join(filter(None, (actor, _deed(action, message), told)))
+    return " ".join(filter(None, (actor, _deed(action, message), information)))
 
 
 def _deed(action: str, message: Fields) -> str:

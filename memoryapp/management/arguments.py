@@ -1,4 +1,4 @@
-"""What commands read from their command line, each wrong value a sentence."""
+"""Arguments that several commands share; a wrong value is one sentence."""
 
 from __future__ import annotations
 

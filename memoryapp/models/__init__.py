@@ -1,26 +1,41 @@
-"""Rows, one module a noun. Every row has its owner, never null, and every query begins with it."""
+"""The tables, one module a noun.
 
+Every row has its owner, a chat user, never null (``user.Owned``), and every query begins with it; the few tables that
+belong to no memory are listed in ``docs/schema.md``. Models hold fields, constraints, choices and querysets; what is
+done with rows is the matter of the rooms, none of which is imported here.
+"""
+
+from memoryapp.models.agent import AgentCall
 from memoryapp.models.card import Card, CardVector
-from memoryapp.models.embedding import EmbeddingProfile, PassageVector, TopicVector
+from memoryapp.models.embedding import EmbeddingProfile, FilterPreset, PassageVector, RefusedText, TopicVector
 from memoryapp.models.erasure import Erasure
-from memoryapp.models.evaluation import Evaluation
+from memoryapp.models.evaluation import Evaluation, Judgement
 from memoryapp.models.heartbeat import Heartbeat
-from memoryapp.models.knowledge import Artifact, Fact, KnowledgeEdit, Person
+from memoryapp.models.knowledge import (
+    Artifact,
+    Fact,
+    Finding,
+    FindingMessage,
+    KnowledgeEdit,
+    Person,
+    UnreadTopic,
+)
 from memoryapp.models.media import Media
-from memoryapp.models.message import ImportBatch, Message
+from memoryapp.models.message import ImportBatch, ImportFile, Message
 from memoryapp.models.operator import Access, Operator, Role
 from memoryapp.models.passage import Passage, PassageMessage
 from memoryapp.models.prompt import Prompt
-from memoryapp.models.run import QueryVector, Run, RunEvent, RunProgress
+from memoryapp.models.run import QueryVector, RawReply, Run, RunEvent, RunProgress
 from memoryapp.models.session import LoginSession
 from memoryapp.models.suggestion import Suggestion
 from memoryapp.models.token import ApiToken
 from memoryapp.models.topic import EditedTopic, Topic, TopicEdit, TopicMessage
 from memoryapp.models.user import ChatUser
-from memoryapp.models.work import Work
+from memoryapp.models.work import Pause, StagePause, Work
 
 __all__ = [
     "Access",
+    "AgentCall",
     "ApiToken",
     "Artifact",
     "Card",
@@ -31,8 +46,13 @@ __all__ = [
     "Erasure",
     "Evaluation",
     "Fact",
+    "FilterPreset",
+    "Finding",
+    "FindingMessage",
     "Heartbeat",
     "ImportBatch",
+    "ImportFile",
+    "Judgement",
     "KnowledgeEdit",
     "LoginSession",
     "Media",
@@ -41,17 +61,22 @@ __all__ = [
     "Passage",
     "PassageMessage",
     "PassageVector",
+    "Pause",
     "Person",
     "Prompt",
     "QueryVector",
+    "RawReply",
+    "RefusedText",
     "Role",
     "Run",
     "RunEvent",
     "RunProgress",
+    "StagePause",
     "Suggestion",
     "Topic",
     "TopicEdit",
     "TopicMessage",
     "TopicVector",
+    "UnreadTopic",
     "Work",
 ]

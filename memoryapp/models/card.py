@@ -1,7 +1,7 @@
 """Cards: what search compares a query with to find people and artifacts.
 
-A card is the searchable text of one person or artifact, shaped like a passage, so that one search serves all
-three kinds. It is made anew whenever its row changed since ``made_from``.
+A card is the searchable text of one person or artifact, shaped like a passage, so that one search serves all three
+kinds. It is made again whenever its row changed since ``made_from``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ only vectors of at most 1,024 dimensions are in the covering index.
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -19,7 +20,17 @@ from memoryapp.models.user import Owned
 COVERED_DIMENSIONS = 1024
 
 
+def merge_threshold() -> float:
+    """The cosine of the settings from which two topics are compared for a merge."""
+    return float(settings.CONSOLIDATION_SIMILARITY_THRESHOLD)
+
+
 class EmbeddingProfile(models.Model):
+    """Vectors compare within one profile. One serves searches; those of another are made while it does.
+
+    ``asked_at`` and ``asked_by`` say when and who agreed to make the vectors of a profile that does not serve yet.
+    """
+
     provider = models.CharField(_("provider"), max_length=100)
     model = models.CharField(_("model"), max_length=200)
     dimensions = models.PositiveIntegerField(_("dimensions"))
@@ -28,9 +39,21 @@ class EmbeddingProfile(models.Model):
         validators=(MinValueValidator(0), MaxValueValidator(1)),
         help_text=_("From 0 to 1: topics that share no word with a query and whose cosine is lower are not shown."),
     )
+    consolidation_threshold = models.FloatField(
+        _("threshold for merges"),
+        default=merge_threshold,
+        validators=(MinValueValidator(0), MaxValueValidator(1)),
+        help_text=_("From 0 to 1: topics whose cosine is lower are not compared for a merge."),
+    )
+    is_serving = models.BooleanField(_("serves searches"), default=False)
+    asked_at = models.DateTimeField(_("asked"), null=True, blank=True)
+    asked_by = models.CharField(_("asked by"), max_length=150, blank=True)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("provider", "model", "dimensions"), name="profile_once"),)
+        constraints = (
+            models.UniqueConstraint(fields=("provider", "model", "dimensions"), name="profile_once"),
+            models.UniqueConstraint(fields=("is_serving",), condition=models.Q(is_serving=True), name="profile_serves"),
+        )
         verbose_name = _("embedding profile")
         verbose_name_plural = _("embedding profiles")
 
@@ -64,7 +87,7 @@ class PassageVector(Owned):
 
 
 class TopicVector(Owned):
-    """Summary and log together, unit length: for neighbours, maps and consolidation, not for search."""
+    """Summary and log together, unit length: for neighbours, maps and suggestions, not for search."""
 
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
@@ -78,3 +101,61 @@ class TopicVector(Owned):
 
     def __str__(self) -> str:
         return f"{self.topic_id} in {self.profile_id}"
+
+
+def _exactly_one(*names: str) -> models.Q:
+    """Whether one of these columns is filled and the others are null."""
+    ways = [models.Q(**{f"{other}__isnull": other != name for other in names}) for name in names]
+    return ways[0] | ways[1] | ways[2]
+
+
+class RefusedText(Owned):
+    """A text that an embedding model would not take: asked for again from ``retry_at`` on, not with every sweep.
+
+    It is that of one passage, one card or one topic; ``reason`` is the sentence of the last refusal.
+    """
+
+    profile = models.ForeignKey(EmbeddingProfile, models.CASCADE, db_index=False)
+    passage = models.ForeignKey(Passage, models.CASCADE, null=True, blank=True)
+    card = models.ForeignKey("Card", models.CASCADE, null=True, blank=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, null=True, blank=True)
+    reason = models.CharField(_("reason"), max_length=500)
+    tries = models.PositiveIntegerField(_("tries"), default=1)
+    retry_at = models.DateTimeField(_("asked for again from"))
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("profile", "passage", "card", "topic"), name="refusedtext_once", nulls_distinct=False
+            ),
+            models.CheckConstraint(condition=_exactly_one("passage", "card", "topic"), name="refusedtext_of_one"),
+        )
+        verbose_name = _("refused text")
+        verbose_name_plural = _("refused texts")
+
+    def __str__(self) -> str:
+        return self.reason[:80]
+
+
+class FilterPreset(models.Model):
+    """Cuts of the strategy ``filter`` under a name. Cosines of another model have another scale, so each is of one
+    profile; see ``filtering.Cuts``.
+    """
+
+    profile = models.ForeignKey(EmbeddingProfile, models.CASCADE, db_index=False, verbose_name=_("embedding profile"))
+    name = models.CharField(_("name"), max_length=60)
+    initial_top_k = models.PositiveSmallIntegerField(_("candidates of the first stage"))
+    initial_threshold = models.FloatField(_("threshold of the first stage"))
+    threshold = models.FloatField(_("threshold"))
+    score_gap = models.FloatField(_("gap"))
+    final_top_k = models.PositiveSmallIntegerField(_("topics at most"))
+    made_by = models.CharField(_("by"), max_length=200)
+    made_at = models.DateTimeField(_("at"), auto_now=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("profile", "name"), name="filterpreset_once"),)
+        verbose_name = _("filter preset")
+        verbose_name_plural = _("filter presets")
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,4 +1,4 @@
-"""What remains of a chat user that was erased: a number, and how many rows went from each table."""
+"""What remains of what was erased: numbers, how many rows went from each table, and marks by which residue is found."""
 
 from __future__ import annotations
 
@@ -7,19 +7,49 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Erasure(models.Model):
-    """``owner_number`` was the row of the chat user; its name is not kept. Without ``ended_at`` it still goes on.
+    """A receipt. ``owner_number`` was the row of the chat user; neither name nor text is kept.
 
-    ``counts`` are rows by table, and ``files`` of media.
+    ``messages`` and ``person`` are the numbers of what goes of a memory that stays; both are empty where the whole
+    chat user goes. The rows went at ``cut_at``; without ``ended_at`` the erasure still goes on, and at
+    ``looked_again_at`` it looked once more for what was being written meanwhile. ``counts`` are rows by table, and
+    ``files``.
+
+    ``salt`` and ``marks`` are keyed hashes of the erased words (docs/decisions says how), of ``lengths`` words each;
+    ``unmarked`` counts texts that are too short, or are said elsewhere too, to be looked for. ``residue`` is what the
+    scanner found when it looked last, as ``{"place", "count"}``.
     """
 
+    class Kind(models.TextChoices):
+        USER = "user", _("chat user")
+        MESSAGES = "messages", _("messages")
+        TOPIC = "topic", _("messages of a topic")
+        PERSON = "person", _("person")
+
+    kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.USER)
     owner_number = models.BigIntegerField(_("number of the chat user"))
+    messages = models.JSONField(_("messages"), default=list, blank=True)
+    person = models.BigIntegerField(_("person"), null=True, blank=True)
     actor = models.CharField(_("by"), max_length=200)
     began_at = models.DateTimeField(_("began"), auto_now_add=True)
+    marked_at = models.DateTimeField(_("marks made"), null=True, blank=True)
+    cut_at = models.DateTimeField(_("rows gone"), null=True, blank=True)
     ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+    looked_again_at = models.DateTimeField(_("looked again"), null=True, blank=True)
     counts = models.JSONField(_("rows by table"), default=dict, blank=True)
+    redacted = models.JSONField(_("rows redacted"), default=dict, blank=True)
+    touched = models.JSONField(_("topics touched"), default=list, blank=True)
+    salt = models.BinaryField(_("salt"), default=bytes, blank=True)
+    marks = models.BinaryField(_("marks"), default=bytes, blank=True)
+    lengths = models.JSONField(_("words of a mark"), default=list, blank=True)
+    unmarked = models.PositiveIntegerField(_("texts without a mark"), default=0)
+    verify_asked_at = models.DateTimeField(_("check asked for"), null=True, blank=True)
+    verified_at = models.DateTimeField(_("checked"), null=True, blank=True)
+    residue = models.JSONField(_("residue"), default=list, blank=True)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("owner_number",), name="erasure_once"),)
+        constraints = (
+            models.UniqueConstraint(fields=("owner_number",), condition=models.Q(kind="user"), name="erasure_once"),
+        )
         ordering = ("-began_at", "-id")
         verbose_name = _("erasure")
         verbose_name_plural = _("erasures")
@@ -36,3 +66,15 @@ class Erasure(models.Model):
     def tables(self) -> list[tuple[str, int]]:
         """What ``counts`` holds, by name."""
         return sorted(self.counts.items())
+
+    @property
+    def redactions(self) -> list[tuple[str, int]]:
+        """What ``redacted`` holds, by name."""
+        return sorted(self.redacted.items())
+
+    @property
+    def mark_count(self) -> int:
+        return len(self.marks) // MARK_BYTES
+
+
+MARK_BYTES = 8

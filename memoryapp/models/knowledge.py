@@ -1,11 +1,14 @@
-"""What was distilled from the talk: people, artifacts, facts, and what people changed of them."""
+"""What was distilled from the talk: people, artifacts, facts, how they changed, and findings to be decided."""
 
 from __future__ import annotations
+
+from typing import Self
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import Message
 from memoryapp.models.topic import Topic
 from memoryapp.models.user import Owned
@@ -40,6 +43,11 @@ class Person(Owned):
 
 
 class Artifact(Owned):
+    """``text`` is what was read of the file, ``described_by`` who wrote the summary: a model, or ``extractive``.
+
+    A file is read when it is ``due_at``, or at once where that is null; ``fault`` says why it could not be so far.
+    """
+
     class State(models.TextChoices):
         PENDING = "pending", _("waiting")
         PROCESSING = "processing", _("being read")
@@ -57,6 +65,12 @@ class Artifact(Owned):
     keywords = models.JSONField(_("keywords"), default=list, blank=True)
     entities = models.JSONField(_("entities"), default=list, blank=True)
     rag_hints = models.JSONField(_("answers"), default=list, blank=True)
+    text = models.TextField(_("text"), blank=True, db_default="")
+    is_cut = models.BooleanField(_("longer than what was read"), default=False, db_default=False)
+    described_by = models.CharField(_("described by"), max_length=200, blank=True, db_default="")
+    attempts = models.PositiveIntegerField(_("attempts"), default=0, db_default=0)
+    due_at = models.DateTimeField(_("again at"), null=True, blank=True)
+    fault = models.TextField(_("fault"), blank=True, db_default="")
     created_at = models.DateTimeField(_("created"))
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -70,7 +84,15 @@ class Artifact(Owned):
         return self.name
 
 
+class FactQuerySet(models.QuerySet["Fact"]):
+    def current(self) -> Self:
+        """Those that are true today, as far as anybody knows."""
+        return self.filter(superseded_at__isnull=True)
+
+
 class Fact(Owned):
+    """Something known of the chat user; ``superseded_at`` is when another took its place, null while it is true."""
+
     class Type(models.TextChoices):
         IDENTITY = "identity", _("identity")
         CONTEXT = "context", _("context")
@@ -83,10 +105,17 @@ class Fact(Owned):
     type = models.CharField(_("type"), max_length=16, choices=Type)
     importance = models.PositiveSmallIntegerField(_("importance"))
     created_at = models.DateTimeField(_("created"))
+    superseded_at = models.DateTimeField(_("true until"), null=True, blank=True)
+
+    objects = FactQuerySet.as_manager()
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=("owner", "relation", "content"), name="fact_once"),
+            models.UniqueConstraint(
+                fields=("owner", "relation", "content"),
+                condition=models.Q(superseded_at__isnull=True),
+                name="fact_once",
+            ),
             models.CheckConstraint(condition=models.Q(importance__lte=100), name="fact_importance_0_to_100"),
         )
         ordering = ("-importance", "id")
@@ -98,13 +127,17 @@ class Fact(Owned):
 
 
 class KnowledgeEdit(Owned):
-    """A change by hand: the rows' values ``before`` and ``after``, by id; null where there is no such row."""
+    """A change: the rows' values ``before`` and ``after``, by id; null where there is no such row.
+
+    ``call`` is the agent's question whose answer this change carries out, by itself or confirmed by ``actor``.
+    """
 
     class Kind(models.TextChoices):
         CREATE = "create", pgettext_lazy("change", "added")
         EDIT = "edit", _("edited")
         MERGE = "merge", _("merged")
         DELETE = "delete", _("deleted")
+        REPLACE = "replace", _("replaced")
         UNDO = "undo", _("undone")
 
     class Noun(models.TextChoices):
@@ -120,6 +153,7 @@ class KnowledgeEdit(Owned):
     reason = models.CharField(_("reason"), max_length=500, blank=True)
     at = models.DateTimeField(_("at"), auto_now_add=True)
     undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
+    call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
 
     class Meta:
         ordering = ("-at", "-id")
@@ -129,3 +163,84 @@ class KnowledgeEdit(Owned):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} {self.get_noun_display()} ({self.actor})"
+
+
+class Finding(Owned):
+    """A fact or person that the archivist found in ``topic``, and what became of it.
+
+    ``values`` are those of the row it would be, ``target`` the number of the row it would change, ``follows`` a finding
+    that waits and whose place it would take. ``row`` is the number of the row it became or is part of, ``edit`` the
+    change that made it so. Nothing that waits or was rejected is in the memory. ``alike`` are the numbers of rows that
+    it may be the same as, the nearest first.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", pgettext_lazy("finding", "to be decided")
+        CONFIRMED = "confirmed", pgettext_lazy("finding", "confirmed")
+        REJECTED = "rejected", pgettext_lazy("finding", "rejected")
+
+    noun = models.CharField(_("noun"), max_length=8, choices=KnowledgeEdit.Noun)
+    state = models.CharField(_("state"), max_length=12, choices=State, default=State.WAITING)
+    values = models.JSONField(_("values"), default=dict)
+    topic = models.ForeignKey(Topic, models.SET_NULL, null=True, blank=True, verbose_name=_("topic"))
+    call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
+    target = models.BigIntegerField(_("would change"), null=True, blank=True)
+    follows = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, verbose_name=_("would follow"))
+    alike = models.JSONField(_("may be the same as"), default=list, blank=True)
+    row = models.BigIntegerField(_("became"), null=True, blank=True)
+    edit = models.ForeignKey(KnowledgeEdit, models.SET_NULL, null=True, blank=True, verbose_name=_("change"))
+    found_at = models.DateTimeField(_("found"), auto_now_add=True)
+    decided_at = models.DateTimeField(_("decided"), null=True, blank=True)
+    decided_by = models.CharField(_("decided by"), max_length=200, blank=True)
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("owner", "id"), condition=models.Q(state="waiting"), name="finding_queue"),
+            models.Index(fields=("owner", "noun", "row"), name="finding_row"),
+        )
+        verbose_name = _("finding")
+        verbose_name_plural = _("findings")
+
+    def __str__(self) -> str:
+        return str(self.values.get("content") or self.values.get("display_name") or self.pk)[:80]
+
+
+class FindingMessage(Owned):
+    """A message that a finding stands in."""
+
+    finding = models.ForeignKey(Finding, models.CASCADE, db_index=False)
+    message = models.ForeignKey(Message, models.CASCADE)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("finding", "message"), name="findingmessage_once"),)
+        verbose_name = _("message of a finding")
+        verbose_name_plural = _("messages of findings")
+
+    def __str__(self) -> str:
+        return f"{self.finding_id} ∋ {self.message_id}"
+
+
+class UnreadTopic(Owned):
+    """A topic that could not be read for facts and people: it waits until ``due_at``, or failed and waits for a person.
+
+    There is none for a topic that was read, nor for one whose turn has not come.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        FAILED = "failed", _("failed")
+
+    topic = models.OneToOneField(Topic, models.CASCADE, verbose_name=_("topic"))
+    state = models.CharField(_("state"), max_length=8, choices=State)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    due_at = models.DateTimeField(_("again at"))
+    fault = models.TextField(_("fault"), blank=True)
+    at = models.DateTimeField(_("at"), auto_now=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("owner", "state"), name="unreadtopic_owner"),)
+        verbose_name = _("unread topic")
+        verbose_name_plural = _("unread topics")
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} {self.state}"

@@ -1,9 +1,12 @@
-"""Messages as they were said, and the batches that brought them."""
+"""Messages as they were imported, the batches that brought them, and files that wait to be imported."""
 
 from __future__ import annotations
 
+import uuid
+from pathlib import Path
 from typing import Self
 
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
@@ -11,8 +14,70 @@ from django.utils.translation import pgettext_lazy
 from memoryapp.models.user import ChatUser, Owned
 
 
+class ImportFile(Owned):
+    """A file that a person gave to the page of imports, from its arrival until it is imported or discarded.
+
+    It lies in the data folder at ``path`` and is rehearsed first: ``findings`` is what that found (see
+    ``ingestion.rehearsal``). ``me``, ``start`` and ``addressee`` are a person's answers: how the user is called in it,
+    when a file without times began, and whose messages are taken of a file that names several users (a name, or
+    ``EVERYBODY``). ``takes_changes`` says that texts which differ take the place of those that the memory has,
+    ``timezone`` is that of times written without one, at first the zone of who gave the file. ``key`` marks the batches
+    it brings, so that an import that was interrupted goes on in them. ``done`` counts messages, ``share`` says how far
+    the file was read, from 0 to 1; ``fault`` is a sentence.
+    """
+
+    class State(models.TextChoices):
+        REHEARSING = "rehearsing", _("is looked through")
+        ASKING = "asking", _("needs an answer")
+        READY = "ready", _("waits for your decision")
+        IMPORTING = "importing", _("is imported")
+        PAUSED = "paused", _("paused")
+        DONE = "done", _("imported")
+        FAILED = "failed", _("failed")
+
+    EVERYBODY = "*"
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    source = models.CharField(_("source"), max_length=300)
+    size_bytes = models.PositiveBigIntegerField(_("size, bytes"))
+    format = models.CharField(_("format"), max_length=20, blank=True)
+    me = models.CharField(_("the user's name in the file"), max_length=200, blank=True)
+    start = models.DateTimeField(_("began"), null=True, blank=True)
+    addressee = models.CharField(_("whose messages"), max_length=200, blank=True)
+    takes_changes = models.BooleanField(_("with changed texts"), default=False, db_default=False)
+    timezone = models.CharField(_("time zone"), max_length=64, blank=True, db_default="")
+    state = models.CharField(_("state"), max_length=16, choices=State, default=State.REHEARSING)
+    findings = models.JSONField(_("findings"), default=dict, blank=True)
+    done = models.PositiveIntegerField(_("done"), default=0)
+    share = models.FloatField(_("share"), default=0.0)
+    fault = models.TextField(_("fault"), blank=True)
+    asked_by = models.CharField(_("asked by"), max_length=150)
+    asked_at = models.DateTimeField(_("asked"), auto_now_add=True)
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    at = models.DateTimeField(_("last sign of life"), auto_now=True)
+
+    class Meta:
+        ordering = ("-asked_at", "-id")
+        indexes = (models.Index(fields=("owner", "-asked_at"), name="importfile_owner"),)
+        verbose_name = _("file to import")
+        verbose_name_plural = _("files to import")
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.get_state_display()}"
+
+    @property
+    def path(self) -> Path:
+        return Path(settings.IMPORT_DIR) / str(self.key)
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether the worker has something to do with it."""
+        return self.state in (self.State.REHEARSING, self.State.IMPORTING)
+
+
 class ImportBatch(Owned):
-    """One import of one file for one chat user; ``rejected`` lists ``{"line", "reason"}``."""
+    """One import of one file for one chat user; ``rejected`` lists ``{"line", "reason"}``, ``file`` is the key of the
+    ``ImportFile`` it came from, if it came by the page, or one made of that for its changed texts."""
 
     source = models.CharField(_("source"), max_length=300)
     format = models.CharField(_("format"), max_length=20)
@@ -20,9 +85,11 @@ class ImportBatch(Owned):
     added = models.PositiveIntegerField(pgettext_lazy("messages", "added"), default=0)
     skipped = models.PositiveIntegerField(_("skipped"), default=0)
     rejected = models.JSONField(_("rejected"), default=list, blank=True)
+    file = models.UUIDField(_("file"), null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ("-started_at", "-id")
+        constraints = (models.UniqueConstraint(fields=("owner", "file"), name="importbatch_once"),)
         indexes = (models.Index(fields=("owner", "-started_at"), name="importbatch_owner"),)
         verbose_name = _("import")
         verbose_name_plural = _("imports")
@@ -36,7 +103,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(owner=owner)
 
     def active(self) -> Self:
-        """Messages no topic holds yet: the active session."""
+        """Messages in no topic yet: the active session."""
         return self.filter(topic__isnull=True, is_withdrawn=False)
 
     def present(self) -> Self:
@@ -81,13 +148,15 @@ class Message(Owned):
             ),
         )
         indexes = (
-            models.Index(fields=("owner", "sent_at", "id"), name="message_order"),
+            # What counts messages, and those of each month, reads this index alone.
+            models.Index(fields=("owner", "sent_at", "id"), include=("is_withdrawn",), name="message_counted"),
             models.Index(fields=("topic", "sent_at", "id"), name="message_topic"),
+            # What a search reads of all messages after an edit.
             models.Index(
                 fields=("owner",),
-                include=("id", "topic"),
+                include=("id", "topic", "sent_at", "role", "author"),
                 condition=models.Q(topic__isnull=False),
-                name="message_archived",
+                name="message_in_topic",
             ),
             models.Index(
                 fields=("owner",), condition=models.Q(topic__isnull=True, is_withdrawn=False), name="message_active"

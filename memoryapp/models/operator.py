@@ -1,4 +1,4 @@
-"""Who looks: an operator is a Django user with a role and the chat users they may see."""
+"""Operators: Django users with a role and the chat users they may see."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from django.db.models.functions import Length
 from django.db.models.lookups import GreaterThan
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.lexical import WIDE
+from memoryapp.engine.text.lexical import WIDE
 from memoryapp.models.message import Message
 from memoryapp.models.user import Owned
 

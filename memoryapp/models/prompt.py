@@ -19,6 +19,13 @@ class Prompt(models.Model):
     class Name(models.TextChoices):
         RERANK = "rerank", _("rerank")
         ENRICH = "enrich", _("enrich")
+        SPLIT = "split", _("split")
+        MERGE = "merge", _("merge")
+        CONSOLIDATE = "consolidate", _("consolidate")
+        EXTRACT = "extract", _("extract")
+        PLAN = "plan", _("plan")
+        EXPAND = "expand", _("expand")
+        ANSWER = "answer", _("answer")
 
     name = models.CharField(_("prompt"), max_length=16, choices=Name)
     language = models.CharField(_("language"), max_length=2, choices=[("en", _("English")), ("ru", _("Russian"))])

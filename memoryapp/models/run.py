@@ -101,6 +101,15 @@ class Run(Owned):
         return bool(self.selected_count or self.selected_people_count or self.selected_artifact_count)
 
 
+# Whether a payload of ``candidates_found`` names one of the ids, among the candidates shown or those that were not.
+RANKED_ANY = """(
+    EXISTS (
+        SELECT FROM jsonb_path_query({payload}, '$.candidates[*].id') seen (id) WHERE seen.id #>> '{{}}' = ANY({ids})
+    )
+    OR {payload} #> '{{below,id}}' ?| {ids}
+)"""
+
+
 class RunEvent(Owned):
     """``seq`` counts from 1 without gaps; unique with the run, so two writers cannot mix."""
 
@@ -118,6 +127,25 @@ class RunEvent(Owned):
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"
+
+
+class RawReply(Owned):
+    """The assistant message of a turn as it came, beside the event that tells of it: what a fork sends back.
+
+    ``message`` is JSON text, for ``jsonb`` would sort its names and rewrite its numbers.
+    """
+
+    event = models.OneToOneField(
+        RunEvent, models.CASCADE, primary_key=True, related_name="raw_reply", verbose_name=_("event")
+    )
+    message = models.TextField(_("message"))
+
+    class Meta:
+        verbose_name = _("raw reply")
+        verbose_name_plural = _("raw replies")
+
+    def __str__(self) -> str:
+        return f"{self.event_id}"
 
 
 class RunProgress(Owned):

@@ -1,4 +1,4 @@
-"""Where somebody is signed in: Django's session, with what tells one's own from a stranger's."""
+"""Login sessions: Django's, with the device and time by which a person tells their own from a stranger's."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from memoryapp.models.agent import AgentCall
 from memoryapp.models.topic import TopicEdit
 from memoryapp.models.user import Owned
 
@@ -15,7 +16,8 @@ class Suggestion(Owned):
     """``topics`` are numbers of topics that were live when it was made; ``evidence`` says why, for people.
 
     ``key`` is the same for the same proposal, so that it is made once. Whoever works on it holds it, and a hold
-    that is old has lapsed.
+    that is old has lapsed. ``call`` is the merger's question about it, answered or not; ``tries`` counts those that no
+    model answered before.
     """
 
     class Kind(models.TextChoices):
@@ -27,6 +29,7 @@ class Suggestion(Owned):
         ACCEPTED = "accepted", _("accepted")
         NEVER = "never", _("never")
         OUTDATED = "outdated", _("outdated")
+        DECLINED = "declined", pgettext_lazy("suggestion", "declined by the merger")
 
     kind = models.CharField(_("kind"), max_length=8, choices=Kind)
     key = models.CharField(_("key"), max_length=64)
@@ -42,6 +45,8 @@ class Suggestion(Owned):
     decided_by = models.CharField(_("decided by"), max_length=200, blank=True)
     decided_at = models.DateTimeField(pgettext_lazy("suggestion", "decided"), null=True, blank=True)
     edit = models.ForeignKey(TopicEdit, models.SET_NULL, null=True, blank=True, verbose_name=_("edit"))
+    call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
+    tries = models.PositiveSmallIntegerField(_("questions without an answer"), default=0, db_default=0)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "key"), name="suggestion_once"),)

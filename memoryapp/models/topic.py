@@ -12,6 +12,7 @@ from typing import Self
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.user import ChatUser, Owned
 
@@ -25,6 +26,8 @@ class TopicQuerySet(models.QuerySet["Topic"]):
 
 
 class Topic(Owned):
+    """``erased_at`` is when messages of it, or words it had from them, were erased; its summary was made anew then."""
+
     summary = models.TextField(_("summary"), blank=True)
     started_at = models.DateTimeField(_("first message"))
     ended_at = models.DateTimeField(_("last message"))
@@ -35,6 +38,7 @@ class Topic(Owned):
     is_consolidated = models.BooleanField(_("consolidated"), default=False)
     consolidation_checked = models.BooleanField(_("consolidation checked"), default=False)
     locked_by_hand = models.BooleanField(_("edited by hand"), default=False)
+    erased_at = models.DateTimeField(_("messages erased"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
 
     objects = TopicQuerySet.as_manager()
@@ -71,8 +75,10 @@ class TopicMessage(Owned):
 class TopicEdit(Owned):
     """Topics out, topics in, over the same messages.
 
-    ``archive`` takes nothing out; ``withdraw`` leaves the messages of ``batch`` in no topic. ``undoes`` is the edit
-    whose inverse this one is.
+    ``archive`` takes nothing out; ``withdraw`` leaves the messages of ``batch`` in no topic; ``reword`` puts them in
+    the place of others, whose newer wordings they are. ``undoes`` is the edit whose inverse this one is, ``call`` the
+    agent's question whose answer this edit carries out; of an archive it is the question about the session, and where
+    that has no answer the segmenter made the topics.
     """
 
     class Kind(models.TextChoices):
@@ -83,6 +89,7 @@ class TopicEdit(Owned):
         MOVE = "move", _("moved messages")
         RESPLIT = "resplit", _("split anew")
         WITHDRAW = "withdraw", _("withdrew messages")
+        REWORD = "reword", _("took changed texts")
         UNDO = "undo", _("undone")
 
     kind = models.CharField(_("kind"), max_length=16, choices=Kind)
@@ -91,6 +98,7 @@ class TopicEdit(Owned):
     at = models.DateTimeField(_("at"), auto_now_add=True)
     undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
     batch = models.ForeignKey(ImportBatch, models.RESTRICT, null=True, blank=True, verbose_name=_("import"))
+    call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
     topics = models.ManyToManyField(Topic, through="EditedTopic", verbose_name=_("topics"))
 
     class Meta:

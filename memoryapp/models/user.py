@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 if TYPE_CHECKING:
     from memoryapp.models.operator import Operator
@@ -30,12 +31,36 @@ class ChatUserManager(_WithErased["ChatUser"]):
 
 
 class ChatUser(models.Model):
-    """``objects`` are the chat users there are, ``with_erased`` also those that are just being erased."""
+    """``objects`` are the chat users there are, ``with_erased`` also those that are just being erased.
+
+    A session ends after ``silence_seconds`` and after ``session_messages``, a topic has at least ``topic_messages``;
+    where they are null the settings decide. ``consolidation`` and ``extraction`` are what happens by itself.
+    """
+
+    class Consolidation(models.TextChoices):
+        AUTOMATIC = "automatic", pgettext_lazy("mode", "merge similar topics")
+        SUGGEST = "suggest", pgettext_lazy("mode", "suggest merges")
+        OFF = "off", pgettext_lazy("mode", "off")
+
+    class Extraction(models.TextChoices):
+        AUTOMATIC = "automatic", pgettext_lazy("mode", "use what is extracted at once")
+        REVIEW = "review", pgettext_lazy("mode", "a person confirms what is extracted")
+        OFF = "off", pgettext_lazy("mode", "off")
 
     name = models.CharField(_("name"), max_length=200, unique=True)
     display_name = models.CharField(_("shown as"), max_length=200, blank=True)
     profile = models.TextField(_("profile"), blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    silence_seconds = models.PositiveIntegerField(_("silence that ends a session, s"), null=True, blank=True)
+    session_messages = models.PositiveIntegerField(_("most messages of a session"), null=True, blank=True)
+    topic_messages = models.PositiveIntegerField(_("least messages of a topic"), null=True, blank=True)
+    consolidation = models.CharField(
+        _("consolidation"), max_length=16, choices=Consolidation, default=Consolidation.SUGGEST, db_default="suggest"
+    )
+    extraction = models.CharField(
+        _("extraction"), max_length=16, choices=Extraction, default=Extraction.REVIEW, db_default="review"
+    )
 
     erasing_since = models.DateTimeField(_("being erased since"), null=True, blank=True, editable=False)
 

@@ -1,4 +1,4 @@
-"""Work that takes a while: imports, archiving, embedding. What is to be done lies in the rows it is about."""
+"""Background work and its pauses. What is left to do is found in messages and passages, not here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class Work(Owned):
         IMPORT = "import", _("Import")
         ARCHIVE = "archive", _("Archiving")
         EMBED = "embed", _("Embedding")
+        CONSOLIDATE = "consolidate", _("Consolidation")
+        EXTRACT = "extract", _("Extraction")
+        ARTIFACTS = "artifacts", _("Reading of files")
+        ERASE = "erase", _("Erasing")
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
@@ -46,3 +50,38 @@ class Work(Owned):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}: {self.get_state_display()}"
+
+
+class _Pausing(models.Model):
+    """Who keeps the worker from a kind of work, and since when."""
+
+    kind = models.CharField(_("kind"), max_length=16, choices=Work.Kind)
+    by = models.CharField(_("paused by"), max_length=150)
+    at = models.DateTimeField(_("paused"), auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+
+class StagePause(_Pausing):
+    """The worker does nothing of this kind, for any chat user."""
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("kind",), name="stagepause_once"),)
+        verbose_name = _("pause of a stage")
+        verbose_name_plural = _("pauses of stages")
+
+    def __str__(self) -> str:
+        return self.get_kind_display()
+
+
+class Pause(Owned, _Pausing):
+    """The worker does nothing of this kind for one chat user."""
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("owner", "kind"), name="pause_once"),)
+        verbose_name = _("pause for a chat user")
+        verbose_name_plural = _("pauses for chat users")
+
+    def __str__(self) -> str:
+        return self.get_kind_display()

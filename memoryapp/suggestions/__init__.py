@@ -1,17 +1,20 @@
-"""What the machine would merge and split, proposed to people: it only proposes, whoever made the topics.
+"""Merges and splits that the machine proposes, and the queue in which people decide about them.
 
-A suggestion is made once for the same topics, with the numbers that speak for it. A pair that a person rejected
-is not proposed again, either way round, also when one of both was edited since; nor is a split.
+In: a chat user, or a person's decision. Out: rows of ``Suggestion`` with the numbers that speak for each, sentences
+made of these, and for an accepted one the edit that ``curation`` made. A suggestion is made once for the same topics.
+A pair that a person rejected is not proposed again, either way round, also when one of both was edited since; nor is
+a split. It imports the models, ``curation``, the passage comparison of ``effect``, and the engine.
 """
 
+from memoryapp.suggestions.accepting import accept, take_back
 from memoryapp.suggestions.making import MOST_OPEN, suggest, with_unchecked
 from memoryapp.suggestions.queue import (
-    HELD_FOR,
+    LEASE,
     Decided,
-    Progress,
+    QueueProgress,
     decide,
-    hold,
     holder,
+    lease,
     next_open,
     opened,
     progress,
@@ -19,16 +22,21 @@ from memoryapp.suggestions.queue import (
     reopen,
     topics_of,
 )
+from memoryapp.suggestions.verdicts import Check, check_of, evidence_with, verdict_of
 from memoryapp.suggestions.wording import reasons
 
 __all__ = [
-    "HELD_FOR",
+    "LEASE",
     "MOST_OPEN",
+    "Check",
     "Decided",
-    "Progress",
+    "QueueProgress",
+    "accept",
+    "check_of",
     "decide",
-    "hold",
+    "evidence_with",
     "holder",
+    "lease",
     "next_open",
     "opened",
     "progress",
@@ -36,6 +44,8 @@ __all__ = [
     "release",
     "reopen",
     "suggest",
+    "take_back",
     "topics_of",
+    "verdict_of",
     "with_unchecked",
 ]

@@ -1,7 +1,7 @@
-"""Suggestions made: what looks like one topic or like several, as far as nobody decided about it before.
+"""Suggestions made and stored: what looks like one topic or like several, and what nobody decided about before.
 
-Reading and comparing takes seconds in a large memory and holds nothing; only storing is a transaction, in which
-makers of one owner's suggestions wait for each other. The same proposal has the same key and is stored once.
+Reading and comparing takes seconds in a large memory and locks nothing; only storing is a transaction, in which
+processes that make suggestions for one owner wait for each other. A proposal has a key and is stored once.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from memoryapp import advisory
-from memoryapp.columns import int64s
 from memoryapp.curation.lineage import successors
 from memoryapp.curation.settling import settle
 from memoryapp.effect.rescoring import halves
-from memoryapp.engine.lexical import Floats
-from memoryapp.models import ChatUser, Suggestion, Topic, TopicVector
-from memoryapp.suggestions.merging import Compared, Merge, Pair, merges
-from memoryapp.suggestions.splitting import Split, splits
+from memoryapp.engine.text.lexical import Floats
+from memoryapp.models import ChatUser, EmbeddingProfile, Suggestion, Topic, TopicVector
+from memoryapp.operations import advisory_locks
+from memoryapp.search.columns import int64s
+from memoryapp.suggestions.merging import Merge, Pair, TopicVectors, merges
+from memoryapp.suggestions.splitting import Nearness, Split, splits
 
 MOST_OPEN = 200
 # What a topic is compared with, and how many pairs at a time: all of 4,000 topics, some hundred of the largest memory.
@@ -46,43 +46,52 @@ FROM (
 
 
 def with_unchecked() -> QuerySet[ChatUser]:
-    """Chat users of whom a live topic has its vector and nobody has looked yet what it may be merged with."""
+    """Chat users of whom a live topic has its vector and nobody has looked yet what it may be merged with.
+
+    Not those who want no consolidation, nor those whose queue has no room before somebody decides.
+    """
     vectors = TopicVector.objects.filter(topic=OuterRef("pk"))
     unchecked = Topic.objects.live().filter(Exists(vectors), owner=OuterRef("pk"), consolidation_checked=False)
-    return ChatUser.objects.filter(Exists(unchecked))
+    waiting = Suggestion.objects.filter(owner=OuterRef("pk"), state=State.OPEN).order_by("pk")
+    is_full = Exists(waiting[MOST_OPEN - 1 : MOST_OPEN])
+    return ChatUser.objects.exclude(consolidation=ChatUser.Consolidation.OFF).filter(Exists(unchecked), ~is_full)
 
 
 def suggest(owner: ChatUser) -> int:
     """Makes what suggestions there are room for, best first; returns how many are new. Changes no topic.
 
     Compared are the owner's live topics that have a vector in the profile used last. In a large memory a call asks
-    about some of them only, those first that nobody has looked at, and the latest of these.
+    about some of them only, those first that nobody has looked at, and the latest of these. Where consolidation is off,
+    only splits are suggested.
     """
-    newest = TopicVector.objects.filter(owner=owner).order_by("-profile").values_list("profile").first()
+    served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
+    newest = served.values_list("profile").first()
     if newest is None:
         return 0
-    compared = _compared(owner, newest[0])
-    asked = compared.ids[: compared.asked].tolist()
-    return _stored(owner, _proposals(owner, compared, newest[0]), asked)
+    vectors, least = _vectors(owner, newest[0]), threshold(newest[0])
+    pairs, alone = _rejections(owner)
+    is_off = owner.consolidation == ChatUser.Consolidation.OFF
+    found = [] if is_off else merges(owner.pk, vectors, pairs, least)
+    asked = vectors.ids[: vectors.asked].tolist()
+    whole = [topic for topic in Topic.objects.of(owner).live().filter(pk__in=asked) if topic.pk not in alone]
+    cut = splits(owner.pk, whole, newest[0], Nearness(_usual(vectors.matrix), least), MOST_OPEN)
+    made = [*(_merge(owner, merge, least) for merge in found), *(_split(owner, split) for split in cut)]
+    best_first = sorted(made, key=lambda suggestion: -suggestion.score)
+    return _store(owner, best_first, looked_at=[] if is_off else asked)
 
 
-def _proposals(owner: ChatUser, compared: Compared, profile: int) -> list[Suggestion]:
-    pairs, alone = _rejected(owner)
-    found = merges(owner.pk, compared, pairs, MOST_OPEN)
-    asked = Topic.objects.of(owner).live().in_bulk(compared.ids[: compared.asked].tolist())
-    whole = [topic for number, topic in asked.items() if number not in alone]
-    cut = splits(owner.pk, whole, profile, _usual(compared.vectors), MOST_OPEN)
-    made = [*(_merge(owner, merge) for merge in found), *(_split(owner, split) for split in cut)]
-    return sorted(made, key=lambda suggestion: -suggestion.score)
+def threshold(profile: int) -> float:
+    """The cosine from which two topics are compared for a merge, in the profile of this number."""
+    return EmbeddingProfile.objects.get(pk=profile).consolidation_threshold
 
 
-def _compared(owner: ChatUser, profile: int) -> Compared:
+def _vectors(owner: ChatUser, profile: int) -> TopicVectors:
     with connection.cursor() as cursor:
         cursor.execute(VECTORS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})
         known, sizes, sent = cursor.fetchone()
     ids = int64s(known)
     asked = min(len(ids), MOST_PAIRS // max(len(ids), 1))
-    return Compared(ids, int64s(sizes), halves(sent or b"", len(ids)), asked)
+    return TopicVectors(ids, int64s(sizes), halves(sent or b"", len(ids)), asked)
 
 
 def _usual(vectors: Floats) -> float:
@@ -95,27 +104,28 @@ def _usual(vectors: Floats) -> float:
     return float((total @ total - np.vdot(vectors, vectors)) / (n * (n - 1)))
 
 
-def _rejected(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:
+def _rejections(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:
     """Pairs of live topics that are never to be merged, and those never to be split, as their edits left them."""
     rows = list(Suggestion.objects.filter(owner=owner, state=State.NEVER).values_list("kind", "topics"))
     live = successors(owner.pk, {number for _kind, numbers in rows for number in numbers})
     holders = [(kind, [live.get(number, ()) for number in numbers]) for kind, numbers in rows]
     pairs = {
         pair
-        for kind, held in holders
+        for kind, live_topics in holders
         if kind == Kind.MERGE
-        for one, other in combinations(held, 2)
+        for one, other in combinations(live_topics, 2)
         for pair in _ordered(product(one, other))
     }
-    return frozenset(pairs), frozenset(number for kind, held in holders if kind == Kind.SPLIT for number in held[0])
+    whole = {number for kind, live_topics in holders if kind == Kind.SPLIT for number in live_topics[0]}
+    return frozenset(pairs), frozenset(whole)
 
 
 def _ordered(pairs: Iterable[Pair]) -> Iterator[Pair]:
     return ((min(pair), max(pair)) for pair in pairs)
 
 
-def _merge(owner: ChatUser, merge: Merge) -> Suggestion:
-    evidence = {**_evidence(merge), "threshold": settings.CONSOLIDATION_SIMILARITY_THRESHOLD}
+def _merge(owner: ChatUser, merge: Merge, threshold: float) -> Suggestion:
+    evidence = {**_evidence(merge), "threshold": threshold}
     key = f"merge-{min(merge.topics)}-{max(merge.topics)}"
     return Suggestion(
         owner=owner, kind=Kind.MERGE, key=key, topics=list(merge.topics), score=merge.score, evidence=evidence
@@ -140,16 +150,22 @@ def _evidence(found: Merge | Split) -> dict[str, Any]:
 
 
 @transaction.atomic
-def _stored(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]) -> int:
-    """Stores what nobody proposed before, as far as there is room; how many that are."""
-    advisory.take_until_commit("suggestions", owner.pk)
+def _store(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]) -> int:
+    """Stores what nobody proposed before, as far as there is room; how many that are.
+
+    Topics ``looked_at`` are so from now on, unless a merge of theirs found no room: it is looked for again.
+    """
+    advisory_locks.acquire_until_commit("suggestions", owner.pk)
     settle(owner)
     rows = Suggestion.objects.filter(owner=owner)
     known = set(rows.filter(key__in=[each.key for each in made]).values_list("key", flat=True))
     room = MOST_OPEN - rows.filter(state=State.OPEN).count()
-    wanted = [each for each in made if each.key not in known][: max(room, 0)]
+    new = [each for each in made if each.key not in known]
+    wanted, left = new[: max(room, 0)], new[max(room, 0) :]
     Suggestion.objects.bulk_create(wanted)
     # A topic may have gone while its suggestion was made.
     settle(owner)
-    Topic.objects.of(owner).filter(pk__in=looked_at, consolidation_checked=False).update(consolidation_checked=True)
+    again = {number for each in left if each.kind == Kind.MERGE for number in each.topics}
+    checked = Topic.objects.of(owner).filter(pk__in=set(looked_at) - again, consolidation_checked=False)
+    checked.update(consolidation_checked=True)
     return len(wanted)

@@ -1,4 +1,4 @@
-"""Which topics look like one: near in meaning, and the nearer the more people and choices they share.
+"""Pairs of topics that look like one: near in meaning, and the nearer the more people and choices they share.
 
 Some hundred topics at a time are compared with all of the owner's, as one product of matrices; of each topic only the
 nearest few are looked at further. Sharing people or having been chosen together lifts a pair that is nearly near
@@ -17,19 +17,21 @@ import numpy as np
 from django.conf import settings
 from django.db import connection
 
-from memoryapp.columns import Ids
 from memoryapp.curation.lineage import successors
-from memoryapp.effect import rescoring, staging
-from memoryapp.engine.lexical import Floats, Indices, Matches
+from memoryapp.effect import rescoring
+from memoryapp.effect.assignments import message_passages
 from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.text.lexical import Floats, Indices, Matches
 from memoryapp.models import Person, Topic
+from memoryapp.operations import metrics
+from memoryapp.search.columns import Ids
 
 # How much a shared person or a common choice is worth beside similarity, up to so many of them.
 _LIFT, _MOST_LIFTS = 0.02, 3
-# Who is spoken of in more of the compared topics than this share tells nothing about two of them.
+# Who is spoken of in more of the topics compared than this share tells nothing about two of them.
 _COMMON_SHARE = 0.25
 _PEOPLE = 300
-_PEOPLE_TOLD = 5
+_PEOPLE_LISTED = 5
 _RUNS = 300
 # Rows of one product, so that it takes tens of megabytes in the largest memory.
 _AT_ONCE = 128
@@ -61,42 +63,43 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """Live topics to compare: numbers and characters, shape (n,), and unit vectors, shape (n, dimensions).
+class TopicVectors:
+    """Live topics to compare: numbers and characters, shape (n,), and as ``matrix`` unit vectors, (n, dimensions).
 
     The first ``asked`` of them are each compared with all.
     """
 
     ids: Ids
     sizes: Ids
-    vectors: Floats
+    matrix: Floats
     asked: int
 
 
-def merges(owner_id: int, compared: Compared, never: frozenset[Pair], most: int) -> list[Merge]:
-    """The best ``most`` pairs of a topic that is asked about and any other, best first, without those in ``never``."""
-    near = dict(_near(compared, never))
+def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], threshold: float) -> list[Merge]:
+    """The pairs of a topic that is asked about and any other from ``threshold`` on, best first, without ``never``."""
+    near = dict(_near_pairs(vectors, never, threshold - _LIFT * _MOST_LIFTS))
+    alike = Counter(number for pair in near for number in pair)
+    metrics.compared((alike[number] for number in vectors.ids[: vectors.asked].tolist()), owner_id)
     topics = Topic.objects.of(owner_id).live().in_bulk({number for pair in near for number in pair})
     # One of a pair may have been retired meanwhile.
     near = {pair: similarity for pair, similarity in near.items() if topics.keys() >= set(pair)}
     people = _people(owner_id, {number for pair in near for number in pair})
-    chosen = _chosen(owner_id)
-    together = Counter(pair for held in chosen for pair in combinations(sorted(held), 2))
+    chosen = _choices(owner_id)
+    together = Counter(pair for choice in chosen for pair in combinations(sorted(choice), 2))
     found = (_merge(topics, pair, near[pair], people, together, len(chosen)) for pair in near)
-    enough = [merge for merge in found if merge.score >= settings.CONSOLIDATION_SIMILARITY_THRESHOLD]
-    return sorted(enough, key=lambda merge: (-merge.score, merge.topics))[:most]
+    enough = [merge for merge in found if merge.score >= threshold]
+    return sorted(enough, key=lambda merge: (-merge.score, merge.topics))
 
 
-def _near(compared: Compared, never: frozenset[Pair]) -> Iterator[tuple[Pair, float]]:
-    """Pairs that are similar enough or could be lifted to it, and not too long together."""
-    ids = compared.ids
+def _near_pairs(vectors: TopicVectors, never: frozenset[Pair], least: float) -> Iterator[tuple[Pair, float]]:
+    """Pairs of at least that similarity, not too long together: of each topic the nearest few."""
+    ids = vectors.ids
     count = min(settings.CONSOLIDATION_BATCH_SIZE, len(ids) - 1)
     if count < 1:
         return
-    least = settings.CONSOLIDATION_SIMILARITY_THRESHOLD - _LIFT * _MOST_LIFTS
-    for first in range(0, compared.asked, _AT_ONCE):
-        asked = np.arange(first, min(first + _AT_ONCE, compared.asked))
-        cosines = _cosines(compared, asked)
+    for first in range(0, vectors.asked, _AT_ONCE):
+        asked = np.arange(first, min(first + _AT_ONCE, vectors.asked))
+        cosines = _cosines(vectors, asked)
         nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
         rows, columns = np.nonzero(np.take_along_axis(cosines, nearest, axis=1) >= least)
         for row, other in zip(rows.tolist(), nearest[rows, columns].tolist(), strict=True):
@@ -106,10 +109,10 @@ def _near(compared: Compared, never: frozenset[Pair]) -> Iterator[tuple[Pair, fl
                 yield pair, float(cosines[row, other])
 
 
-def _cosines(compared: Compared, asked: Indices) -> Floats:
+def _cosines(vectors: TopicVectors, asked: Indices) -> Floats:
     """How near each of the ``asked`` lies to all topics, shape (asked, n); -1 where the two cannot be one."""
-    sizes = compared.sizes
-    cosines: Floats = compared.vectors[asked] @ compared.vectors.T
+    sizes = vectors.sizes
+    cosines: Floats = vectors.matrix[asked] @ vectors.matrix.T
     cosines[np.arange(len(asked)), asked] = -1
     # What is too long already is for splitting.
     too_long = sizes > settings.SPLIT_THRESHOLD_CHARS
@@ -133,7 +136,7 @@ def _merge(
         topics=(older.pk, newer.pk),
         score=round(similarity + _LIFT * lifts, 4),
         similarity=round(similarity, 4),
-        people=tuple(shared[:_PEOPLE_TOLD]),
+        people=tuple(shared[:_PEOPLE_LISTED]),
         together=together.get(pair, 0),
         runs=runs,
         size_chars=older.size_chars + newer.size_chars,
@@ -149,14 +152,14 @@ def _people(owner_id: int, topics: set[int]) -> dict[int, frozenset[str]]:
     names = [(person.display_name, name) for person in known for name in _names(person)]
     ids = rescoring.passages(owner_id).ids
     terms = rescoring.terms_of([name for _called, name in names])
-    held, rows = rescoring.holding(owner_id, ids, terms), staging.held(owner_id, ids)
+    matches, rows = rescoring.term_matches(owner_id, ids, terms), message_passages(owner_id, ids)
     found: dict[str, set[int]] = {}
     for (called, _name), stems in zip(names, terms, strict=True):
-        places = _holding_all([held.get(stem) for stem in stems])
+        places = _holding_all([matches.get(stem) for stem in stems])
         spoken_of = set(np.unique(rows.topics[np.isin(rows.places, places)]).tolist()) if len(places) else set()
         found.setdefault(called, set()).update(spoken_of & topics)
-    telling = {name: held for name, held in found.items() if len(held) <= max(2, _COMMON_SHARE * len(topics))}
-    return {number: frozenset(name for name, held in telling.items() if number in held) for number in topics}
+    telling = {name: where for name, where in found.items() if len(where) <= max(2, _COMMON_SHARE * len(topics))}
+    return {number: frozenset(name for name, where in telling.items() if number in where) for number in topics}
 
 
 def _names(person: Person) -> list[str]:
@@ -164,13 +167,13 @@ def _names(person: Person) -> list[str]:
     return [name for name in (person.display_name, *map(str, aliases)) if len(name) > 2]
 
 
-def _holding_all(held: Sequence[Matches | None]) -> Indices:
+def _holding_all(matches: Sequence[Matches | None]) -> Indices:
     """The passages that hold all of some words; none where there are no words."""
-    found = [each.documents for each in held if each]
-    return reduce(np.intersect1d, found) if found and len(found) == len(held) else np.zeros(0, np.intp)
+    found = [each.documents for each in matches if each]
+    return reduce(np.intersect1d, found) if found and len(found) == len(matches) else np.zeros(0, np.intp)
 
 
-def _chosen(owner_id: int) -> list[set[int]]:
+def _choices(owner_id: int) -> list[set[int]]:
     """For each of the last runs, the live topics that hold what it chose."""
     with connection.cursor() as cursor:
         cursor.execute(CHOSEN, {"owner": owner_id, "most": _RUNS})

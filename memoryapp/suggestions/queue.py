@@ -1,6 +1,6 @@
-"""The queue of suggestions as people work through it: one at a time, each held by whoever looks at it.
+"""The queue of suggestions as people work through it: one at a time, each leased to whoever looks at it.
 
-A hold lapses two minutes after its holder last looked, so nobody has to give one back. Whoever decides first
+A lease ends two minutes after its holder last looked, so nobody has to give one back. Whoever decides first
 decides; what was proposed about a topic that is gone meanwhile is closed, and comes back with it.
 """
 
@@ -16,11 +16,11 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp.curation.change import CurationError
+from memoryapp.curation.change import MERGER, CurationError
 from memoryapp.curation.settling import settle
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
 
-HELD_FOR = timedelta(minutes=2)
+LEASE = timedelta(minutes=2)
 
 State = Suggestion.State
 
@@ -30,7 +30,7 @@ class Decided(CurationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueueProgress:
     """How many suggestions are open, and how many people have decided about."""
 
     open: int
@@ -43,9 +43,11 @@ def opened(owner: ChatUser) -> QuerySet[Suggestion]:
     return rows.select_related("held_by").order_by("-score", "-pk")
 
 
-def progress(owner: ChatUser) -> Progress:
-    rows = Suggestion.objects.filter(owner=owner)
-    return Progress(rows.filter(state=State.OPEN).count(), rows.filter(state__in=(State.ACCEPTED, State.NEVER)).count())
+def progress(owner: ChatUser) -> QueueProgress:
+    rows = Suggestion.objects.filter(owner=owner).exclude(decided_by=MERGER)
+    return QueueProgress(
+        rows.filter(state=State.OPEN).count(), rows.filter(state__in=(State.ACCEPTED, State.NEVER)).count()
+    )
 
 
 def topics_of(suggestions: Iterable[Suggestion]) -> dict[int, Topic]:
@@ -57,12 +59,12 @@ def topics_of(suggestions: Iterable[Suggestion]) -> dict[int, Topic]:
 
 def holder(suggestion: Suggestion) -> User | None:
     """Who works on it now."""
-    lapsed = suggestion.held_at is None or suggestion.held_at < timezone.now() - HELD_FOR
+    lapsed = suggestion.held_at is None or suggestion.held_at < timezone.now() - LEASE
     return None if lapsed else suggestion.held_by
 
 
-def hold(suggestion: Suggestion, user: User) -> User | None:
-    """Takes the suggestion for two minutes, or goes on holding it; returns who holds it now.
+def lease(suggestion: Suggestion, user: User) -> User | None:
+    """Leases the suggestion to the user for two minutes, or renews the lease; returns who holds it now.
 
     That is somebody else when they were faster, and nobody when it is no longer open.
     """
@@ -79,7 +81,7 @@ def release(suggestion: Suggestion, user: User) -> None:
 
 @transaction.atomic
 def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> Suggestion | None:
-    """The best one, or the one that follows ``after``, that nobody else holds; from now on this user holds it.
+    """The best one, or the one that follows ``after``, that nobody else holds; it is leased to this user.
 
     After the last one it goes on with the first.
     """
@@ -96,7 +98,7 @@ def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> S
 
 
 def _free_for(user: User) -> Q:
-    return Q(held_by=None) | Q(held_by=user) | Q(held_at=None) | Q(held_at__lt=timezone.now() - HELD_FOR)
+    return Q(held_by=None) | Q(held_by=user) | Q(held_at=None) | Q(held_at__lt=timezone.now() - LEASE)
 
 
 @transaction.atomic

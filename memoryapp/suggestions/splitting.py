@@ -1,7 +1,7 @@
-"""Which topics look like several: too long, about two things, or taken up again after a long pause.
+"""Topics that look like several: too long, about two things, or taken up again after a long pause.
 
 A cut lies between two exchanges. The best one explains most of what differs between the exchanges' vectors, as in
-2-means with parts that follow one another; the two parts are then held against how near different topics of this
+2-means with parts that follow one another; the two parts are then compared with how near different topics of this
 memory usually are, which no fixed number could say for every embedding model.
 """
 
@@ -16,10 +16,10 @@ from django.conf import settings
 from django.db import connection
 from numpy.typing import NDArray
 
-from memoryapp.columns import Ids, int64s
 from memoryapp.effect import rescoring
-from memoryapp.engine.lexical import Floats
+from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import Topic
+from memoryapp.search.columns import Ids, int64s
 
 # Fewer messages than this have no mean worth comparing; a topic that is too long is cut all the same.
 LEAST_MESSAGES = 6
@@ -28,7 +28,7 @@ _MOST_PARTS = 20
 # How many messages' vectors are in memory at once.
 _AT_ONCE = 4_000
 
-SAID = """
+MESSAGES = """
 SELECT string_agg(int8send(id), ''::bytea), string_agg(float8send(at), ''::bytea),
        string_agg(int8send(size), ''::bytea), string_agg(int8send(passage), ''::bytea),
        string_agg(int8send(topic_id), ''::bytea)
@@ -38,7 +38,7 @@ FROM (
            AS passage
     FROM memoryapp_message m WHERE m.owner_id = %(owner)s AND m.topic_id = ANY(%(topics)s::bigint[])
     ORDER BY m.topic_id, m.sent_at, m.id
-) said
+) ordered
 """
 
 
@@ -62,7 +62,16 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class _Talk:
+class Nearness:
+    """Cosines in this memory and this profile: ``usual`` of two different topics, ``one_topic`` from which two are
+    compared for a merge."""
+
+    usual: float
+    one_topic: float
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicMessages:
     """The n messages of a topic in order; ``vectors`` has shape (n, dimensions), the other arrays (n,)."""
 
     ids: Ids
@@ -71,9 +80,9 @@ class _Talk:
     passages: Ids
     vectors: Floats
 
-    def part(self, start: int, end: int) -> _Talk:
+    def part(self, start: int, end: int) -> _TopicMessages:
         cut = slice(start, end)
-        return _Talk(self.ids[cut], self.at[cut], self.sizes[cut], self.passages[cut], self.vectors[cut])
+        return _TopicMessages(self.ids[cut], self.at[cut], self.sizes[cut], self.passages[cut], self.vectors[cut])
 
     def borders(self, least: int) -> NDArray[np.intp]:
         """Where a part may begin: not within an exchange, and with ``least`` messages on either side."""
@@ -88,96 +97,96 @@ class _Cut:
     similarity: float
 
 
-def splits(owner_id: int, topics: Sequence[Topic], profile: int, usual: float, most: int) -> list[Split]:
-    """The best ``most`` of ``topics`` to split, best first. ``usual`` is how near different topics are."""
-    found = (_split(topic, talk, usual) for topic, talk in _talks(owner_id, topics, profile))
+def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness, most: int) -> list[Split]:
+    """The best ``most`` of ``topics`` to split, best first."""
+    found = (_split(topic, messages, near) for topic, messages in _messages_of(owner_id, topics, profile))
     return sorted((split for split in found if split), key=lambda split: (-split.score, split.topic))[:most]
 
 
-def _split(topic: Topic, talk: _Talk, usual: float) -> Split | None:
+def _split(topic: Topic, messages: _TopicMessages, near: Nearness) -> Split | None:
     long = _is_long(topic)
     if topic.locked_by_hand and not long:
         # Somebody put it together, or left it so, knowing what it is about.
         return None
-    cut = _best(talk, talk.borders(1)) if long else _telling(talk, usual)
+    cut = _best_cut(messages, messages.borders(1)) if long else _telling_cut(messages, near)
     if cut is None:
         return None
-    at = _cuts(talk, cut) if long else [cut.at]
-    borders = [0, *at, len(talk.ids)]
+    at = _cuts(messages, cut) if long else [cut.at]
+    borders = [0, *at, len(messages.ids)]
     return Split(
         topic=topic.pk,
         score=round(cut.gain + long * topic.size_chars / settings.SPLIT_THRESHOLD_CHARS, 4),
-        at=tuple(int(talk.ids[place]) for place in at),
+        at=tuple(int(messages.ids[place]) for place in at),
         size_chars=topic.size_chars,
         gain=round(cut.gain, 4),
         similarity=round(cut.similarity, 4),
-        usual=round(usual, 4),
-        pause_seconds=float(talk.at[cut.at] - talk.at[cut.at - 1]),
-        parts=tuple((end - start, int(talk.sizes[start:end].sum())) for start, end in pairwise(borders)),
+        usual=round(near.usual, 4),
+        pause_seconds=float(messages.at[cut.at] - messages.at[cut.at - 1]),
+        parts=tuple((end - start, int(messages.sizes[start:end].sum())) for start, end in pairwise(borders)),
     )
 
 
-def _telling(talk: _Talk, usual: float) -> _Cut | None:
+def _telling_cut(messages: _TopicMessages, near: Nearness) -> _Cut | None:
     """The best cut if its parts are as far apart as different topics, or one at a long pause between unlike parts."""
-    borders = talk.borders(LEAST_MESSAGES)
-    cut = _best(talk, borders)
-    if cut is None or cut.similarity < usual:
+    borders = messages.borders(LEAST_MESSAGES)
+    cut = _best_cut(messages, borders)
+    if cut is None or cut.similarity < near.usual:
         return cut
-    pauses = talk.at[borders] - talk.at[borders - 1]
+    pauses = messages.at[borders] - messages.at[borders - 1]
     longest = int(np.argmax(pauses))
-    at_pause = _best(talk, borders[longest : longest + 1]) if pauses[longest] >= LONG_PAUSE else None
-    unlike = at_pause and at_pause.similarity < settings.CONSOLIDATION_SIMILARITY_THRESHOLD
+    at_pause = _best_cut(messages, borders[longest : longest + 1]) if pauses[longest] >= LONG_PAUSE else None
+    unlike = at_pause and at_pause.similarity < near.one_topic
     return at_pause if unlike else None
 
 
-def _best(talk: _Talk, at: NDArray[np.intp]) -> _Cut | None:
+def _best_cut(messages: _TopicMessages, at: NDArray[np.intp]) -> _Cut | None:
     """The one of the cuts ``at`` that explains most; None where there is none."""
     if not len(at):
         return None
-    n = len(talk.ids)
-    sums = np.cumsum(talk.vectors, axis=0)
+    n = len(messages.ids)
+    sums = np.cumsum(messages.vectors, axis=0)
     left, whole = sums[at - 1], sums[-1]
     right = whole - left
     squares = (left**2).sum(axis=1), (right**2).sum(axis=1), float((whole**2).sum())
-    differing = max(float((talk.vectors**2).sum()) - squares[2] / n, 1e-9)
+    differing = max(float((messages.vectors**2).sum()) - squares[2] / n, 1e-9)
     gains = (squares[0] / at + squares[1] / (n - at) - squares[2] / n) / differing
     best = int(np.argmax(gains))
     lengths = max(float(np.sqrt(squares[0][best] * squares[1][best])), 1e-9)
     return _Cut(int(at[best]), float(gains[best]), float(left[best] @ right[best]) / lengths)
 
 
-def _cuts(talk: _Talk, first: _Cut) -> list[int]:
+def _cuts(messages: _TopicMessages, first: _Cut) -> list[int]:
     """Where to cut so that no part is too long, as far as it can be cut, beginning with ``first``."""
     found = [first.at]
     while len(found) < _MOST_PARTS - 1:
-        borders = [0, *sorted(found), len(talk.ids)]
-        further = next(filter(None, (_within(talk, start, end) for start, end in pairwise(borders))), None)
+        borders = [0, *sorted(found), len(messages.ids)]
+        further = next(filter(None, (_cut_within(messages, start, end) for start, end in pairwise(borders))), None)
         if further is None:
             break
         found.append(further)
     return sorted(found)
 
 
-def _within(talk: _Talk, start: int, end: int) -> int | None:
-    part = talk.part(start, end)
+def _cut_within(messages: _TopicMessages, start: int, end: int) -> int | None:
+    part = messages.part(start, end)
     if part.sizes.sum() <= settings.SPLIT_THRESHOLD_CHARS:
         return None
-    cut = _best(part, part.borders(1))
+    cut = _best_cut(part, part.borders(1))
     return start + cut.at if cut else None
 
 
-def _talks(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterator[tuple[Topic, _Talk]]:
+def _messages_of(owner_id: int, topics: Sequence[Topic], profile: int) -> Iterator[tuple[Topic, _TopicMessages]]:
     for group in _groups(list(filter(_may_be_cut, topics))):
         with connection.cursor() as cursor:
-            cursor.execute(SAID, {"owner": owner_id, "topics": [topic.pk for topic in group]})
+            cursor.execute(MESSAGES, {"owner": owner_id, "topics": [topic.pk for topic in group]})
             ids, at, *numbers = cursor.fetchone()
-        sizes, passages, held = map(int64s, numbers)
+        sizes, passages, topic_ids = map(int64s, numbers)
         times = np.frombuffer(at or b"", ">f8").astype(np.float64)
-        said = _Talk(int64s(ids), times, sizes, passages, _vectors(owner_id, profile, passages))
-        starts = np.searchsorted(held, [topic.pk for topic in group])
-        ends = np.searchsorted(held, [topic.pk for topic in group], side="right")
+        group_messages = _TopicMessages(int64s(ids), times, sizes, passages, _vectors(owner_id, profile, passages))
+        starts = np.searchsorted(topic_ids, [topic.pk for topic in group])
+        ends = np.searchsorted(topic_ids, [topic.pk for topic in group], side="right")
         for topic, start, end in zip(group, starts.tolist(), ends.tolist(), strict=True):
-            yield topic, said.part(start, end)
+            yield topic, group_messages.part(start, end)
 
 
 def _may_be_cut(topic: Topic) -> bool:

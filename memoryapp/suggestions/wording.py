@@ -9,7 +9,9 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.engine.agents.proposing import MergeVerdict
 from memoryapp.models import Suggestion
+from memoryapp.suggestions.verdicts import verdict_in
 
 _DAY = 86_400
 
@@ -21,6 +23,7 @@ def reasons(suggestion: Suggestion) -> list[str]:
 
 
 def _merge(evidence: Mapping[str, Any]) -> Iterator[str]:
+    yield from _verdict(verdict_in(evidence))
     near = {"similarity": _two_digits(evidence["similarity"]), "threshold": _two_digits(evidence["threshold"])}
     if evidence["similarity"] >= evidence["threshold"]:
         yield _("They are about the same: similarity %(similarity)s, proposed from %(threshold)s.") % near
@@ -37,6 +40,17 @@ def _merge(evidence: Mapping[str, Any]) -> Iterator[str]:
         ) % {"together": together, "runs": evidence["runs"]}
     yield _days_apart(evidence["days_apart"])
     yield _("Merged they have %(chars)s characters.") % {"chars": _whole(evidence["size_chars"])}
+
+
+def _verdict(verdict: MergeVerdict | None) -> Iterator[str]:
+    if verdict is None:
+        return
+    if verdict.should_merge:
+        yield _("The merger would make them one: %(reason)s") % {"reason": verdict.reason}
+    elif verdict.reason:
+        yield _("The merger would keep them apart: %(reason)s") % {"reason": verdict.reason}
+    else:
+        yield _("The merger would keep them apart.")
 
 
 def _days_apart(days: int) -> str:

@@ -1,27 +1,19 @@
-"""Toasts, and what became of a topic in a few words."""
+"""What became of a topic in a few words, and where a message is read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from django import template
-from django.contrib.messages.storage.base import Message
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memoryapp.models import TopicEdit
-from rerankui.change_words import actor_words
+from memoryapp.models import Message, TopicEdit
+from rerankui.curation.change_words import actor_words
 
 register = template.Library()
 
 MOST_HOLDERS = 3
-
-
-@register.filter
-def undo_of(message: Message) -> tuple[str, str] | None:
-    """The address and the word of a toast's button; None for a message that is no toast."""
-    mark, _space, rest = (message.extra_tags or "").partition(" ")
-    address, _space, word = rest.partition(" ")
-    return (address, word) if mark == "toast" else None
 
 
 @register.filter
@@ -32,8 +24,16 @@ def deed(edit: TopicEdit) -> str:
     return _("%(who)s %(did)s") % {"who": actor_words(edit.actor), "did": edit.get_kind_display()}
 
 
-@register.inclusion_tag("partials/origin.html")
+@register.inclusion_tag("partials/curation/origin.html")
 def origin(holders: Mapping[int, Sequence[int]], topic: int) -> dict[str, object]:
     """Where the messages of ``topic`` are today; ``holders`` are live topics by the number they follow."""
     now = holders.get(topic, ())
     return {"topic": topic, "holders": now[:MOST_HOLDERS], "more": len(now[MOST_HOLDERS:]), "is_live": topic in now}
+
+
+@register.simple_tag
+def message_address(message: Message) -> str:
+    """Where the message is read: in its topic, or in the talk while no topic holds it."""
+    if message.topic_id:
+        return f"{reverse('topic', args=[message.topic_id])}#message-{message.pk}"
+    return f"{reverse('messages', args=[message.owner_id])}?at={message.pk}#message-{message.pk}"

@@ -7,21 +7,25 @@ from collections.abc import Mapping
 from django import template
 from django.template import Context
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext_lazy
 
-from memoryapp.history import Entry
-from memoryapp.models import KnowledgeEdit, TopicEdit
-from rerankui.change_words import actor_words
+from memoryapp.history import Entry, Record
+from memoryapp.models import TopicEdit
+from rerankui.addresses import undo_address
+from rerankui.curation.change_words import actor_words
 from rerankui.rows import page_address, row_id
+from rerankui.run.outcomes import NO_ANSWER
 
 register = template.Library()
 
 
 @register.simple_tag
-def undo_url(record: TopicEdit | KnowledgeEdit) -> str:
-    name = "undo_preview" if isinstance(record, TopicEdit) else "undo_change"
-    return reverse(name, args=[record.owner_id, record.pk])
+def undo_url(record: Record, back: str = "") -> str:
+    return undo_address(record, back)
 
 
 @register.simple_tag
@@ -43,6 +47,20 @@ def querystring_without(context: Context, name: str) -> str:
 
 
 @register.filter
+def segmented(edit: TopicEdit) -> str:
+    """That the segmenter cut an archived session into topics, and why; empty where somebody else did."""
+    if edit.kind != TopicEdit.Kind.ARCHIVE or (edit.reason and not edit.call):
+        return ""
+    if edit.call is None:
+        return _("Cut by the embedded segmenter.")
+    if edit.call.outcome:
+        return _("Cut by the embedded segmenter, for the model failed (%(outcome)s).") % {
+            "outcome": agent_outcome(edit.call.outcome)
+        }
+    return ""
+
+
+@register.filter
 def who(actor: str) -> str:
     return actor_words(actor)
 
@@ -50,3 +68,31 @@ def who(actor: str) -> str:
 @register.filter
 def of(values: Mapping[int, int], key: int) -> int:
     return values.get(key, 0)
+
+
+AGENTS: dict[str, Promise] = {
+    "splitter": pgettext_lazy("agent", "Splitter"),
+    "merger": pgettext_lazy("agent", "Merger"),
+    "archivist": pgettext_lazy("agent", "Archivist"),
+}
+
+
+@register.simple_tag
+def agent_name(agent: str) -> str | Promise:
+    return AGENTS.get(agent, agent)
+
+
+@register.filter
+def agent_outcome(code: str) -> str | Promise:
+    """Why an agent got no answer, in two words."""
+    return NO_ANSWER.get(code, code)
+
+
+@register.filter
+def prompt_address(label: str) -> str:
+    """Where the prompt of ``split-en-3`` can be read; empty for a label of another form."""
+    name, _dash, rest = label.partition("-")
+    language, _dash, version = rest.partition("-")
+    if language not in ("en", "ru") or not version.isdecimal():
+        return ""
+    return reverse("prompt_version", args=[name, language, int(version)])

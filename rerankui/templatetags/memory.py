@@ -21,12 +21,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
 
 from memoryapp import work
+from memoryapp.browsing.usage import Day
 from memoryapp.models import ChatUser, Message
-from memoryapp.usage import Day
-from rerankui.devices import device_name
 from rerankui.filters import Filter
-from rerankui.prose import headline as headline_of
-from rerankui.prose import line, shown, unmarked
+from rerankui.text.prose import headline as headline_of
+from rerankui.text.prose import line, shown, unmarked
+from rerankui.web.devices import device_name
 
 register = template.Library()
 
@@ -147,8 +147,8 @@ _MONTH = (
 
 
 def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tuple[object, ...]:
-    said = ngettext("%(n)s message", "%(n)s messages", count) % {"n": grouped(count)}
-    title = f"{date_format(month, 'F Y')}: {said}"
+    counted = ngettext("%(n)s message", "%(n)s messages", count) % {"n": grouped(count)}
+    title = f"{date_format(month, 'F Y')}: {counted}"
     height = max(1.5 if count else 0.5, round(54 * count / most, 1))
     href = f"{reverse('messages', args=[owner])}?on={month.isoformat()}"
     return href, title, title, place * 10, place * 10 + 1, 56 - height, height
@@ -164,7 +164,17 @@ _FILE_TYPES = {
     "document": pgettext_lazy("file", "document"),
     "text": pgettext_lazy("file", "text"),
 }
-_FORMATS = {"jsonl": "JSON Lines", "telegram": "Telegram", "chatgpt": "ChatGPT"}
+_FORMATS = {
+    "jsonl": "JSON Lines",
+    "telegram": "Telegram",
+    "chatgpt": "ChatGPT",
+    "claude": "Claude",
+    "whatsapp": "WhatsApp",
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "openai": "OpenAI",
+    "laplaced": "laplaced",
+}
 
 
 @register.filter

@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import Any
 
 from django import template
 from django.template.defaultfilters import floatformat
@@ -24,16 +25,22 @@ from memoryapp.engine.events import (
     ToolCall,
     Totals,
 )
-from memoryapp.engine.offline_chat import MODEL as EMBEDDED_MODEL
+from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.models import Run
-from rerankui import legend
-from rerankui.marked_text import marked_text
-from rerankui.marks import ids_in
-from rerankui.outcomes import NAMES
-from rerankui.pictures import is_shown
-from rerankui.result import Segment
+from rerankui.run import legend
+from rerankui.run.marks import ids_in
+from rerankui.run.notes import remarks
+from rerankui.run.outcomes import NAMES
+from rerankui.run.result import Segment
+from rerankui.run.score_parts import bounds, days, score_parts, sum_of_parts
+from rerankui.text.marked_text import marked_text
+from rerankui.text.pictures import is_shown
 
 register = template.Library()
+register.filter(score_parts)
+register.filter(sum_of_parts)
+register.filter("days_named", days)
+register.filter("days_bounded", bounds)
 
 # Of one answer: a choice with long excerpts fits, a runaway model does not weigh the page down.
 MOST_SHOWN = 100_000
@@ -117,8 +124,8 @@ def unshown_count(candidates: Sequence[Candidate | ItemCandidate]) -> int:
 
 
 @register.filter
-def told_of(item: ItemCandidate) -> str:
-    """What the model was told of it beside its id, score and name."""
+def item_details(item: ItemCandidate) -> str:
+    """The candidate's line for the model, without id, score and name."""
     words = item.line.partition(") ")[2] or item.line
     return words.removeprefix(item.name).strip(" |")
 
@@ -208,6 +215,12 @@ def marked_prose(segments: Sequence[Segment]) -> SafeString:
 
 
 @register.filter
+def percent(share: float) -> str:
+    """``82 %`` of a share in [0, 1]."""
+    return f"{round(100 * share)}\u202f%"
+
+
+@register.filter
 def number_of(topic: str) -> int:
     """42 of ``Topic:42``."""
     return int(topic.rpartition(":")[2])
@@ -240,10 +253,13 @@ def word_changes(enriched: QueryEnriched) -> SafeString:
 
 @register.filter
 def enrich_note(note: str) -> str:
-    """A note is a code, after a failure with what the endpoint said, which is quoted as it came."""
-    code, colon, said = note.partition(": ")
+    """A note is a code, after a failure followed by the endpoint's own words, quoted unchanged."""
+    code, colon, reason = note.partition(": ")
     words = ENRICH_NOTES.get(code)
-    return note if words is None else f"{words} {said}" if colon else str(words)
+    return note if words is None else f"{words} {reason}" if colon else str(words)
+
+
+register.filter(remarks)
 
 
 @register.filter
@@ -276,12 +292,12 @@ def _kinds_chosen(run: Run) -> list[tuple[int, str]]:
 
 
 @register.filter
-def day_of(told: str) -> str:
-    """A day as the model was told it, ``2026-03-01``, in the reader's way; anything else as it came."""
+def day_of(text: str) -> str:
+    """A day of a candidate line, ``2026-03-01``, in the reader's format; any other text unchanged."""
     try:
-        return date_format(date.fromisoformat(told), gettext("j M Y"))
+        return date_format(date.fromisoformat(text), gettext("j M Y"))
     except ValueError:
-        return told
+        return text
 
 
 @register.filter
@@ -292,6 +308,18 @@ def asked_ids(call: ToolCall) -> list[str]:
 @register.filter
 def asked_count(call: ToolCall) -> int:
     return len(ids_in(call.arguments))
+
+
+@register.filter
+def plain_value(value: Any) -> str:
+    """A number, a code or a list of them as a tool reports it; shares with two digits."""
+    if isinstance(value, float):
+        return floatformat(value, -2)
+    if isinstance(value, Mapping):
+        return " · ".join(f"{name} {plain_value(part)}" for name, part in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " · ".join(map(plain_value, value))
+    return str(value)
 
 
 @register.filter

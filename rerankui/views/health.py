@@ -1,4 +1,4 @@
-"""Whether the process answers, whether everything behind it does, and what was counted."""
+"""Health checks of this process and of everything it depends on, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import KombuError
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from memoryapp import heartbeats, readiness
 from memoryapp.celery import app
-from memoryapp.metrics import exposition
-from memoryapp.runner import runner
+from memoryapp.operations import heartbeats
+from memoryapp.operations.metrics import exposition
+from memoryapp.runs import readiness
+from memoryapp.runs.runner import runner
 
 BROKER_SECONDS = 2.0
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
@@ -28,7 +29,7 @@ _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-
 @login_not_required
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process: no database, no session."""
+    """Answers while the process works; it uses neither the database nor a session."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
@@ -37,15 +38,15 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """Database, migrations, broker and this process's recording, each ``ok`` or what is wrong; 503 unless all are.
 
-    Worker and beat are told of as well, and count where ``?all=1`` asks: pages are served without them. The provider's
-    state decides nothing.
+    Worker and beat are listed as well, but count only with ``?all=1``: pages are served without them. The provider's
+    state is listed and never counts.
     """
     parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
     background = _background()
     counted = parts | background if request.GET.get("all") else parts
     is_ready = all(state == "ok" for state in counted.values())
-    told = {**parts, **background, "provider": readiness.provider(runner)}
-    return JsonResponse(told, status=200 if is_ready else 503)
+    states = {**parts, **background, "provider": readiness.provider(runner)}
+    return JsonResponse(states, status=200 if is_ready else 503)
 
 
 @login_not_required
@@ -58,17 +59,17 @@ def metrics(request: HttpRequest) -> HttpResponse:
         refused["WWW-Authenticate"] = "Bearer"
         return refused
     try:
-        told = exposition()
+        text = exposition()
     except DatabaseError:
         return HttpResponse("The database is out of reach.\n", status=503, content_type="text/plain")
-    return HttpResponse(told, content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
 
 
 def _may_read_metrics(request: HttpRequest) -> bool:
-    """By the token. Without one only this machine may ask, by a name of loopback and through no proxy."""
+    """With METRICS_TOKEN set, by that token; else only from this machine, by a loopback name and through no proxy."""
     if settings.METRICS_TOKEN:
-        told = request.headers.get("authorization", "")
-        return hmac.compare_digest(told.encode(), f"Bearer {settings.METRICS_TOKEN}".encode())
+        credentials = request.headers.get("authorization", "")
+        return hmac.compare_digest(credentials.encode(), f"Bearer {settings.METRICS_TOKEN}".encode())
     address, is_forwarded = request.META.get("REMOTE_ADDR", ""), any(name in request.headers for name in _OF_PROXIES)
     host = split_domain_port(request.get_host())[0].strip("[]")
     return not is_forwarded and _is_loopback(address) and (host == "localhost" or _is_loopback(host))

@@ -11,12 +11,12 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
-from memoryapp import browse
-from memoryapp.models import ChatUser, Message
-from rerankui.access import Request, owner_or_404
+from memoryapp.browsing.months import messages_by_month
+from memoryapp.models import ChatUser, Message, Role
+from rerankui.access import Request, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
 from rerankui.pages import page_around, page_of, show
-from rerankui.talk import talk_of
+from rerankui.text.talk import talk_of
 
 SHOWN = 80
 
@@ -36,11 +36,12 @@ def messages(request: Request, owner: int) -> HttpResponse:
         "talk": talk_of(rows, here=at.pk if at else None),
         "total": found.count(),
         "at": at,
+        "may_erase": operator_of(request).may(Role.ADMIN),
     }
     if not request.htmx:
-        context["months"] = browse.messages_by_month(of)
+        context["months"] = messages_by_month(of)
         context["busiest"] = max((count for _month, count in context["months"]), default=0)
-    return show(request, "pages/messages.html", "partials/messages.html", context)
+    return show(request, "pages/messages.html", "partials/messages/messages.html", context)
 
 
 def _filtered(owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool) -> QuerySet[Message]:

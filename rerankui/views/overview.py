@@ -14,13 +14,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from memoryapp import browse, clients, heartbeats
-from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Role, Run, Topic
-from memoryapp.usage import usage, worst_runs
+from memoryapp import clients
+from memoryapp.browsing.coverage import passages_without_vector
+from memoryapp.browsing.holdings import Holdings, holdings
+from memoryapp.browsing.months import messages_by_month
+from memoryapp.browsing.usage import usage, worst_runs
+from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
+from memoryapp.operations import heartbeats
+from memoryapp.search.profiles import serving_profile
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
-from rerankui.views.work import may_archive, panel_for, panel_of
+from rerankui.views.work import panel_for, panel_of, sessions_of
 
 RECENT = 8
 FEW = 6
@@ -41,17 +46,17 @@ def overview(request: Request) -> HttpResponse:
     filters = OwnerFilter(request.GET)
     found = _named(seen, filters.chosen["q"])
     page = page_of(request, found, filters.order)
-    held = browse.holdings(page.rows)
-    context: dict[str, Any] = {"page": page, "filters": filters, "rows": [(owner, held[owner.pk]) for owner in page]}
+    counts = holdings(page.rows, by_month=True)
+    context: dict[str, Any] = {"page": page, "filters": filters, "rows": [(owner, counts[owner.pk]) for owner in page]}
     if not request.htmx:
-        # Only who is told what waits, of all memories at once, can be told that nothing does.
+        # The page says that nothing is left to do only where it lists the steps of all memories.
         sees_all = not (filters.is_narrowed or page.before or page.after)
-        tells_all = sees_all and operator_of(request).may(Role.CURATOR)
-        context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"]), "tells_all": tells_all}
+        context |= {"runs": _recent_runs(seen), "steps": _steps(request, seen, context["rows"])}
+        context["lists_all_steps"] = sees_all and operator_of(request).may(Role.CURATOR)
         context |= _usage(seen)
         context |= {"limitations": clients.limitations() if operator_of(request).may(Role.DEBUGGER) else []}
         context |= panel_of(seen, reverse("work"))
-    return show(request, "pages/overview.html", "partials/owners.html", context)
+    return show(request, "pages/overview/overview.html", "partials/overview/owners.html", context)
 
 
 def _named(owners: QuerySet[ChatUser], words: str | None) -> QuerySet[ChatUser]:
@@ -69,13 +74,13 @@ def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
     return runs.select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
 
 
-def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holdings]]) -> list[Step]:
+def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
     """What an operator could do next and may do."""
     steps = []
     if operator_of(request).may(Role.CURATOR):
         steps += [*_silent(), *_waiting(seen, rows)]
     if operator_of(request).may(Role.DEBUGGER):
-        idle = next((owner for owner, held in rows if held.topics and not held.runs), None)
+        idle = next((owner for owner, counts in rows if counts.topics and not counts.runs), None)
         if idle:
             steps.append(Step(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
     return steps
@@ -88,21 +93,21 @@ def _silent() -> list[Step]:
     return [Step(sentence % {"names": ", ".join(late)})] if late else []
 
 
-def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, browse.Holdings]]) -> list[Step]:
+def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
     steps = [
         Step(
             ngettext(
                 "%(n)s message of %(name)s is in no topic yet.",
                 "%(n)s messages of %(name)s are in no topic yet.",
-                held.waiting,
+                counts.waiting,
             )
-            % {"n": held.waiting, "name": owner},
+            % {"n": counts.waiting, "name": owner},
             to_archive=owner,
         )
-        for owner, held in rows
-        if held.waiting
+        for owner, counts in rows
+        if counts.waiting
     ][:3]
-    missing = browse.without_vectors(seen, clients.profile())
+    missing = passages_without_vector(seen, serving_profile())
     if missing:
         sentence = ngettext(
             "%(n)s passage is found by its words only until the worker has embedded it.",
@@ -118,17 +123,17 @@ def memory(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     context = {
         "owner": of,
-        "held": browse.holdings([of])[of.pk],
-        "months": browse.messages_by_month(of),
+        "counts": holdings([of])[of.pk],
+        "months": messages_by_month(of),
         "topics": Topic.objects.of(of).live().order_by("-ended_at", "-id")[:RECENT],
         "runs": Run.objects.of(of).by_hand().select_related("owner", "operator").order_by("-created_at", "-id")[:FEW],
-        "waiting": Message.objects.of(of).active().order_by("-sent_at", "-id")[:3],
         "people": Person.objects.filter(owner=of).order_by("-mention_count", "-id")[:FEW],
         "artifacts": Artifact.objects.filter(owner=of).order_by("-created_at", "-id")[:FEW],
-        "facts": Fact.objects.filter(owner=of).order_by("-importance", "-id")[:FEW],
+        "facts": Fact.objects.current().filter(owner=of).order_by("-importance", "-id")[:FEW],
         "may_ask": operator_of(request).may(Role.DEBUGGER),
         "may_erase": operator_of(request).may(Role.ADMIN),
-        "may_archive": may_archive(request),
+        "may_curate": operator_of(request).may(Role.CURATOR),
         **panel_for(of),
+        **sessions_of(request, of),
     }
-    return render(request, "pages/memory.html", context)
+    return render(request, "pages/overview/memory.html", context)

@@ -1,8 +1,8 @@
-"""API tokens: who may do what, a new one, and the end of one. For admins.
+"""The pages of API tokens, for admins: the list, making a token, revoking one.
 
-The text of a token is in one answer only, the one to the form that made it. It is in no address, no session and
-no row; and as every form carries the number of the one token it can make, the same form sent again, by a reload,
-by going back or by pressing twice, makes nothing and shows nothing.
+The text of a token stands in one response only, the one to the form that made it, and in no address, session or row.
+Every form carries the number of the one token it can make: the same form sent again, by a reload, by going back or by
+pressing twice, makes no token and shows no text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import tokens
+from memoryapp.accounts import tokens
 from memoryapp.models import ApiToken, ChatUser, Role
 from rerankui.access import requires, seen_owners
 from rerankui.forms import TokenForm
@@ -39,7 +39,7 @@ _numbers = Signer(salt="token-number")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A token as its row tells it; ``owners`` are the first of ``owners`` and ``more`` others."""
+    """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others."""
 
     token: ApiToken
     may: Sequence[str]
@@ -53,7 +53,7 @@ class Listed:
 @require_safe
 @requires(Role.ADMIN)
 def token_list(request: HttpRequest) -> HttpResponse:
-    """Those in force, and below them the last ones revoked; with ``state=revoked`` all of those."""
+    """The tokens in force and below them the last ones revoked; with ``state=revoked`` all revoked tokens."""
     is_revoked = request.GET.get("state") == "revoked"
     rows = tokens.listed().filter(revoked_at__isnull=not is_revoked)
     page = page_of(request, rows, REVOKED if is_revoked else LIVE)
@@ -67,7 +67,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
         "revoked": _listed(lately[:LATELY_REVOKED]),
         "has_more_revoked": len(lately) > LATELY_REVOKED,
     }
-    return render(request, "pages/tokens.html", context)
+    return render(request, "pages/tokens/tokens.html", context)
 
 
 def _lately_revoked() -> list[ApiToken]:
@@ -76,10 +76,10 @@ def _lately_revoked() -> list[ApiToken]:
 
 def _listed(rows: Sequence[ApiToken]) -> list[Listed]:
     made, revoked = tokens.makers(rows), tokens.revokers(rows)
-    return [_told(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
+    return [_listing(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
 
 
-def _told(token: Any, made_by: str = "", revoked_by: str = "") -> Listed:
+def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> Listed:
     """``token`` is a row of ``tokens.listed``."""
     may = [str(label) for scope, label in Scope.choices if scope in token.scopes and scope != Scope.EVERYONE]
     more = token.owner_count - len(token.first_owners)
@@ -91,7 +91,7 @@ def _told(token: Any, made_by: str = "", revoked_by: str = "") -> Listed:
 @require_http_methods(READS)
 @requires(Role.ADMIN)
 def token_make(request: HttpRequest) -> HttpResponse:
-    """The form; posted, the one page that tells the token."""
+    """The form of a new token; a post makes it and answers with the one page that shows its text."""
     is_sent = request.method == "POST"
     form = TokenForm(request.POST if is_sent else None, seen=seen_owners(request))
     number = _number_in(request.POST.get("number", ""))
@@ -99,20 +99,20 @@ def token_make(request: HttpRequest) -> HttpResponse:
         return _shown_before(request, number)
     if not form.is_valid() or number is None:
         context = {"form": form, "number": _numbers.sign(str(number or tokens.reserve()))}
-        return render(request, "pages/token_make.html", context, status=422 if is_sent else 200)
+        return render(request, "pages/tokens/token_make.html", context, status=422 if is_sent else 200)
     sent = form.cleaned_data
     scopes = [Scope(scope) for scope in sent["scopes"]]
     try:
         token, text = tokens.make(sent["name"], scopes, sent["users"], number=number, by=cast(User, request.user))
     except tokens.MadeAlready:
         return _shown_before(request, number)
-    told = _told(tokens.listed().get(pk=token.pk))
-    context = {"told": told, "text": text, "example": _example(request, told, text)}
-    return render(request, "pages/token_made.html", context, status=201)
+    row = _listing(tokens.listed().get(pk=token.pk))
+    context = {"row": row, "text": text, "example": _example(request, row, text)}
+    return render(request, "pages/tokens/token_made.html", context, status=201)
 
 
 def _number_in(sent: str) -> int | None:
-    """The number that a form was given for its token; None for a form that this page did not draw."""
+    """The number that the form carries for its token; None for a form that this page did not draw."""
     try:
         return int(_numbers.unsign(sent))
     except BadSignature:
@@ -121,17 +121,17 @@ def _number_in(sent: str) -> int | None:
 
 def _shown_before(request: HttpRequest, number: int) -> HttpResponse:
     token = get_object_or_404(ApiToken, pk=number)
-    said = _("“%(name)s” was made already, and shown then. If its text is lost, revoke it and make another.")
-    messages.warning(request, said % {"name": token.name})
+    sentence = _("“%(name)s” was made already, and shown then. If its text is lost, revoke it and make another.")
+    messages.warning(request, sentence % {"name": token.name})
     return redirect("tokens")
 
 
-def _example(request: HttpRequest, told: Listed, text: str) -> str:
+def _example(request: HttpRequest, row: Listed, text: str) -> str:
     """A line for a shell that uses the token: one that changes nothing, if its scopes allow any."""
-    owner = next(iter(told.owners), None) or seen_owners(request).order_by("name").first()
+    owner = next(iter(row.owners), None) or seen_owners(request).order_by("name").first()
     name = owner.name if owner else "anna"
     body: dict[str, Any] = {}
-    may = told.token.scopes
+    may = row.token.scopes
     if Scope.READ in may:
         address = f"users/{quote(name)}/topics"
     elif Scope.CURATE in may:
@@ -148,10 +148,10 @@ def _example(request: HttpRequest, told: Listed, text: str) -> str:
 @require_http_methods(READS)
 @requires(Role.ADMIN)
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """Asks, and when posted revokes. One revoked before is told, and left as it is."""
+    """Asks for confirmation; a post revokes the token. A token revoked before stays as it is, and a message says so."""
     token = get_object_or_404(tokens.listed(), pk=pk)
     if request.method != "POST" and token.revoked_at is None:
-        return render(request, "pages/token_revoke.html", {"told": _told(token)})
+        return render(request, "pages/tokens/token_revoke.html", {"row": _listing(token)})
     by = cast(User, request.user)
     if request.method == "POST" and tokens.revoke(ApiToken.objects.filter(pk=pk), by=by):
         messages.success(request, _("“%(name)s” is revoked: it opens nothing any more.") % {"name": token.name})

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp import work
-from memoryapp.models import ChatUser, Role
-from rerankui.access import operator_of, owner_or_404, requires, seen_owners
-from rerankui.changes import ours
+from memoryapp.ingestion import archiving
+from memoryapp.ingestion.sessions import Session
+from memoryapp.models import ChatUser, Message, Role, Work
+from rerankui.access import Request, operator_of, owner_or_404, requires, seen_owners
+from rerankui.addresses import next_address
 from rerankui.pages import show
+
+MESSAGES_LOOKED_AT = 2_000
+SESSIONS_SHOWN = 6
+MESSAGES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveSession:
+    """``first`` is its first message, ``seconds_left`` when it is archived if nobody writes."""
+
+    first: int
+    label: str
+    count: int
+    last_at: datetime
+    seconds_left: float
+
+    @property
+    def countdown(self) -> str:
+        return work.duration(self.seconds_left)
 
 
 @require_safe
@@ -32,24 +56,34 @@ def memory_work(request: HttpRequest, owner: int) -> HttpResponse:
     if request.method == "POST":
         answer: HttpResponse = _archive_now(request, of)
         return answer
-    return _shown(request, {"owner": of, **panel_for(of)})
+    context = {"owner": of, **panel_for(of), **sessions_of(request, of)}
+    if cast(Request, request).htmx.target == "sessions":
+        return render(request, "partials/work/sessions.html", context)
+    return _shown(request, context)
 
 
 @requires(Role.CURATOR)
 def _archive_now(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     """Asks the worker to archive every session of this memory, those that may still go on too."""
-    work.ask_to_archive(owner, request.user.get_username())
-    messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
-    return redirect(ours(request, request.POST.get("next", "")) or reverse("memory", args=[owner.pk]))
+    if paused := work.pause_sentence(Work.Kind.ARCHIVE, owner):
+        messages.warning(request, paused)
+    else:
+        work.ask_to_archive(owner, request.user.get_username())
+        messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
+    return redirect(next_address(request) or reverse("memory", args=[owner.pk]))
+
+
+def _only(owner: ChatUser) -> QuerySet[ChatUser]:
+    return ChatUser.objects.filter(pk=owner.pk)
 
 
 def panel_for(owner: ChatUser) -> dict[str, Any]:
-    """What ``partials/work.html`` shows of one chat user."""
-    return panel_of(ChatUser.objects.filter(pk=owner.pk), reverse("memory_work", args=[owner.pk]))
+    """What ``partials/work/work.html`` shows of one chat user."""
+    return panel_of(_only(owner), reverse("memory_work", args=[owner.pk]))
 
 
 def panel_of(owners: QuerySet[ChatUser], address: str) -> dict[str, Any]:
-    """What ``partials/work.html`` shows of these chat users; ``address`` answers with the panel as it is later."""
+    """What ``partials/work/work.html`` shows of these chat users; ``address`` answers with the panel as it is later."""
     shown = work.unfinished(owners)
     return {
         "works": shown,
@@ -58,9 +92,33 @@ def panel_of(owners: QuerySet[ChatUser], address: str) -> dict[str, Any]:
     }
 
 
-def may_archive(request: HttpRequest) -> bool:
-    return operator_of(request).may(Role.CURATOR)
+def sessions_of(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
+    """What ``partials/work/sessions.html`` shows: the active sessions and when each of them is archived."""
+    limits = archiving.limits(owner)
+    sessions = archiving.latest_sessions(owner, limits, MESSAGES_LOOKED_AT)
+    now, count = timezone.now(), Message.objects.of(owner).active().count()
+    shown = sessions[:SESSIONS_SHOWN]
+    listed = sum(len(session.messages) for session in shown)
+    archive = next((item for item in work.unfinished(_only(owner)) if item.work.kind == Work.Kind.ARCHIVE), None)
+    is_asked = bool(archive and archive.work.asked_at)
+    return {
+        "sessions": [_shown_session(session, now, limits.interval) for session in shown],
+        "unlisted": count - listed,
+        "waiting_count": count,
+        "latest": Message.objects.of(owner).active().order_by("-sent_at", "-id")[:MESSAGES_SHOWN],
+        "archive": archive,
+        "paused": work.pause_sentence(Work.Kind.ARCHIVE, owner),
+        "is_asked": is_asked,
+        "is_archived_now": is_asked or bool(archive and archive.is_going_on),
+        "may_archive": operator_of(request).may(Role.CURATOR),
+    }
+
+
+def _shown_session(session: Session, now: datetime, interval: timedelta) -> ActiveSession:
+    first, last = session.messages[0], session.messages[-1]
+    left = (session.due_at(interval) - now).total_seconds()
+    return ActiveSession(first.id, first.label, len(session.messages), last.sent_at, max(left, 0.0))
 
 
 def _shown(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    return show(request, "pages/work.html", "partials/work.html", {**context, "is_asked_for": True})
+    return show(request, "pages/work.html", "partials/work/work.html", context)

@@ -1,8 +1,8 @@
 // What HTML cannot do: keys in lists, the preview, sheets, and a word when the server does not answer.
 // Everything here is a short cut to a plain link or form; nothing needs it.
 (() => {
-  const $ = (selector, root = document) => root.querySelector(selector);
-  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const $ = (selector, /** @type {ParentNode} */ root = document) => root.querySelector(selector);
+  const $$ = (selector, /** @type {ParentNode} */ root = document) => [...root.querySelectorAll(selector)];
   const peek = () => $("#peek");
   const isWide = () => matchMedia("(min-width: 761px)").matches;
 
@@ -141,9 +141,29 @@
   // when the server does not answer, or refuses
   const trouble = $("#trouble");
   const say = (words) => { if (trouble) { trouble.textContent = words; trouble.hidden = false; } };
-  document.addEventListener("htmx:sendError", () => say(trouble.dataset.offline));
+  const hush = () => { if (trouble) trouble.hidden = true; };
+  document.addEventListener("htmx:sendError", () => lost());
   document.addEventListener("htmx:responseError", () => say(trouble.dataset.refused));
-  document.addEventListener("htmx:afterOnLoad", () => { if (trouble) trouble.hidden = true; });
+  document.addEventListener("htmx:afterOnLoad", hush);
+
+  // on every page, also one that asks for nothing: whether the server still answers
+  const PROBE_SECONDS = 30;
+  const ANSWER_SECONDS = 10;
+  let isLost = false;
+  const lost = () => { isLost = true; say(trouble?.dataset.offline); };
+  const found = () => { if (isLost) hush(); isLost = false; };
+  const probe = async () => {
+    if (!trouble || document.hidden) return;
+    try {
+      await fetch(trouble.dataset.probe, { cache: "no-store", signal: AbortSignal.timeout(ANSWER_SECONDS * 1000) });
+      found();
+    } catch { lost(); }
+  };
+  addEventListener("offline", lost);
+  addEventListener("online", probe);
+  document.addEventListener("visibilitychange", probe);
+  setInterval(probe, PROBE_SECONDS * 1000);
+  if (!navigator.onLine) lost();
 
   $(".is-here")?.scrollIntoView({ block: "center" });
   // on a phone the sections lie in a row that is wider than the screen

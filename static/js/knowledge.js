@@ -1,7 +1,7 @@
 // Keys for people, facts and artifacts: e edits, x marks, m merges; short cuts to links, boxes and forms that are there.
 (() => {
-  const $ = (selector, root = document) => root.querySelector(selector);
-  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const $ = (selector, /** @type {ParentNode} */ root = document) => root.querySelector(selector);
+  const $$ = (selector, /** @type {ParentNode} */ root = document) => [...root.querySelectorAll(selector)];
   const row = () => $("[data-row].is-current");
   const quietly = (action) => (event) => { if (!$("dialog[open]")) action(event); };
 
@@ -11,7 +11,7 @@
     const bar = $("[data-marked]");
     if (!bar) return;
     bar.hidden = marked().length === 0;
-    $("[data-marked-count]", bar).textContent = marked().length;
+    $("[data-marked-count]", bar).textContent = String(marked().length);
     $("button", bar).disabled = marked().length < 2;
   };
   document.addEventListener("change", (event) => { if (event.target.matches("[data-mark]")) count(); });

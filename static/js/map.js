@@ -3,7 +3,7 @@
   const map = document.getElementById("map");
   if (!map || !window.echarts) return;
   const canvas = map.querySelector("[data-canvas]");
-  const form = document.getElementById("picked");
+  const form = document.forms.namedItem("picked");
   const dots = JSON.parse(document.getElementById("dots").textContent)
     .map(([id, x, y, began, ended, messages, characters, summary, region]) => ({ id, x, y, began, ended, messages, characters, summary, region }));
   const read = (name) => JSON.parse(document.getElementById(name).textContent);

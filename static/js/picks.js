@@ -11,7 +11,7 @@
     if (!bar) return;
     const picked = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
     for (const value of (bar.elements.more?.value ?? "").split(",")) if (value) picked.add(value);
-    bar.querySelector("[data-picked-count]").value = picked.size;
+    bar.querySelector("[data-picked-count]").value = String(picked.size);
     bar.classList.toggle("has-picks", picked.size > 0);
     bar.querySelector("[data-merge-picked]").disabled = picked.size < 2;
   };

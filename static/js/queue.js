@@ -26,12 +26,14 @@
   });
   // a toast's own button takes back the same decision, and app.js presses it
   const undo = (event) => { if (!$("[data-toast] [data-undo]")) press("[data-undo-last]")(event); };
-  const edit = (event) => { if (isFree()) { event.preventDefault(); $("#queue [data-merged-summary]")?.select(); } };
+  const edit = (event) => { if (isFree()) { event.preventDefault(); $("#queue [data-merged-summary], #queue .finding-fields :is(textarea, input)")?.select(); } };
   const ignore = (event) => event.repeat || event.target.matches?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=radio])");
   tinykeys.tinykeys(window, {
     KeyJ: press("[data-next]"),
     KeyK: press("[data-previous]"),
-    KeyM: press("[data-merge]"),
+    KeyM: press("[data-merge], [data-merge-into]"),
+    KeyY: press("[data-confirm]"),
+    KeyB: press("[data-both]"),
     KeyX: press("[data-swap]"),
     KeyN: press("[data-never]"),
     KeyS: press("[data-opens-proposal]"),
@@ -39,11 +41,12 @@
     KeyR: press("[data-effect]"),
     KeyU: undo,
     KeyE: edit,
+    ...Object.fromEntries([1, 2, 3, 4, 5].map((n) => [`Digit${n}`, press(`[data-choose="${n}"]`)])),
   }, { ignore });
   addEventListener("keydown", (event) => {
-    if (!event.target.matches?.("#queue textarea")) return;
+    if (!event.target.matches?.("#queue :is(textarea, select, input:not([type=checkbox], [type=radio]))")) return;
     if (event.key === "Escape") event.target.blur();
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) press("[data-merge]")(event);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) press("[data-merge], [data-confirm]")(event);
   });
   // what came is read from its question on, wherever one had got to in the last one; the list keeps to itself
   const tell = () => {

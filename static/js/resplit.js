@@ -7,7 +7,7 @@
   let at = 0;
 
   const show = async (address) => {
-    const values = Object.fromEntries(["span", "was", "summary"].map((name) => [name, new FormData($("#parts-form")).getAll(name)]));
+    const values = Object.fromEntries(["span", "was", "summary"].map((name) => [name, new FormData(document.forms.namedItem("parts-form")).getAll(name)]));
     await htmx.ajax("POST", address, { target: "#resplit", swap: "innerHTML", values });
     history.replaceState(null, "", address);
     stand(at);

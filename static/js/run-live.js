@@ -23,12 +23,12 @@ function tick() {
   const elapsed = Math.max(Math.round(performance.now() - began), 1);
   const clock = summary().querySelector("[data-clock]");
   clock.textContent = clock.dataset.form.replace("0", seconds.format(elapsed / 1000));
-  figure.dataset.whole = elapsed;
+  figure.dataset.whole = String(elapsed);
   figure.querySelector("svg").setAttribute("viewBox", `0 0 ${elapsed} 28`);
-  going.setAttribute("width", Math.max(elapsed - Number(going.getAttribute("x")), 1));
+  going.setAttribute("width", String(Math.max(elapsed - Number(going.getAttribute("x")), 1)));
   const scrub = section().querySelector("[data-scrub]");
-  scrub.max = elapsed;
-  if (!section().classList.contains("is-back")) scrub.value = elapsed;
+  scrub.max = String(elapsed);
+  if (!section().classList.contains("is-back")) scrub.value = String(elapsed);
 }
 setInterval(tick, TICK);
 

@@ -17,7 +17,7 @@ class Player {
   get summary() { return document.getElementById("run-summary"); }
   get live() { return "live" in this.summary.dataset; }
   get last() { return Number(this.summary.dataset.last); }
-  get events() { return [...this.section.querySelectorAll("[data-event]")].sort((a, b) => a.dataset.seq - b.dataset.seq); }
+  get events() { return [...this.section.querySelectorAll("[data-event]")].sort((a, b) => Number(a.dataset.seq) - Number(b.dataset.seq)); }
   get playing() { return this.timer !== 0; }
   get current() { return this.section.querySelector(`[data-event][data-seq="${this.step}"]`); }
 
@@ -50,7 +50,7 @@ class Player {
     for (const found of this.section.querySelectorAll(".found")) {
       for (const chip of found.querySelectorAll("[data-filter]")) {
         const count = found.querySelectorAll(`.candidates:not(.below *) > ${selector(chip.dataset.filter)}`).length;
-        chip.querySelector("b").textContent = count;
+        chip.querySelector("b").textContent = String(count);
         chip.hidden = count === 0;
         if (chip.hidden) press(chip, false);
       }
@@ -61,6 +61,8 @@ class Player {
   // One kind of candidates at a time, where there are several; without scripts they stand one after the other.
   showKind(kind) {
     const lane = this.section.querySelector(".lane-candidates");
+    // an agent's conversation has none
+    if (!lane) return;
     const links = lane.querySelectorAll("[data-show]");
     if (links.length) lane.dataset.shown = kind ?? lane.dataset.shown ?? "topics";
     for (const link of links) {
@@ -73,7 +75,7 @@ class Player {
     const scrub = this.section.querySelector("[data-scrub]");
     scrub.max = document.getElementById("run-waterfall").dataset.whole;
     // at the end of a run that goes on the handle is at now
-    scrub.value = this.live && this.step >= this.last ? scrub.max : (this.current?.dataset.offset ?? 0);
+    scrub.value = this.live && this.step >= this.last ? scrub.max : (this.current?.dataset.offset ?? "0");
     const label = `${Math.min(this.step, this.last)} / ${this.last}`;
     scrub.setAttribute("aria-valuetext", label);
     this.section.querySelector("[data-step-label]").value = label;
@@ -88,7 +90,7 @@ class Player {
   remember() {
     const url = new URL(location.href);
     if (this.step === this.last) url.searchParams.delete("step");
-    else url.searchParams.set("step", this.step);
+    else url.searchParams.set("step", String(this.step));
     history.replaceState(history.state, "", url);
   }
 
@@ -252,7 +254,7 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.target.closest?.(".below")) player.colour();
-  const panel = event.target;
+  const panel = /** @type {PageElement} */ (event.target);
   const mark = panel.id === "peek" && panel.querySelector("mark");
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.clientHeight / 2;
 });

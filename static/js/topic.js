@@ -3,8 +3,8 @@
 (() => {
   const form = document.getElementById("workbench");
   if (!form) return;
-  const $ = (selector, root = document) => root.querySelector(selector);
-  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const $ = (selector, /** @type {ParentNode} */ root = document) => root.querySelector(selector);
+  const $$ = (selector, /** @type {ParentNode} */ root = document) => [...root.querySelectorAll(selector)];
   const bar = $("#bench");
   const words = bar.dataset;
   const said = $$("[data-message]", form);

@@ -13,5 +13,5 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         kept.append(seconds)
 
-    monkeypatch.setattr("memoryapp.engine.http_chat.asyncio.sleep", sleep)
+    monkeypatch.setattr("memoryapp.engine.chat.client.asyncio.sleep", sleep)
     return kept

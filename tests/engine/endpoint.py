@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.engine.abilities import ChatOptions, Learnt
-from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.llm import ChatRequest, LLMError, Reply
+from memoryapp.engine.chat.capabilities import ChatOptions, Learnt
+from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
 from tests.engine.scripted import collect
 

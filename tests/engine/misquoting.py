@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memoryapp.engine.lines import message_head, quoted
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.text.lines import message_head, quoted
 
 DEMO = Path(__file__).parents[2] / "memoryapp" / "demo"
 ROLES = {"u": "user", "a": "assistant"}

@@ -8,7 +8,8 @@ from memoryapp.engine.events import (
     Event,
     RunFinished,
 )
-from memoryapp.engine.flash import Limits, rerank
+from memoryapp.engine.limits import Limits
+from memoryapp.engine.strategies.flash import rerank
 from tests.engine.scripted import (
     ScriptedChat,
     Step,

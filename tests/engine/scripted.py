@@ -5,19 +5,20 @@ events = await collect(rerank(request(1, 2, 3), chat=ScriptedChat(asks(1, 3), ch
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
+from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, ItemCandidate
+from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Progress, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
-from memoryapp.engine.lines import artifact_line, candidate_line, person_line
-from memoryapp.engine.llm import ChatRequest, LLMError, Progress, Reply
 from memoryapp.engine.memory import MessageContent, TopicContent
 from memoryapp.engine.prompts import TOOL_NAME, RerankRequest, rendered, rerank_text, rerank_variables
+from memoryapp.engine.text.lines import artifact_line, candidate_line, person_line
+from tests.support.clock import passes
 
 T = TypeVar("T")
 NOON = datetime(2025, 7, 25, 12, 0, tzinfo=UTC)
@@ -47,7 +48,7 @@ class ScriptedChat:
         for event in step.before:
             yield event
         if step.seconds:
-            await asyncio.sleep(step.seconds)
+            await passes(step.seconds)
         if isinstance(step.outcome, LLMError):
             raise step.outcome
         yield step.outcome
@@ -55,7 +56,7 @@ class ScriptedChat:
 
 def says(text: str) -> Step:
     """The model writes ``text``."""
-    return Step(Reply(text=text, message={"role": "assistant", "content": text}, input_tokens=100, output_tokens=10))
+    return Step(Reply(text=text, message={"role": "assistant", "content": text}, usage=Usage(100, 10)))
 
 
 def calls(*tool_calls: ToolCall, **extra: Any) -> Step:
@@ -64,7 +65,7 @@ def calls(*tool_calls: ToolCall, **extra: Any) -> Step:
         {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}} for c in tool_calls
     ]
     message = {"role": "assistant", "content": None, "tool_calls": written, **extra}
-    return Step(Reply(text="", tool_calls=tool_calls, message=message, input_tokens=100, output_tokens=10))
+    return Step(Reply(text="", tool_calls=tool_calls, message=message, usage=Usage(100, 10)))
 
 
 def asks(*ids: int | str, call: str = "call_1") -> Step:
@@ -81,8 +82,8 @@ def fails(error: LLMError) -> Step:
     return Step(error)
 
 
-def slow(step: Step, seconds: float = 60.0) -> Step:
-    """The same, after ``seconds``; the default is longer than any test waits."""
+def slow(step: Step, seconds: float = 600.0) -> Step:
+    """The same, after ``seconds`` of the loop's clock; the default is longer than any limit of a test."""
     return replace(step, seconds=seconds)
 
 

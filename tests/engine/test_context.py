@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from memoryapp.engine.context import TAGS, Told, assembled, enclosed, estimated_tokens, joined, topics_text
-from memoryapp.engine.events import ContextPart, Selected
+from memoryapp.engine.context import (
+    TAGS,
+    ContextItem,
+    assembled,
+    enclosed,
+    estimated_tokens,
+    joined,
+    passages_text,
+    topics_text,
+)
+from memoryapp.engine.events import ContextPart, Piece, Selected
+from tests.conftest import contents
 from tests.engine.scripted import candidate, message
 
 
@@ -35,8 +45,8 @@ EVERYTHING: dict[str, Any] = {
     "recent_topics": ('2026-03-02: "Tea" (2 msgs, ~60 chars)',),
     "topics": "[Topic:1] 2026-03-02 Tea",
     "chosen": 1,
-    "people": (Told("Person:5", "Petrov | 16 mentions", "A colleague."),),
-    "artifacts": (Told("Artifact:3", 'pdf: "api.pdf"', "How to call us."),),
+    "people": (ContextItem("Person:5", "Petrov | 16 mentions", "A colleague."),),
+    "artifacts": (ContextItem("Artifact:3", 'pdf: "api.pdf"', "How to call us."),),
 }
 
 
@@ -70,8 +80,8 @@ def test_stored_text_can_neither_open_nor_close_a_part(tag: str) -> None:
         profile=forged,
         inner_circle=(forged,),
         recent_topics=(forged,),
-        people=(Told("Person:5", forged, forged),),
-        artifacts=(Told("Artifact:3", forged, forged),),
+        people=(ContextItem("Person:5", forged, forged),),
+        artifacts=(ContextItem("Artifact:3", forged, forged),),
         topics=topics_text("?", [selected(1)], {}, {"Topic:1": [message(1, forged)]}),
         chosen=1,
     )
@@ -108,3 +118,26 @@ def test_a_topic_whose_messages_are_gone_is_named_at_least() -> None:
 )
 def test_tokens_are_estimated_by_the_script(text: str, least: int, most: int) -> None:
     assert least <= estimated_tokens(text) <= most
+
+
+def test_passages_are_what_answers_with_its_neighbours() -> None:
+    before, after = ([" ".join([f"{word}{n}"] * 30) for n in range(12)] for word in ("word", "more"))
+    messages = contents(*before, "the knee hurts", *after)
+    topic = Selected("Topic:1", 1, "", 0.9, 1)
+    text = passages_text("what hurts my knee?", [topic], {}, {"Topic:1": messages})
+    entered = [n for n in range(25) if f"{messages[n].text}" in text]
+    assert 12 in entered
+    assert 3 <= len(entered) <= 12
+    assert text.startswith(f"[Topic:1] | {len(entered)} of 25 messages")
+    whole = topics_text("what hurts my knee?", [topic], {}, {"Topic:1": messages})
+    assert len(text) < len(whole) / 2
+
+
+def test_passages_hold_what_an_excerpt_quotes_and_nothing_that_is_known() -> None:
+    messages = contents(*(" ".join([f"word{n}"] * 30) for n in range(30)))
+    quoted = Piece(messages[20].text, "exact", messages[20].id, 0, 5)
+    topic = Selected("Topic:1", 1, "", 0.9, 1, excerpt=(quoted,))
+    text = passages_text("anything", [topic], {}, {"Topic:1": messages})
+    assert messages[20].text in text
+    assert messages[21].text in text
+    assert messages[20].text not in passages_text("anything", [topic], {}, {"Topic:1": messages}, {messages[20].id})

@@ -114,14 +114,59 @@ async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names(monkeypatc
     answers = iter([httpx.Response(429, headers={"retry-after": "7"}), httpx.Response(503)])
     made = embedder(lambda request: next(answers, None) or honest(request))
     assert len(await made.embed(["one"])) == 1
-    assert waits == [7.0, 2.0]
+    assert waits == [7.0, 1.0]
+
+
+@pytest.mark.parametrize("status", [0, 408, 429, 500, 503, 524])
+async def test_what_may_pass_is_tried_as_often_as_a_chat_model_and_then_told(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if status:
+            return httpx.Response(status, json={"error": {"message": "busy"}})
+        raise httpx.ReadError("the line broke")
+
+    monkeypatch.setattr(embeddings.asyncio, "sleep", sleep)
+    with pytest.raises(EmbeddingError, match=f"answered {status}: busy" if status else "the line broke"):
+        await embedder(answer).embed(["one"])
+    assert waits == [0.5, 1.0, 2.0, 4.0]
+    assert len(await embedder(honest).embed(["one"])) == 1
+
+
+async def test_a_date_is_a_time_to_wait_for_and_one_beyond_the_time_left_ends_at_once() -> None:
+    tries: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        tries.append(1)
+        return httpx.Response(429, headers={"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"})
+
+    with pytest.raises(EmbeddingError, match="answered 429"):
+        await embedder(answer).embed(["one"])
+    assert tries == [1]
 
 
 @pytest.mark.parametrize(
     ("error", "sentence"),
-    [(httpx.ConnectError("refused"), "cannot be reached"), (httpx.ReadTimeout("late"), "did not answer within")],
+    [
+        (httpx.ConnectError("refused"), "cannot be reached"),
+        (httpx.ConnectTimeout("late"), "cannot be reached"),
+        (httpx.ReadTimeout("late"), "did not answer within"),
+        (httpx.UnsupportedProtocol("no http"), "cannot be asked"),
+    ],
 )
-async def test_a_broken_line_is_a_sentence(error: httpx.HTTPError, sentence: str) -> None:
+async def test_a_broken_line_is_a_sentence(
+    error: httpx.HTTPError, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep(seconds: float) -> None:
+        """Waiting takes no time."""
+
+    monkeypatch.setattr(embeddings.asyncio, "sleep", sleep)
+
     def answer(request: httpx.Request) -> httpx.Response:
         raise error
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.lines import (
+from memoryapp.engine.prompts import BUILT_IN, VARIABLES, Fault, PromptText, faults, rendered
+from memoryapp.engine.text.lines import (
     MESSAGE_HEAD,
     artifact_line,
     candidate_line,
@@ -19,7 +20,6 @@ from memoryapp.engine.lines import (
     quoted,
     topic_text,
 )
-from memoryapp.engine.prompts import BUILT_IN, VARIABLES, PromptText, faults, rendered
 from tests.engine.scripted import candidate, message, opening, request, topic
 
 
@@ -188,23 +188,19 @@ def test_the_built_in_prompts_are_without_fault_and_use_every_variable(text: Pro
     assert set(used) == set(VARIABLES[text.name])
 
 
-STRAY = "The {} message has a $ that begins no variable; write $$ for a dollar sign."
-
-
 @pytest.mark.parametrize(
     ("system", "user", "faulty"),
     [
-        ("costs 5$ a day", "$query", [STRAY.format("system")]),
+        ("costs 5$ a day", "$query", [Fault("stray_dollar", "system")]),
         ("costs 5$$", "$query", []),
-        ("ok", "${query", [STRAY.format("user"),
-                           "The user message must hold $query."]),
-        ("ok", "$query $queries", ["The user message uses $queries, which is no variable of this prompt."]),
-        ("$tool", "$query", ["The system message uses $tool, which is no variable of this prompt."]),
-        ("$query", "", ["The user message must hold $query."]),
-        ("x" * 40_001, "$query", ["The system message is longer than 40000 characters."]),
+        ("ok", "${query", [Fault("stray_dollar", "user"), Fault("missing_variable", "user", "query")]),
+        ("ok", "$query $queries", [Fault("unknown_variable", "user", "queries")]),
+        ("$tool", "$query", [Fault("unknown_variable", "system", "tool")]),
+        ("$query", "", [Fault("missing_variable", "user", "query")]),
+        ("x" * 40_001, "$query", [Fault("too_long", "system")]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_an_edited_prompt_is_said_in_sentences(system: str, user: str, faulty: list[str]) -> None:
+def test_what_is_wrong_with_an_edited_prompt_is_told_by_codes(system: str, user: str, faulty: list[Fault]) -> None:
     assert faults(PromptText("enrich", "en", 1, system, user)) == faulty
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp import clients, runs
+from memoryapp import clients
 from memoryapp.engine.events import Event, RunFinished
 from memoryapp.models import ChatUser
-from memoryapp.vectors import embed_pending
+from memoryapp.runs import following, lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.peers.serving import Server
 
@@ -74,10 +76,10 @@ def ask(memory: Memory, settings: Any) -> Ask:
         settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_STREAM = base_url, "key", stream
         settings.RERANKER_MODEL = settings.ENRICHER_MODEL = model
         patient = {"seconds": 60.0, "turn_seconds": 30.0, **parameters}
-        run = await sync_to_async(runs.start)(memory.owner, QUERY, parameters=patient)
-        async with clients.open_clients() as opened:
-            await runs.execute(run.pk, opened)
-        return Told([item.event for item in await sync_to_async(runs.stored)(run.pk)])
+        run = await sync_to_async(lifecycle.start)(memory.owner, QUERY, parameters=patient)
+        async with open_clients() as opened:
+            await lifecycle.execute(run.pk, opened)
+        return Told([item.event for item in await sync_to_async(following.stored)(run.pk)])
 
     return whole
 

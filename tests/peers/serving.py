@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from tests.stack import free_port, wait_for
+from tests.support.clock import PATIENCE
+from tests.support.stack import free_port, wait_for
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,14 @@ class Server:
     log: Path
 
     def get(self, path: str) -> Any:
-        return httpx.get(self.url + path, timeout=10).raise_for_status().json()
+        return httpx.get(self.url + path, timeout=PATIENCE).raise_for_status().json()
 
     def post(self, path: str, **body: Any) -> Any:
-        return httpx.post(self.url + path, json=body, timeout=10).raise_for_status().json()
+        return httpx.post(self.url + path, json=body, timeout=PATIENCE).raise_for_status().json()
 
 
 @contextmanager
-def serving(command: Sequence[str], folder: Path, *, health: str, seconds: float = 60.0) -> Iterator[Server]:
+def serving(command: Sequence[str], folder: Path, *, health: str, seconds: float = PATIENCE) -> Iterator[Server]:
     """Run ``command`` with a free port for each ``PORT`` in it, until its page ``health`` answers 200."""
     port = str(free_port())
     server = Server(f"http://127.0.0.1:{port}", folder / "server.log")

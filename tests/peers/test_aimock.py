@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown, TopicsRead
 from tests.peers.conftest import QUERY, Ask, Memory
-from tests.peers.node import fetched, node
 from tests.peers.serving import Server, serving
+from tests.support.node import fetched, node
 
 PACKAGE = "@copilotkit/aimock@1.43.0"
 INTEGRITY = "sha512-V8D8cjSMtAR4rHaD2ulp3DR/ZguXQjDNOqwKDNvjb/OJL/KR1I0SDf5xpRCd+TYKjhmf9fM8Xpg3QBKPmV9Kmw=="
@@ -24,7 +22,7 @@ DETAILS = {"prompt_tokens_details": {"cached_tokens": 512}, "completion_tokens_d
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     program, folder = node(), tmp_path_factory.mktemp("aimock")
-    package = fetched(PACKAGE, INTEGRITY, Path(settings.DATA_DIR) / "peers")
+    package = fetched(PACKAGE, INTEGRITY)
     (folder / "none.json").write_text('{"fixtures": [{"match": {"userMessage": "none"}, "response": {"content": ""}}]}')
     command = [program, str(package / "dist/cli.js"), "--port", "PORT", "--fixtures", "none.json"]
     with serving(command, folder, health="/health") as server:

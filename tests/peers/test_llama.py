@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from memoryapp.engine.abilities import ChatOptions
+from memoryapp.engine.chat.capabilities import ChatOptions
+from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.protocol import ChatRequest, Progress, Reply
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown
-from memoryapp.engine.http_chat import HttpChat
-from memoryapp.engine.llm import ChatRequest, Progress, Reply
 from memoryapp.engine.prompts import ANSWER_SCHEMA
 from tests.engine.scripted import collect
 from tests.peers.conftest import Ask
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         pytest.skip("see requirements-llama.lock")
     model = next(Path(package.origin).parent.glob("*.gguf"))
     command = [sys.executable, str(Path(__file__).with_name("llama_server.py")), str(model), "PORT"]
-    with serving(command, tmp_path_factory.mktemp("llama"), health="/health", seconds=120) as server:
+    with serving(command, tmp_path_factory.mktemp("llama"), health="/health", seconds=300) as server:
         yield server
 
 

@@ -114,7 +114,7 @@ async def test_a_tool_call_that_makes_no_sense_is_answered_and_the_run_goes_on(
 ) -> None:
     script(server, memory, {"type": "tool_fault", "kind": kind}, tries=2)
     told = await ask(server.url + "/v1")
-    assert told.of(TopicsRead)[0].note
+    assert told.of(TopicsRead)[0].notes
     assert (told.finished.fallback, told.chosen) == ("", [f"Topic:{memory.topics[0]}"])
     assert findings(server) == []
 

@@ -1,4 +1,4 @@
-"""``archive [--user NAME] [--now]``: sessions into topics, with their vectors, before it returns."""
+"""``archive [--user NAME] [--now]``: archives sessions into topics and makes their vectors before it returns."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ from functools import partial
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import clients
 from memoryapp.engine.embeddings import EmbeddingError
-from memoryapp.ingestion import IngestionError, Mark, archive, limits, with_active_sessions
+from memoryapp.ingestion.archiving import ArchiveMark, archive, limits, with_active_sessions
+from memoryapp.ingestion.splitters import splitter
+from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, Work
-from memoryapp.vectors import embed_pending
-from memoryapp.work import Lines
+from memoryapp.search import profiles
+from memoryapp.search.vectors import embed_pending
+from memoryapp.work import ProgressLines
 
-# Whoever holds a lock works, and a process that ends gives it back; one that waits says what it waits for.
+# The holder of a lock is at work and releases it when it ends; a waiting command shows the holder's progress.
 FOREVER = timedelta.max
 
 
 class Command(BaseCommand):
-    help = "Archives sessions into topics, and makes their passages and vectors; joins a worker that is at it."
+    help = "Archives sessions into topics and makes their passages and vectors; joins a worker already doing it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", metavar="NAME", help="only this chat user")
-        parser.add_argument("--now", action="store_true", help="also sessions that may still go on")
+        parser.add_argument("--now", action="store_true", help="also sessions that may not have ended yet")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, now: bool, **options: Any) -> None:
         owners = _owners(user)
-        mark = Mark.now(owners)
+        mark = ArchiveMark.now(owners)
         try:
             self._archive(owners, now)
             self._embed(owners[0] if user else None)
@@ -49,17 +53,18 @@ class Command(BaseCommand):
             self.stdout.write(form % report)
 
     def _archive(self, owners: Sequence[ChatUser], now: bool) -> None:
-        embedder, lines = clients.embedder(), Lines(self.stderr.write)
+        embedder, lines = clients.embedder_of(profiles.profile_of(profiles.serving())), ProgressLines(self.stderr.write)
+        open_chat = clients.open_chat if settings.LLM_BASE_URL else None
         for owner in owners:
             watch = partial(lines.watch, owner, Work.Kind.ARCHIVE)
-            archive(owner, embedder, limits(), now=now, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)
+            cuts, bounds = splitter(owner, embedder, open_chat), limits(owner)
+            archive(owner, cuts, bounds, now=now, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)
 
     def _embed(self, owner: ChatUser | None) -> None:
-        lines = Lines(self.stderr.write)
+        lines = ProgressLines(self.stderr.write)
         watch = partial(lines.watch, None, Work.Kind.EMBED)
-        async_to_sync(embed_pending)(
-            clients.embedder(), owner, wait=FOREVER, meanwhile=watch, worker="archive", report=lines
-        )
+        embedder = clients.embedder_of(profiles.profile_of(profiles.serving()))
+        async_to_sync(embed_pending)(embedder, owner, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)
 
 
 def _owners(user: str | None) -> list[ChatUser]:

@@ -11,14 +11,15 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp import advisory, clients
-from memoryapp.bench import crews, effects, memory, pages, reranks, search, stages, weather
+from memoryapp import clients
+from memoryapp.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, weather
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import Load
 from memoryapp.bench.stage import Stage
 from memoryapp.bench.table import Row, heading, line
 from memoryapp.models import EmbeddingProfile
-from memoryapp.vectors import profile_row
+from memoryapp.operations import advisory_locks
+from memoryapp.search.profiles import profile_row
 
 TOPICS, QUICK_TOPICS = 250, 60
 LARGE = 2_000
@@ -27,6 +28,7 @@ QUICK_LOADS = (Load(1, 3), Load(20, 60, waves=2))
 # Three seconds differed by two thirds from one load to the next, twelve by a quarter.
 SHARED, QUICK_SHARED = Load(50, 1_000), Load(20, 40)
 RUNS, QUICK_RUNS = 10, 3
+IMPORTED, QUICK_IMPORTED = 100_000, 10_000
 PAST_RUNS, QUICK_PAST_RUNS = 200, 30
 
 
@@ -38,15 +40,15 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, **options: Any) -> None:
-        if not advisory.taken("bench", 0):
+        if not advisory_locks.try_acquire("bench", 0):
             raise CommandError("Another bench is running on this database; two would measure each other.")
         try:
-            self._tell(_rows(quick=options["quick"]), as_json=options["json"])
+            self._print(_rows(quick=options["quick"]), as_json=options["json"])
         finally:
             pages.forget_viewer()
-            advisory.give_back("bench", 0)
+            advisory_locks.release("bench", 0)
 
-    def _tell(self, rows: Iterator[Row], *, as_json: bool) -> None:
+    def _print(self, rows: Iterator[Row], *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps({"rows": [row.as_dict() for row in rows]}))
             return
@@ -57,11 +59,13 @@ class Command(BaseCommand):
 
 
 def _rows(*, quick: bool) -> Iterator[Row]:
+    yield from _all(borders.rows)
     profile = async_to_sync(profile_row)(clients.profile())
     with staged.peer() as address, memory.stored(QUICK_TOPICS if quick else TOPICS, profile) as owner:
         stage = Stage(owner, address, tuple(memory.queries(QUICK_TOPICS if quick else TOPICS)))
         yield from _on_stage(stage, quick)
         yield from effects.rows(stage, profile, QUICK_PAST_RUNS if quick else PAST_RUNS)
+    yield from imports.rows(QUICK_IMPORTED if quick else IMPORTED)
     if not quick:
         yield from _large(stage, profile)
 
@@ -69,7 +73,7 @@ def _rows(*, quick: bool) -> Iterator[Row]:
 def _on_stage(stage: Stage, quick: bool) -> Iterator[Row]:
     runs = QUICK_RUNS if quick else RUNS
     yield from _all(lambda: reranks.rows(stage, QUICK_LOADS if quick else LOADS))
-    yield from crews.rows(stage, QUICK_SHARED if quick else SHARED)
+    yield from processes.rows(stage, QUICK_SHARED if quick else SHARED)
     yield from _all(lambda: search.rows(stage))
     yield from _all(lambda: stages.enricher_rows(stage, runs))
     yield from _all(lambda: stages.scorer_rows(stage, runs))

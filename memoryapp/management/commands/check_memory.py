@@ -1,4 +1,4 @@
-"""``check_memory [--user NAME] [--repair]``: every invariant of the store; one line for each row that breaks one."""
+"""``check_memory [--user NAME] [--repair]``: checks every invariant of the store; a line for each violation."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp import runs
 from memoryapp.invariants import counted, violations
 from memoryapp.models import ChatUser
+from memoryapp.runs import repairing
 
 
 class Command(BaseCommand):
-    help = "Checks every invariant of the memory; exit code 1 when one does not hold."
+    help = "Checks every invariant of the memory; exit code 1 if one does not hold."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", metavar="NAME", help="only this chat user's memory")
         parser.add_argument(
-            "--repair", action="store_true", help="first end runs that lost events behind their last whole event"
+            "--repair",
+            action="store_true",
+            help="first end runs that lost events in a crash after their last complete event",
         )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
         owner = None if user is None else _owner(user)
-        repaired = list(runs.repair(owner)) if options["repair"] else []
+        repaired = list(repairing.repair(owner)) if options["repair"] else []
         found = list(violations(owner))
         checked = counted(owner)
         if options["json"]:
@@ -49,7 +51,7 @@ class Command(BaseCommand):
             self.stdout.write(_("Everything holds (%(rows)s).") % {"rows": rows})
 
 
-def _repaired(repair: runs.Repair) -> str:
+def _repaired(repair: repairing.Repair) -> str:
     sentence = _("Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s.")
     return sentence % asdict(repair)
 

@@ -1,4 +1,4 @@
-"""``create_token NAME --scope recall,read [--user NAME …]``: an API token, printed this once."""
+"""``create_token NAME --scope recall,read [--user NAME …]``: makes an API token and prints it once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from memoryapp import tokens
+from memoryapp.accounts import tokens
 from memoryapp.management.arguments import named_user
 from memoryapp.models import ApiToken
 
@@ -17,11 +17,11 @@ GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE
 
 
 class Command(BaseCommand):
-    help = "Makes an API token and prints it. It is shown this once; the database keeps only its digest."
+    help = "Makes an API token and prints it, this once; the database stores only its digest."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="what or whom it is for")
-        parser.add_argument("--scope", required=True, metavar="SCOPES", help=f"some of {','.join(GRANTED)}")
+        parser.add_argument("name", metavar="NAME", help="the program or person the token is for")
+        parser.add_argument("--scope", required=True, metavar="SCOPES", help=f"one or more of {','.join(GRANTED)}")
         parser.add_argument(
             "--user", nargs="+", action="extend", default=[], metavar="NAME", help="only these chat users' memories"
         )
@@ -39,12 +39,12 @@ class Command(BaseCommand):
             self.stderr.write(f"It opens {whose} for: {', '.join(scopes)}. Keep it; it is not shown again.")
 
 
-def _scopes(given: str) -> list[ApiToken.Scope]:
-    words = [word.strip() for word in given.split(",") if word.strip()]
+def _scopes(option: str) -> list[ApiToken.Scope]:
+    words = [word.strip() for word in option.split(",") if word.strip()]
     unknown = [word for word in words if word not in GRANTED]
     if unknown or not words:
-        told = f"There is no scope “{unknown[0]}”." if unknown else "--scope names no scope."
-        raise CommandError(f"{told} Choose some of: {', '.join(GRANTED)}.")
+        fault = f"There is no scope “{unknown[0]}”." if unknown else "--scope names no scope."
+        raise CommandError(f"{fault} Choose some of: {', '.join(GRANTED)}.")
     return [scope for scope in GRANTED if scope in words]
 
 

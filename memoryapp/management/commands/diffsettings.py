@@ -1,4 +1,4 @@
-"""Django's list of settings, for people to pass on when they ask for help: keys and passwords are left out."""
+"""``diffsettings``: Django's list of settings without keys and passwords, to pass on when asking for help."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Command(diffsettings.Command):
     help = "Prints the settings that differ from Django's, without keys and passwords."
 
     def handle(self, **options: Any) -> str:
-        told = without_passwords(super().handle(**options))
+        listing = without_passwords(super().handle(**options))
         for secret in sorted(set(_secrets()), key=len, reverse=True):
-            told = told.replace(secret, "…")
-        return told
+            listing = listing.replace(secret, "…")
+        return listing
 
 
 def _secrets() -> Iterator[str]:
-    """What settings hold under the name of a secret, at any depth."""
-    waiting: list[tuple[str, Any]] = [(name, getattr(settings, name)) for name in dir(settings) if name.isupper()]
-    while waiting:
-        name, value = waiting.pop()
+    """The values of settings with the name of a secret, at any depth."""
+    remaining: list[tuple[str, Any]] = [(name, getattr(settings, name)) for name in dir(settings) if name.isupper()]
+    while remaining:
+        name, value = remaining.pop()
         if isinstance(value, dict):
-            waiting += [(str(key), inner) for key, inner in value.items()]
+            remaining += [(str(key), inner) for key, inner in value.items()]
         elif isinstance(value, str) and value and _SECRET.search(name):
             yield value

@@ -1,4 +1,4 @@
-"""``erase_user NAME [--yes]``: a chat user with everything there is of them, and a count of what went."""
+"""``erase_user NAME [--yes]``: erases a chat user with all their data and prints how much was erased."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure
+from memoryapp import erasure, forgetting
 from memoryapp.management.arguments import named_user
 from memoryapp.models import ChatUser
 
@@ -18,18 +18,18 @@ ACTOR = "command line"
 
 
 class Command(BaseCommand):
-    help = "Erases a chat user: all rows and files. Nobody can take that back. One that was cut off goes on."
+    help = "Erases a chat user with all rows and files, for good. Continues an erasure that was interrupted."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", metavar="NAME", help="the chat user")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         parser.add_argument("--json", action="store_true", help="print one JSON document: a count per table")
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
         owner = erasure.being_erased(name) or named_user(name)
         if not yes and owner.erasing_since is None:
             self._ask(owner)
-        receipt = erasure.erase(owner, ACTOR)
+        receipt = forgetting.finish(erasure.begin(owner, ACTOR))
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))
         if options["json"]:
@@ -37,15 +37,18 @@ class Command(BaseCommand):
             return
         for table, count in sorted(receipt.counts.items()):
             self.stdout.write(f"{table}: {count:,}")
-        self.stdout.write(_("Erased; the receipt is number %(number)s.") % {"number": receipt.pk})
+        self.stdout.write(
+            _("Erased; the receipt is number %(number)s: verify_erasure %(number)s looks for what is left.")
+            % {"number": receipt.pk}
+        )
 
     def _ask(self, owner: ChatUser) -> None:
         for noun, count in asdict(erasure.holding(owner)).items():
             self.stderr.write(f"{noun}: {count:,}")
-        self.stderr.write(_("All of this goes, for good. Type the name of the chat user to go on:"))
+        self.stderr.write(_("All of this will be erased for good. Type the name of the chat user to confirm:"))
         try:
             typed = input()
         except EOFError:
-            raise CommandError(_("Nobody is there to confirm that; say --yes to erase without a question.")) from None
+            raise CommandError(_("There is nobody to confirm; pass --yes to erase without confirmation.")) from None
         if typed.strip() != owner.name:
             raise CommandError(_("That is not the name; nothing was erased."))

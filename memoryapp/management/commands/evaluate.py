@@ -1,75 +1,147 @@
-"""``manage.py evaluate``: labelled questions through a strategy, and the figures."""
+"""``manage.py evaluate``: labelled questions through strategies, their figures side by side, and a gate."""
 
 from __future__ import annotations
 
 import json
 import sys
 from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp import evaluation
-from memoryapp.clients import open_clients
+from memoryapp.engine.strategies import DEFAULT, STRATEGIES
+from memoryapp.engine.strategies.strategy import AnyStrategy
+from memoryapp.evaluation import comparison
+from memoryapp.evaluation.asking import evaluate
+from memoryapp.evaluation.figures import report
+from memoryapp.evaluation.questions import Question, QuestionsError, read_questions
+from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.table import regression_lines, table
 from memoryapp.management.arguments import settings_given
 from memoryapp.models import Evaluation
-from memoryapp.parameters import RANKED, STRATEGIES, ParameterError, overridden, strategy_named
-from memoryapp.retrieval import BASELINE
+from memoryapp.runs.clients import open_clients
+from memoryapp.runs.parameters import ParameterError, checked, strategy_named
+
+# Told apart from the 1 of a command that could not do its work.
+REGRESSED = 3
 
 
 class Command(BaseCommand):
-    help = "Run labelled questions through a strategy and report recall, precision, F1 and latency."
+    help = "Run labelled questions through strategies and report how well each finds, chooses, cites and refuses."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("questions", type=Path, help="JSON Lines: user, qid, question, category, evidence")
-        parser.add_argument("--strategy", default="flash", help=", ".join(STRATEGIES))
+        parser.add_argument("questions", type=Path, help="JSON Lines: user, qid, question, evidence or unanswerable")
+        parser.add_argument("--strategy", default=DEFAULT.name, help=f"one or more of {', '.join(STRATEGIES)}")
+        parser.add_argument("--user", default="", help="whose memory, where a question does not say")
         parser.add_argument("--k", default="5,10,50", help="where to cut recall, separated by commas")
         parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the runs")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
+        parser.add_argument(
+            "--gate",
+            type=Path,
+            metavar="REPORT",
+            help=f"a document of --json to compare with; exit code {REGRESSED} where a figure got worse",
+        )
+        parser.add_argument(
+            "--margin", type=float, default=comparison.MARGIN, help="the gate: by how much a mean may fall"
+        )
 
     def handle(self, *, questions: Path, strategy: str, k: str, **options: Any) -> None:
         parameters = settings_given(options["set"])
+        names = list(dict.fromkeys(name.strip() for name in strategy.split(",")))
+        stored = _stored(options["gate"], names) if options["gate"] else {}
         try:
-            cuts = _cuts(k, strategy_named(strategy))
-            overridden(parameters)
-            asked = evaluation.read_questions(questions)
-            row = Evaluation.objects.create(source=questions.name, strategy=strategy, parameters=parameters)
-            scores = async_to_sync(_scores)(asked, row, parameters)
-        except (ParameterError, evaluation.QuestionsError) as error:
+            cuts = _cuts(k, [strategy_named(name) for name in names])
+            checked(parameters)
+            read = read_questions(questions, options["user"])
+            rows = _rows(questions.name, names, parameters)
+            scores = async_to_sync(_scores)(read.asked, rows, parameters)
+        except (ParameterError, QuestionsError) as error:
             raise CommandError(str(error)) from error
-        row.report = evaluation.report(scores, strategy=strategy, cuts=cuts)
-        row.save(update_fields=["report"])
-        self.stdout.write(json.dumps(row.report, ensure_ascii=False) if options["json"] else _text(row.report))
+        for fault in read.faults:
+            self.stderr.write(fault)
+        for row, of_row in zip(rows, scores, strict=True):
+            row.report = report(of_row, strategy=row.strategy, cuts=cuts)
+            row.save(update_fields=["report"])
+        self._show([row.report for row in rows], as_json=options["json"])
+        self._pass_gate([row.report for row in rows], stored, options["margin"])
+
+    def _show(self, reports: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+        if not as_json:
+            self.stdout.write(table(reports))
+            return
+        document = reports[0] if len(reports) == 1 else {"reports": reports}
+        self.stdout.write(json.dumps(document, ensure_ascii=False))
+
+    def _pass_gate(
+        self, reports: Sequence[dict[str, Any]], stored: Mapping[str, dict[str, Any]], margin: float
+    ) -> None:
+        """Raises CommandError where a figure got worse than in the stored report of the same strategy."""
+        lines = []
+        for each in reports:
+            if before := stored.get(each["strategy"]):
+                if not comparison.pairs(before, each):
+                    raise CommandError(f"The stored report of {each['strategy']} has none of these questions.")
+                lines += regression_lines(each["strategy"], comparison.regressions(before, each, margin))
+        if lines:
+            raise CommandError("\n".join(lines), returncode=REGRESSED)
 
 
-def _cuts(raw: str, strategy: str) -> list[int]:
+def _rows(source: str, names: Sequence[str], parameters: dict[str, Any]) -> list[Evaluation]:
+    """A row for each strategy; the others refer to the first."""
+    first = Evaluation.objects.create(source=source, strategy=names[0], parameters=parameters)
+    others = [
+        Evaluation.objects.create(source=source, strategy=name, parameters=parameters, reference=first)
+        for name in names[1:]
+    ]
+    return [first, *others]
+
+
+def _stored(path: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The stored reports by strategy. Raises CommandError where one of ``names`` has none."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        reports = {each["strategy"]: each for each in document.get("reports", [document])}
+        for each in reports.values():
+            comparison.differences(each, each)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CommandError(f"{path} is no report of evaluate --json: {error!r}") from error
+    missing = [name for name in names if name not in reports]
+    if missing:
+        raise CommandError(f"{path} has no report of the strategy {missing[0]}.")
+    return reports
+
+
+def _cuts(raw: str, strategies: Sequence[AnyStrategy]) -> list[int]:
     """Recall further down than a run records its order would be understated, so it is refused."""
-    most = BASELINE if strategy == "vector" else RANKED
+    strategy = min(strategies, key=lambda each: each.ranking.most)
+    most = strategy.ranking.most
     parts = [part.strip() for part in raw.split(",")]
     if not all(part.isdecimal() and len(part) < 9 and 0 < int(part) <= most for part in parts):
         raise CommandError(
-            f"--k takes whole numbers from 1 to {most} separated by commas for the strategy {strategy}, not “{raw}”."
+            f"--k takes whole numbers from 1 to {most} separated by commas for the strategy {strategy.name},"
+            f" not “{raw}”."
         )
     return [int(part) for part in parts]
 
 
 async def _scores(
-    asked: list[evaluation.Question], row: Evaluation, parameters: dict[str, Any]
-) -> list[evaluation.Score]:
-    scores = []
+    asked: Sequence[Question], rows: Sequence[Evaluation], parameters: dict[str, Any]
+) -> list[list[Score]]:
+    """The scores of each strategy. Each question goes through all of them, and another one is first each time:
+    what one warms up would else make the next look fast."""
+    scores: list[list[Score]] = [[] for _row in rows]
     async with open_clients() as clients:
-        async for score in evaluation.evaluate(asked, clients, evaluation=row, parameters=parameters):
-            scores.append(score)
+        asking = [evaluate(asked, clients, evaluation=row, parameters=parameters) for row in rows]
+        for number in range(len(asked)):
+            for turn in range(len(rows)):
+                place = (number + turn) % len(rows)
+                scores[place].append(await anext(asking[place]))
             if sys.stderr.isatty():
-                sys.stderr.write(f"\r{len(scores)} of {len(asked)}")
+                sys.stderr.write(f"\r{number + 1} of {len(asked)}")
+        for each in asking:
+            await each.aclose()
     return scores
-
-
-def _text(report: dict[str, Any]) -> str:
-    candidates = "  ".join(f"{name} {value:.3f}" for name, value in report["candidates"].items())
-    selection = "  ".join(f"{name} {value:.3f}" for name, value in report["selection"].items())
-    latency = "  ".join(f"{name} {value:.0f} ms" for name, value in report["latency_ms"].items())
-    head = f"{report['n']} questions, strategy {report['strategy']}"
-    return f"{head}\ncandidates  {candidates}\nselection   {selection}\nlatency     {latency}"

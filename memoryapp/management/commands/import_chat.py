@@ -1,4 +1,4 @@
-"""``import_chat PATH --user NAME``: a chat file into the memory; a second run adds nothing."""
+"""``import_chat PATH --user NAME``: imports a chat file into a memory; a second run adds nothing."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp import transfer
 from memoryapp.erasure import BeingErased
 from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.importers.telegram_chats import NOBODY
-from memoryapp.imports import Imported, import_chat
-from memoryapp.work import Lines
+from memoryapp.ingestion.imports import Imported, import_chat
+from memoryapp.work import ProgressLines
 
 MOST_SHOWN = 20
 
 
 class Command(BaseCommand):
     help = (
-        "Imports a chat: JSON Lines, a Telegram Desktop result.json or a ChatGPT conversations.json; zip and gzip too."
+        "Imports a chat: JSON Lines, Telegram Desktop's result.json, conversations.json of ChatGPT or Claude, the text "
+        "of WhatsApp, logs of Claude Code and Codex, lists of OpenAI messages, laplaced's database (zip, gzip)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -36,19 +39,28 @@ class Command(BaseCommand):
         )
         parser.add_argument("--format", default="auto", choices=("auto", *FORMATS))
         parser.add_argument(
-            "--me", default="", metavar="NAME", help="who of a group the user is, by name or id; - for nobody"
+            "--me", default="", metavar="NAME", help="which member of a group the user is, by name or id; - for none"
         )
         parser.add_argument("--start", type=_date, metavar="DATE", help="when a file without times began")
+        parser.add_argument(
+            "--timezone",
+            type=_zone,
+            default="UTC",
+            metavar="NAME",
+            help="where the phone was whose WhatsApp chat it is, such as Europe/Berlin; UTC where not given",
+        )
         parser.add_argument("--any-dates", action="store_true", help="also take dates before 1970 or after next year")
-        parser.add_argument("--dry-run", action="store_true", help="say what would happen and change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="print what would happen and change nothing")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
         user = _checked(user)
-        hints = Hints(user, options["me"], options["start"], options["any_dates"])
+        hints = Hints(user, options["me"], options["start"], options["any_dates"], zone=options["timezone"])
+        if not dry_run and self._restored(path, user, as_json=options["json"]):
+            return
         try:
             chat = self._opened(path, format, hints, may_ask=not options["json"])
-            imported = import_chat(chat, user, dry_run=dry_run, report=Lines(self.stderr.write))
+            imported = import_chat(chat, user, dry_run=dry_run, report=ProgressLines(self.stderr.write))
         except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:
@@ -56,12 +68,39 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(_document(imported), ensure_ascii=False))
         else:
-            self._tell(imported, dry_run)
+            self._print(imported, dry_run)
         if not imported.users:
             raise CommandError(_nothing(path, imported))
 
+    def _restored(self, path: Path, user: str, *, as_json: bool) -> bool:
+        """Whether the file is a whole memory, and it was restored; one with messages gets those of the file alone."""
+        try:
+            if not transfer.recognises(path):
+                return False
+            restored = transfer.restore(path, user)
+        except transfer.NotEmpty as error:
+            self.stderr.write(_("%(why)s The messages of the file are imported.") % {"why": error})
+            return False
+        except (UnreadableFile, BeingErased) as error:
+            raise CommandError(error) from None
+        added = restored.counts.get("message", 0)
+        if restored.missing_files:
+            self.stderr.write(_("Files whose bytes are not here: %(count)s.") % {"count": restored.missing_files})
+        if as_json:
+            found = {"users": [restored.user], "messages_added": added, "messages_skipped": 0, "rejected": []}
+            self.stdout.write(json.dumps({**found, "restored": restored.counts}, ensure_ascii=False))
+        else:
+            self.stdout.write(
+                _("%(user)s is restored: %(rows)s.")
+                % {
+                    "user": restored.user,
+                    "rows": ", ".join(f"{n:,} {kind}" for kind, n in restored.counts.items() if n),
+                }
+            )
+        return True
+
     def _opened(self, path: Path, format: str, hints: Hints, *, may_ask: bool) -> ChatFile:
-        """The file; a person at a terminal is asked who of a group they are."""
+        """The opened file; asks a person at a terminal which member of a group is the user."""
         try:
             return open_chat(path, format, hints)
         except UnknownSpeaker as error:
@@ -70,7 +109,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             return open_chat(path, format, replace(hints, me=input(_("Who is the user? ")).strip() or NOBODY))
 
-    def _tell(self, imported: Imported, dry_run: bool) -> None:
+    def _print(self, imported: Imported, dry_run: bool) -> None:
         if imported.users:
             form = _("%(users)s: %(added)s would be added, %(skipped)s are there already.")
             if not dry_run:
@@ -94,6 +133,14 @@ def _date(text: str) -> datetime:
         return moment(text)
     except BadRecord as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        # A folder of zones ("America") is an OSError, a path out of the zones a ValueError.
+        raise ArgumentTypeError(_("There is no time zone %(name)s.") % {"name": name}) from None
 
 
 def _changed(imported: Imported) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -11,15 +10,12 @@ from typing import Any
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryapp import answer, runs
-from memoryapp.clients import open_clients
+from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given
 from memoryapp.models import ChatUser, Run
-from memoryapp.parameters import STRATEGIES, ParameterError
-
-LOOK_AGAIN = 0.2
-# Beyond the seconds the run itself may take: its search, and the sweep that closes what was abandoned.
-PATIENCE = 60.0
+from memoryapp.runs import answer, lifecycle, waiting
+from memoryapp.runs.clients import open_clients
+from memoryapp.runs.parameters import ParameterError
 
 
 class Command(BaseCommand):
@@ -28,7 +24,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("query")
         parser.add_argument("--user", required=True, help="whose memory: the chat user's name")
-        parser.add_argument("--strategy", default="flash", help=", ".join(STRATEGIES))
+        parser.add_argument("--strategy", default=DEFAULT.name, help=", ".join(STRATEGIES))
         parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the run")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -45,22 +41,12 @@ class Command(BaseCommand):
 
 
 async def _ended(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:
-    """A run at its end. It begins only when everything it needs is open, or the worker would take it for forgotten."""
+    """A run at its end. It starts only when everything it needs is open, or the worker would execute it."""
     async with open_clients() as clients:
-        run = await sync_to_async(runs.start)(owner, query, strategy=strategy, parameters=parameters)
-        await runs.execute(run.pk, clients)
-    await run.arefresh_from_db()
-    if not run.is_finished:
-        await _wait_for(run)
-    return run
-
-
-async def _wait_for(run: Run) -> None:
-    """Until the process that claimed the run has ended it. Raises CommandError when that takes too long."""
+        run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
+        await lifecycle.execute(run.pk, clients)
     try:
-        async with asyncio.timeout(run.parameters["seconds"] + run.parameters["turn_seconds"] + PATIENCE):
-            while not run.is_finished:
-                await asyncio.sleep(LOOK_AGAIN)
-                await run.arefresh_from_db()
+        await waiting.ended(run)
     except TimeoutError:
         raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
+    return run

@@ -1,4 +1,7 @@
-"""Every check of the project in one command: format, lint, types, migrations, tests; with arguments, pytest alone.
+"""Every check of the project in one command: format, lint, types, templates, migrations, tests.
+
+``--quick`` leaves out the tests that need more than a database; with other arguments it is pytest alone. The tests run
+in a process for each core.
 
 The database it runs against is a throwaway one that is gone afterwards; never one that happens to run on the machine.
 """
@@ -15,8 +18,11 @@ from dataclasses import dataclass, field
 
 from django.core.management.base import BaseCommand
 
-from memoryapp.embedded.places import CHECKOUT, DATABASE
+from memoryapp.embedded.paths import CHECKOUT, DATABASE
+from memoryapp.environment import cores
 
+# No test that needs more than a database, and few examples where Hypothesis makes them up.
+_QUICK = ("-m", "not (browser or peers or processes or loads)", "--hypothesis-profile", "quick")
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -34,7 +40,7 @@ class Step:
 
 
 class Command(BaseCommand):
-    help = "Runs every check; with arguments, pytest with these arguments."
+    help = "Runs every check, with --quick without the longest tests; other arguments are pytest's."
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Takes the arguments as they are, for they are pytest's."""
@@ -42,7 +48,8 @@ class Command(BaseCommand):
         self._say(f"Browser tests use {browser}." if browser else "No chromium was found: browser tests are skipped.")
         if browser:
             os.environ["CHROMIUM"] = browser
-        steps = [Step("pytest", ("pytest", *argv[2:]))] if argv[2:] else _steps(bool(browser))
+        given = argv[2:]
+        steps = [Step("pytest", ("pytest", *given))] if given not in ([], ["--quick"]) else _steps(quick=bool(given))
         sys.exit(self._run(steps))
 
     def _say(self, text: str) -> None:
@@ -68,13 +75,16 @@ def _chromium() -> str:
     return next((path for name in (given, *_CHROMIUMS) if name and (path := shutil.which(name))), "")
 
 
-def _steps(with_browser: bool) -> list[Step]:
+def _steps(*, quick: bool) -> list[Step]:
     # The tests make their database themselves; makemigrations only asks, and `postgres` is there to be asked.
     elsewhere = os.environ["DATABASE_URL"].replace(f"/{DATABASE}?", "/postgres?")
+    # A worker that is done takes tests from another, so that none waits for the file with the longest ones.
+    tests = ("pytest", "-q", "-n", str(cores()), "--dist", "worksteal")
     return [
         Step("format", ("ruff", "format", "--check")),
         Step("lint", ("ruff", "check")),
+        Step("templates", ("djlint", "templates", "--quiet")),
         Step("types", ("mypy", "memoryapp", "rerankui")),
         Step("migrations", ("django", "makemigrations", "--check", "--dry-run"), {"DATABASE_URL": elsewhere}),
-        Step("tests", ("pytest", *(() if with_browser else ("-m", "not browser")))),
+        Step("tests", (*tests, *_QUICK) if quick else tests),
     ]

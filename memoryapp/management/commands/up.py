@@ -1,7 +1,7 @@
-"""The one command: database, schema, demo memory, web, worker and beat, until Ctrl-C.
+"""``up``: database, schema, demo memory, web, worker and beat, until Ctrl-C.
 
-Everything it starts ends with it, and it survives the end of anything it started. What a start needs is checked
-first, so that a taken port or a second start changes nothing.
+Every process it starts ends with it, and is restarted if it ends before. What a start needs is checked first, so that a
+port in use or a second start changes nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memoryapp import demo, environment, startup
-from memoryapp.embedded import children, locks, places, statics
+from memoryapp import demo, environment
+from memoryapp.embedded import children, file_locks, paths, statics
 from memoryapp.embedded.children import Child
-from memoryapp.embedded.hold import Hold
-from memoryapp.embedded.places import Cluster
+from memoryapp.embedded.lease import Lease
+from memoryapp.embedded.paths import Cluster
+from memoryapp.operations import startup
 
-_BEAT = 0.25
+_POLL_SECONDS = 0.25
 _PATIENCE = 120.0
 _MOST_FAILURES = 3
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -45,40 +46,40 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--port", type=_port, default=8000)
-        parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--data-dir", help="where everything is kept (default: DATA_DIR, or .data in the checkout)")
-        parser.add_argument("--no-demo", action="store_true", help="don't load the demo memory")
+        parser.add_argument("--port", type=_port, default=8000, help="the port of the pages and the API (8000)")
+        parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+        parser.add_argument("--data-dir", help="the data folder (default: DATA_DIR, or .data in the checkout)")
+        parser.add_argument("--no-demo", action="store_true", help="do not load the demo memory")
 
     def handle(self, **options: Any) -> None:
-        """Raises CommandError with a sentence when it can't start."""
-        # A shell starts a background job with SIGINT ignored; without a handler nothing but kill would end us.
+        """Raises CommandError with a sentence if it cannot start."""
+        # A shell starts a background job with SIGINT ignored; without a handler only SIGKILL would end it.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
         host, port = options["host"], options["port"]
         try:
             with ExitStack() as stack:
-                server = None if environment.text("DATABASE_URL") else places.cluster(settings.DATA_DIR)
-                places.close_data_dir(places.open_data_dir(settings.DATA_DIR), server)
+                server = None if environment.text("DATABASE_URL") else paths.cluster(settings.DATA_DIR)
+                paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR), server)
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
-                door = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
-                hold = stack.enter_context(self._database(server)) if server else None
+                listener = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
+                lease = stack.enter_context(self._database(server)) if server else None
                 self._prepare(with_demo=not options["no_demo"])
-                self._run(door, host, port, hold)
+                self._run(listener, host, port, lease)
         except KeyboardInterrupt:
             self._say("Stopped.")
-            # Everything has ended; to take down what a start has loaded, the interpreter would need half a second.
+            # Everything has ended; an orderly exit of the interpreter would take half a second more.
             os._exit(0)
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
 
-    def _database(self, cluster: Cluster) -> Hold:
+    def _database(self, cluster: Cluster) -> Lease:
         if not cluster.data.exists():
             self._say(f"Making the database in {cluster.base} ...")
-        return Hold(cluster)
+        return Lease(cluster)
 
     def _prepare(self, with_demo: bool) -> None:
         try:
@@ -93,50 +94,50 @@ class Command(BaseCommand):
         if with_demo:
             self._load_demo()
         if demo.withdraw_superuser():
-            self._say("The demo account is no superuser any more; it keeps the role admin.")
+            self._say("The demo account is no longer a superuser; it keeps the role admin.")
         connection.close()
 
     def _load_demo(self) -> None:
         if demo.load():
             self._say("The demo memory is loaded.")
 
-    def _run(self, door: socket.socket, host: str, port: int, hold: Hold | None) -> None:
-        family = _family(door, host, port)
-        local = only_here(host)
-        # To others nothing is served before this; where only this machine looks, the web need not wait for it.
+    def _run(self, listener: socket.socket, host: str, port: int, lease: Lease | None) -> None:
+        running = _children(listener, host, port)
+        local = is_local(host)
+        # Nothing is served to other machines before this; where only this machine has access, the web starts first.
         login = "" if local else login_sentence(host)
         try:
-            for child in family:
+            for child in running:
                 child.start()
             login = login_sentence(host) if local else login
             connection.close()
-            self._wait(family, _EVERYWHERE.get(host, host), port)
+            self._wait(running, _EVERYWHERE.get(host, host), port)
             self._say(f"ready: {_url(host, port)}")
             self._say(f"{login} Ctrl-C stops everything.".strip())
             if host in _EVERYWHERE and not environment.text("ALLOWED_HOSTS"):
-                self._say("Other machines get in once ALLOWED_HOSTS names how they call this one.")
-            self._look_after(family, hold)
+                self._say("Other machines get in once ALLOWED_HOSTS has the name they use for this one.")
+            self._tend(running, lease)
         finally:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-            children.stop(family)
+            children.stop(running)
 
-    def _wait(self, family: Sequence[Child], host: str, port: int) -> None:
-        """Until the web answers and every child lives."""
+    def _wait(self, running: Sequence[Child], host: str, port: int) -> None:
+        """Waits until the web answers and every child runs."""
         deadline = time.monotonic() + _PATIENCE
-        while not (_answers(host, port) and all(child.alive for child in family)):
-            for child in family:
+        while not (_answers(host, port) and all(child.alive for child in running)):
+            for child in running:
                 child.tend(self._say)
                 if child.failures >= _MOST_FAILURES or time.monotonic() > deadline:
-                    raise CommandError(f"{child.name} doesn't start; what it said is above.")
+                    raise CommandError(f"{child.name} doesn't start; its output is above.")
             time.sleep(0.05)
 
-    def _look_after(self, family: Sequence[Child], hold: Hold | None) -> None:
+    def _tend(self, running: Sequence[Child], lease: Lease | None) -> None:
         while True:
-            time.sleep(_BEAT)
-            if hold is not None:
-                hold.revive()
-            for child in family:
+            time.sleep(_POLL_SECONDS)
+            if lease is not None:
+                lease.revive()
+            for child in running:
                 child.tend(self._say)
 
 
@@ -151,8 +152,8 @@ def _url(host: str, port: int) -> str:
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
 
 
-def only_here(host: str) -> bool:
-    """Whether only this machine can ask: it alone reaches the address, and no proxy's name is let in."""
+def is_local(host: str) -> bool:
+    """Whether only this machine has access: nothing else reaches the address, and no other name is allowed."""
     trusted = (environment.host(origin) for origin in settings.CSRF_TRUSTED_ORIGINS)
     return all(map(_loopback, (host, *settings.ALLOWED_HOSTS, *trusted)))
 
@@ -165,54 +166,53 @@ def _loopback(host: str) -> bool:
 
 
 def login_sentence(host: str) -> str:
-    """How to log in, as far as we know it.
+    """How to log in, as far as it is known.
 
-    A password that everybody can read in this project's source opens nothing to the network: the demo's is
-    replaced there.
+    The demo's password stands in this project's source, so it is replaced where other machines have access.
     """
     if not User.objects.exists():
         return f"Nobody can log in yet; this makes an account: {_manage('createsuperuser')}."
     if not demo.known_password_works():
         return ""
-    if only_here(host):
+    if is_local(host):
         return f"Log in as {demo.LOGIN} with the password {demo.PASSWORD}."
     return (
-        f"WARNING: {_who_else(host)}, so the demo account got a new password, shown only now.\n"
+        f"WARNING: {_exposure(host)}, so the demo account got a new password, shown only now.\n"
         f"Log in as {demo.LOGIN} with the password {demo.renew_password()} (another one: "
         f"{_manage(f'changepassword {demo.LOGIN}')})."
     )
 
 
-def _who_else(host: str) -> str:
+def _exposure(host: str) -> str:
     if not _loopback(host):
         return "other machines can reach this address"
-    return "ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names others than this machine"
+    return "ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names other machines"
 
 
 def _manage(command: str) -> str:
-    """The command line that does it with this data."""
-    data = "" if settings.DATA_DIR == places.CHECKOUT / ".data" else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
+    """The command line of a command for this data folder."""
+    data = "" if settings.DATA_DIR == paths.CHECKOUT / ".data" else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
     return f"{data}python3 manage.py {command}"
 
 
 @contextmanager
 def _alone(folder: Path, url: str) -> Iterator[bool]:
-    """One ``up`` per data folder; yields whether the one before was cut off."""
-    with locks.opened(folder / "up.lock") as lock:
-        if not locks.taken(lock):
+    """Allows one ``up`` per data folder; yields whether the one before was killed."""
+    with file_locks.opened(folder / "up.lock") as lock:
+        if not file_locks.try_acquire(lock):
             raise CommandError(f"Already running with this data ({lock.read()}). Stop it, or use another --data-dir.")
         cut_off = bool(lock.read())
-        locks.write(lock, f"pid {os.getpid()}, {url}")
+        file_locks.write(lock, f"pid {os.getpid()}, {url}")
         try:
             yield cut_off
         finally:
-            locks.write(lock, "")
+            file_locks.write(lock, "")
 
 
 def _bound(host: str, port: int, patience: float) -> socket.socket:
-    """The address, ours from now on. Who connects waits: nothing is answered there before the web is up.
+    """The listening socket. Connections wait in it: nothing answers before the web has started.
 
-    Processes of an ``up`` that was killed need a moment to leave the port: that is what ``patience`` is for.
+    Processes of a killed ``up`` need a moment to close the port: ``patience`` seconds are allowed for that.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -229,20 +229,20 @@ def _bound(host: str, port: int, patience: float) -> socket.socket:
 
 def _bind(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    door = socket.socket(family, kind, protocol)
+    listener = socket.socket(family, kind, protocol)
     try:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(address)
-        # Only who listens keeps others from the address.
-        door.listen(socket.SOMAXCONN)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        # Only a listening socket keeps others from the address.
+        listener.listen(socket.SOMAXCONN)
     except OSError:
-        door.close()
+        listener.close()
         raise
-    return door
+    return listener
 
 
 def _free_port(host: str, taken: int) -> int:
-    """The next one that nobody serves on, or 0."""
+    """The next port that is free, or 0."""
     for port in range(taken + 1, min(taken + 50, 65536)):
         with suppress(OSError):
             _bind(host, port).close()
@@ -255,70 +255,71 @@ def _unmigrated() -> bool:
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
-def _family(door: socket.socket, host: str, port: int) -> list[Child]:
-    """Web, worker and beat. Beat is a process of its own: as the worker's it would outlive a killed worker.
+def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
+    """Web, worker and beat. Beat is a child of its own: as the worker's it would outlive a killed worker.
 
-    Work in the background yields to the pages, at the start as well as later.
+    The background processes have a higher niceness than the web.
     """
     shared = {
         "DATA_DIR": str(settings.DATA_DIR),
         "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
-        # By this name the metrics of all children find each other.
-        "PROMETHEUS_MULTIPROC_DIR": str(_counts_from_zero(settings.DATA_DIR / "metrics")),
+        # In this folder the metrics of all children are added up.
+        "PROMETHEUS_MULTIPROC_DIR": str(_emptied(settings.DATA_DIR / "metrics")),
     }
     if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
         shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
-    # Celery warns every root about root; here that is how a container is started.
+    # Celery warns root of being root, which is usual in a container.
     quiet = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"}
     python = (sys.executable, "-m")
     celery = (*python, "celery", "-q", "-A", "memoryapp.celery")
     worker = ("worker", "-P", "threads", "-c", "4", "-l", "WARNING", "--without-gossip", "--without-mingle")
     beat = ("beat", "-l", "WARNING", "--pidfile", "")
     return [
-        *_webs((*python, "daphne", "-v", "0"), shared, door, (host, port)),
-        Child("worker", (*celery, *worker), shared | quiet, yielding=5, silence=settings.HANG_TIMEOUT),
-        Child("beat", (*celery, *beat), shared | quiet, yielding=5, silence=settings.HANG_TIMEOUT),
+        *_webs((*python, "daphne", "-v", "0"), shared, listener, (host, port)),
+        Child("worker", (*celery, *worker), shared | quiet, niceness=5, hang_timeout=settings.HANG_TIMEOUT),
+        Child("beat", (*celery, *beat), shared | quiet, niceness=5, hang_timeout=settings.HANG_TIMEOUT),
     ]
 
 
 def _webs(
-    daphne: Sequence[str], environment: dict[str, str], door: socket.socket, address: tuple[str, int]
+    daphne: Sequence[str], environment: dict[str, str], listener: socket.socket, address: tuple[str, int]
 ) -> list[Child]:
-    """As many as ``WEB_CONCURRENCY`` says: a process executes runs and pages on one core.
+    """``WEB_CONCURRENCY`` processes, because one executes runs and pages on one core.
 
-    They accept from one socket, so while one starts anew the others go on. Daphne adopts a socket of IPv4 only, so
-    elsewhere one process listens by itself.
+    They accept from one socket, so the others go on while one restarts. Daphne adopts only IPv4 sockets, so at another
+    address one process listens by itself.
     """
     served = "rerankui.asgi:application"
-    if door.family != socket.AF_INET:
-        door.close()
+    if listener.family != socket.AF_INET:
+        listener.close()
         alone = (*daphne, "-b", address[0], "-p", str(address[1]), served)
-        return [Child("web", alone, environment, silence=settings.HANG_TIMEOUT)]
-    # Two processes may wake for one connection.
-    door.setblocking(False)
-    command = (*daphne, "--fd", str(door.fileno()), served)
+        return [Child("web", alone, environment, hang_timeout=settings.HANG_TIMEOUT)]
+    # Two processes may wake up for one connection.
+    listener.setblocking(False)
+    command = (*daphne, "--fd", str(listener.fileno()), served)
     names = ["web", *(f"web {number}" for number in range(2, settings.WEB_CONCURRENCY + 1))]
     return [
-        Child(name, command, environment, inherits=(door.fileno(),), silence=settings.HANG_TIMEOUT) for name in names
+        Child(name, command, environment, inherits=(listener.fileno(),), hang_timeout=settings.HANG_TIMEOUT)
+        for name in names
     ]
 
 
-def _counts_from_zero(folder: Path) -> Path:
-    """The folder in which children count, without what an earlier family counted."""
-    places.open_folder(folder)
+def _emptied(folder: Path) -> Path:
+    """The folder of the metrics without the counts of earlier processes."""
+    paths.open_folder(folder)
     for file in folder.glob("*.db"):
         file.unlink()
     return folder
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether anything answers HTTP there; what it answers is its own matter."""
-    asking = http.client.HTTPConnection(host, port, timeout=5)
+    """Whether anything answers HTTP there, whatever the answer is."""
+    probe = http.client.HTTPConnection(host, port, timeout=5)
     try:
-        asking.request("GET", "/healthz")
-        asking.getresponse()
+        probe.request("GET", "/healthz")
+        probe.getresponse()
     except (OSError, http.client.HTTPException):
         return False
     finally:
-        asking.close()
+        probe.close()
     return True

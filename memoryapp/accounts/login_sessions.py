@@ -1,0 +1,84 @@
+"""The store of login sessions, which SESSION_ENGINE names: who is signed in where, and signing out there.
+
+A socket that stays open for a session asks ``user_of`` again now and then, so that the end of the session, another
+password or a disabled account ends the socket too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth import BACKEND_SESSION_KEY, SESSION_KEY, get_user, user_logged_in
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+from django.db.models import QuerySet
+from django.dispatch import receiver
+from django.http import HttpRequest
+from django.utils import timezone
+
+from memoryapp.accounts.client_address import address_of
+from memoryapp.models import LoginSession
+
+NOTE_INTERVAL = 300
+_DEVICE_CHARS = 300
+# A session names the class that checked its password. It was in another module in the versions before.
+_PASSWORDS_BEFORE, _PASSWORDS = "memoryapp.signing_in.Passwords", "memoryapp.accounts.signing_in.Passwords"
+
+
+class SessionStore(DatabaseStore):
+    """Stores the user, device and address of a session in columns beside its data, so that sessions can be listed."""
+
+    @classmethod
+    def get_model_class(cls) -> type[LoginSession]:
+        return LoginSession
+
+    def decode(self, session_data: Any) -> dict[str, Any]:
+        data: dict[str, Any] = super().decode(session_data)
+        if data.get(BACKEND_SESSION_KEY) == _PASSWORDS_BEFORE:
+            data[BACKEND_SESSION_KEY] = _PASSWORDS
+        return data
+
+    def create_model_instance(self, data: dict[str, Any]) -> LoginSession:
+        return _described(super().create_model_instance(data), data)
+
+    async def acreate_model_instance(self, data: dict[str, Any]) -> LoginSession:
+        return _described(await super().acreate_model_instance(data), data)
+
+
+def _described(row: Any, data: dict[str, Any]) -> LoginSession:
+    row.user_id = data.get(SESSION_KEY)
+    row.device, row.address = data.get("device", ""), data.get("address")
+    row.seen_at = datetime.fromtimestamp(data["seen"], UTC) if "seen" in data else timezone.now()
+    return row  # type: ignore[no-any-return]
+
+
+def note(request: HttpRequest) -> None:
+    """Store from where the session is used, at most every five minutes."""
+    if time.time() - request.session.get("seen", 0) >= NOTE_INTERVAL:
+        _note_now(None, request)
+
+
+@receiver(user_logged_in)
+def _note_now(sender: object, request: HttpRequest, **_: Any) -> None:
+    device = request.headers.get("user-agent", "")[:_DEVICE_CHARS]
+    request.session.update({"seen": int(time.time()), "device": device, "address": address_of(request)})
+
+
+def of_user(user: AbstractBaseUser) -> QuerySet[LoginSession]:
+    """The user's sessions that have not ended, the last used first."""
+    return LoginSession.objects.filter(user=user.pk, expire_date__gt=timezone.now()).order_by("-seen_at")
+
+
+def digest_of(session: LoginSession) -> str:
+    """The name of a session on a page, which must not show its key."""
+    return hashlib.sha256(session.session_key.encode()).hexdigest()[:24]
+
+
+def user_of(session_key: str | None) -> AbstractBaseUser | AnonymousUser:
+    """The user of a session now; anonymous once it was ended or the password was changed."""
+    request = HttpRequest()
+    request.session = SessionStore(session_key)
+    return get_user(request)

@@ -1,0 +1,77 @@
+"""Signing in: how often a password may be tried, how many are checked at once, and what the role admin may do.
+
+Attempts are counted for an account at an address, so knowing a name is not enough to lock its owner out everywhere, and
+for an address over all the names it tries. They are rows, because several processes count together.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from axes.backends import AxesStandaloneBackend
+from axes.handlers.database import AxesDatabaseHandler
+from django.conf import settings
+from django.contrib.auth.backends import BaseBackend, ModelBackend
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db.models import Sum
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models import Operator, Role
+
+# Checking a password takes a third of a second of a core; checked all at once they would stop the pages.
+PATIENCE = 10.0
+_checking = threading.Semaphore(1)
+
+
+class Attempts(AxesDatabaseHandler):  # type: ignore[misc]
+    """Counts failures of the account at the address, or of the address where that is nearer to its own limit."""
+
+    def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
+        own, whole = (
+            attempts.aggregate(count=Sum("failures_since_start"))["count"] or 0
+            for attempts in self.get_user_attempts(request, credentials)
+        )
+        return int(max(own, whole * settings.AXES_FAILURE_LIMIT // settings.LOGIN_ATTEMPTS_OF_ADDRESS))
+
+
+class Throttle(AxesStandaloneBackend):  # type: ignore[misc]
+    """Refuses an account or address with too many attempts before checking a password. Commands have no limit."""
+
+    def authenticate(self, request: HttpRequest | None, *arguments: Any, **named: Any) -> None:
+        if request is not None:
+            super().authenticate(request, *arguments, **named)
+
+
+class Passwords(ModelBackend):
+    """Checks one password at a time in each process. Raises ValidationError, which the form shows, if too many wait."""
+
+    def authenticate(self, request: HttpRequest | None, *arguments: Any, **named: Any) -> Any:
+        if not _checking.acquire(timeout=PATIENCE):
+            raise ValidationError(_("Many people are signing in right now. Try again in a minute."), code="busy")
+        try:
+            return super().authenticate(request, *arguments, **named)
+        finally:
+            _checking.release()
+
+
+class RoleAdmin(BaseBackend):
+    """Gives the role admin every permission in the administration, without Django's own permissions."""
+
+    def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        return _is_admin(user_obj)
+
+    def has_module_perms(self, user_obj: Any, app_label: str) -> bool:
+        return _is_admin(user_obj)
+
+
+def _is_admin(user: Any) -> bool:
+    """Called for every model of a page, so the answer is cached on the user of the request."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    if not hasattr(user, "is_admin_by_role"):
+        is_admin = Operator.objects.filter(user=user, role=Role.ADMIN).exists()
+        user.is_admin_by_role = is_admin  # type: ignore[attr-defined]
+    return bool(user.is_admin_by_role)  # type: ignore[attr-defined]

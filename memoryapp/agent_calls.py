@@ -1,0 +1,109 @@
+"""Questions of agents to a chat model, each kept with every event of its conversation.
+
+A question is asked outside of transactions and event loops, and kept before its answer is used. An answer is paid for
+once: where the very same was asked of the same model for the same chat user, the answer that is kept serves, so that a
+process killed after it does not ask again. One killed between the arrival of a reply and its row does, at most one
+question a kill; only a provider that knows a question again could close that gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from asgiref.sync import async_to_sync
+
+from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.events import Event, ModelReplied, raw_message, to_payload
+from memoryapp.models import AgentCall, ChatUser, Topic
+from memoryapp.operations import metrics
+
+_Answer = TypeVar("_Answer")
+
+# Opens the chat model of a name for the running event loop, see ``clients.open_chat``.
+OpenChat = Callable[[str], AbstractAsyncContextManager[Chat]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[_Answer]):
+    """An answer, and the row of the question."""
+
+    answer: _Answer
+    call: AgentCall
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[_Answer]):
+    """A question that was asked to its end, answered or not, and its row."""
+
+    ask: Ask[_Answer]
+    call: AgentCall
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One that asks ``model`` about ``owner``'s memory. ``asked_by`` is the person who wants it, empty for none."""
+
+    owner: ChatUser
+    kind: AgentCall.Agent
+    model: str
+    open_chat: OpenChat
+    asked_by: str = ""
+
+    def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> Answered[_Answer]:
+        """The answer to ``question`` about ``topics``; a person is always answered anew.
+
+        Raises LLMError (LLMTimeout) where the model gave none, UnreadableAnswer; what was asked is kept either way.
+        """
+        asked = self.asked(question, topics)
+        return Answered(asked.ask.result(), asked.call)
+
+    def asked(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> Asked[_Answer]:
+        """The same, for who also wants the row of a question that was not answered."""
+        ask, kept = async_to_sync(self._finished)(question)
+        return Asked(ask, kept or self._keep(ask, topics))
+
+    async def _finished(self, question: Callable[[Chat], Ask[_Answer]]) -> tuple[Ask[_Answer], AgentCall | None]:
+        async with self.open_chat(self.model) as chat:
+            ask = question(chat)
+            key = ask.key
+            if not self.asked_by and (kept := await self._answered(key)) and ask.reuse(_replies(kept)):
+                return ask, kept
+            return await ask.finished(), None
+
+    async def _answered(self, key: str) -> AgentCall | None:
+        rows = AgentCall.objects.filter(owner=self.owner, key=key, outcome="", agent=self.kind)
+        return await rows.order_by("-pk").afirst()
+
+    def _keep(self, ask: Ask[Any], topics: Sequence[Topic]) -> AgentCall:
+        replies = [event for event in ask.events if isinstance(event, ModelReplied)]
+        for reply in replies:
+            metrics.model_called(self.kind, "failed" if reply.error else "answered", reply.usage, self.owner.pk)
+        return AgentCall.objects.create(
+            owner=self.owner,
+            agent=self.kind,
+            topics=[topic.pk for topic in topics],
+            key=ask.key,
+            asked_by=self.asked_by[:150],
+            model=(replies[-1].model if replies else ask.model)[:200],
+            prompt_version=ask.prompt.label,
+            outcome=ask.failure.cause if ask.failure else "",
+            input_tokens=ask.usage.input_tokens,
+            output_tokens=ask.usage.output_tokens,
+            cost_usd=ask.usage.cost_usd,
+            seconds=round(ask.spent_seconds, 6),
+            events=[_stored(event) for event in ask.events],
+        )
+
+
+def _replies(call: AgentCall) -> list[str]:
+    """The texts of the model's replies."""
+    return [str(event["payload"]["text"]) for event in call.events if event["kind"] == ModelReplied.kind]
+
+
+def _stored(event: Event) -> dict[str, Any]:
+    message = raw_message(event)
+    return {"kind": event.kind, "payload": to_payload(event), **({"message": message} if message else {})}

@@ -1,0 +1,118 @@
+"""Questions answered in words: by the agent as a stream of its progress, and by the plain path as one document.
+
+A stream tells what a person who waits wants to see; everything else is in the run, at ``GET /v1/runs/<id>/events``.
+Where the agent is switched off, the plain path answers its stream and the first event says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.urls import reverse
+from ninja import Router
+
+from memoryapp.api.access import Scope, Token, grant_of
+from memoryapp.api.answers import described, document
+from memoryapp.api.asking import begun, ended
+from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
+from memoryapp.api.streams import described_event, named, unbroken, unbuffered
+from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
+from memoryapp.engine.kinds.agent import StepStarted, ToolUsed
+from memoryapp.engine.strategies import AGENT, PLAIN
+from memoryapp.models import Run
+from memoryapp.operations.database import in_thread
+from memoryapp.runs import answered
+from memoryapp.runs.following import EventText, follow
+from memoryapp.runs.runner import runner
+
+OFF = "The agent is switched off (ENABLE_AGENT), so the plain path answers."
+PROGRESS: dict[str, Any] = {
+    "description": (
+        "Server-sent events: `run` first, `progress` for each step, `answer` last. Comments in between show that the"
+        " stream is alive."
+    ),
+    "content": {
+        "text/event-stream": {
+            "schema": {
+                "oneOf": [
+                    described_event("run", StreamBegun.model_json_schema()),
+                    described_event("progress", StreamProgress.model_json_schema()),
+                    described_event("answer", named(WordsAnswer)),
+                ]
+            },
+            "example": 'event: progress\nid: 4\ndata: {"step": "retrieve", "tool": "search"}\n\n',
+        }
+    },
+}
+# What a person sees of an event that says no more than that it came.
+_STEPS = {QueryEnriched.kind: "search", CandidatesFound.kind: "compose", TurnStarted.kind: "model"}
+
+router = Router(tags=["answers"], auth=Token(Scope.RECALL))
+
+
+@router.post("/qa", response=described(WordsAnswer, 400, 404, 409, 413, 422))
+async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
+    """Ask a memory, and get an answer that quotes it: one search, no model."""
+    run = await in_thread(begun, grant_of(request), body.recall(PLAIN.name))
+    await ended(run)
+    return document(request, await in_thread(answered.document, run))
+
+
+@router.post(
+    "/agent/stream",
+    response=described(None, 400, 404, 409, 413, 422),
+    openapi_extra={"responses": {200: PROGRESS}},
+)
+async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHttpResponse:
+    """Ask the agent, see its progress and get its answer.
+
+    The header ``Content-Location`` names the run. After a cut read it there: the run goes on without the client.
+    """
+    grant = grant_of(request)
+    strategy = AGENT if settings.ENABLE_AGENT else PLAIN
+    run = await in_thread(begun, grant, body.recall(strategy.name))
+    runner.launch(run.pk)
+    response = unbuffered(_stream(request, run, grant.token.pk), "text/event-stream")
+    response["Content-Location"] = f"/v1/runs/{run.pk}"
+    return response
+
+
+async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[str]:
+    yield _sent("run", 0, _begun(request, run))
+    async with aclosing(follow(runner, run.pk, token=token)) as followed:
+        async for text in followed:
+            if text is None:
+                yield ": nothing new yet\n\n"
+            elif text.kind == RunFinished.kind:
+                await in_thread(run.refresh_from_db)
+                yield _sent("answer", text.seq, _absolute(request, await in_thread(answered.document, run)))
+            elif progress := _progress(text):
+                yield _sent("progress", text.seq, progress)
+
+
+def _begun(request: HttpRequest, run: Run) -> dict[str, Any]:
+    is_agent = run.strategy == AGENT.name
+    fields = {"run": str(run.pk), "url": reverse("run", args=[run.pk]), "strategy": run.strategy, "agent": is_agent}
+    return _absolute(request, {**fields, "note": "" if is_agent else OFF})
+
+
+def _progress(text: EventText) -> dict[str, Any] | None:
+    """What the event means to a person who waits; None where it means nothing."""
+    if text.kind == StepStarted.kind:
+        return {"step": json.loads(text.stored)["phase"]}
+    if text.kind == ToolUsed.kind:
+        return {"step": "tool", "tool": json.loads(text.stored)["tool"]}
+    return {"step": _STEPS[text.kind]} if text.kind in _STEPS else None
+
+
+def _absolute(request: HttpRequest, values: dict[str, Any]) -> dict[str, Any]:
+    return {**values, "url": request.build_absolute_uri(values["url"])}
+
+
+def _sent(name: str, number: int, values: dict[str, Any]) -> str:
+    return f"event: {name}\nid: {number}\ndata: {unbroken(json.dumps(values, ensure_ascii=False))}\n\n"

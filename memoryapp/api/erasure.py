@@ -1,0 +1,112 @@
+"""Exporting and erasing: for a token with the scope ``curate`` that opens every memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from ninja import Router
+
+from memoryapp import erasure, forgetting, transfer
+from memoryapp.accounts.tokens import Grant
+from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
+from memoryapp.api.answers import described, document
+from memoryapp.api.curation import actor_of
+from memoryapp.api.refusals import Refused
+from memoryapp.api.shapes.erasure import ErasedAnswer
+from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
+from memoryapp.api.streams import EXPORT, FilePieces
+from memoryapp.engine.memory import parse_item_id
+from memoryapp.forgetting import Target
+from memoryapp.importers.record import clean
+from memoryapp.models import ChatUser, Erasure, Message, Person
+from memoryapp.operations.database import in_thread
+
+router = Router(tags=["users"], auth=Token(Scope.CURATE))
+
+
+@router.delete("/messages/{path:id}", response=described(ErasedAnswer, 404, 409, 422))
+async def erase_message(request: HttpRequest, id: str, user: KnownName) -> JsonResponse:
+    """Erase a message of `user` everywhere, for good: what was made of it goes or is made anew without it.
+
+    The same request sent again is answered 404, for the message is gone. The token must open every memory.
+    """
+    return document(request, await in_thread(_erased_message, grant_of(request), user, id))
+
+
+@router.delete("/users/{path:name}/people/{id}", response=described(ErasedAnswer, 404, 409))
+async def erase_person(request: HttpRequest, name: str, id: str) -> JsonResponse:
+    """Erase what is known of a person; messages that mention them stay. The token must open every memory."""
+    return document(request, await in_thread(_erased_person, grant_of(request), name, id))
+
+
+@router.get("/users/{path:name}/export", response=described(None, 404, 409), openapi_extra={"responses": {200: EXPORT}})
+async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
+    """Export a whole memory as JSON Lines, which `import_chat` restores. The token must open every memory."""
+    owner = await in_thread(_opened, grant_of(request), name)
+    file = await in_thread(transfer.file_of, owner)
+    return FilePieces(file, "application/jsonl", "memory.jsonl")
+
+
+# The last of them, for a name may hold slashes.
+@router.delete("/users/{path:name}", response=described(ErasedAnswer, 404))
+async def erase(request: HttpRequest, name: str) -> JsonResponse:
+    """Erase a chat user with all their data, for good; the answer comes when nothing is left.
+
+    An erasure goes on when the connection is lost; the same request sent again waits for its end. The token must open
+    every memory.
+    """
+    return document(request, await in_thread(_erased, grant_of(request), name))
+
+
+def _opened(grant: Grant, name: str) -> ChatUser:
+    """The chat user. Raises Refused unless the token opens every memory."""
+    owner = owner_or_404(grant, name)
+    if not grant.opens_all:
+        raise Refused(403, "Only a token that opens every memory may do that.")
+    return owner
+
+
+def _erased_message(grant: Grant, user: str, id: str) -> dict[str, Any]:
+    owner = _opened(grant, user)
+    found = Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True).first()
+    if found is None:
+        raise Refused(404, "There is no message of that id in this memory.")
+    return _finished(grant, Target(owner.pk, (found,)))
+
+
+def _erased_person(grant: Grant, name: str, id: str) -> dict[str, Any]:
+    owner = _opened(grant, name)
+    kind, number = parse_item_id(id, "Person") or ("", 0)
+    if kind != "Person" or not Person.objects.filter(owner=owner, pk=min(number, LARGEST_ID)).exists():
+        raise Refused(404, "There is no person of that id in this memory.")
+    return _finished(grant, Target(owner.pk, person=number, kind=Erasure.Kind.PERSON))
+
+
+def _finished(grant: Grant, target: Target) -> dict[str, Any]:
+    try:
+        begun = forgetting.begin(target, actor_of(grant))
+    except forgetting.Nothing as error:
+        raise Refused(404, str(error)) from error
+    return _receipt(forgetting.finish(begun))
+
+
+def _erased(grant: Grant, name: str) -> dict[str, Any]:
+    begun = erasure.being_erased(clean(name)) if grant.opens_all else None
+    owner = begun or owner_or_404(grant, name)
+    if not grant.opens_all:
+        raise Refused(403, "Only a token that opens every memory may erase a chat user.")
+    return _receipt(forgetting.finish(erasure.begin(owner, actor_of(grant))))
+
+
+def _receipt(receipt: Erasure) -> dict[str, Any]:
+    if receipt.ended_at is None:
+        raise Refused(503, f"Erasure {receipt.pk} goes on and ends by itself.", wait=30)
+    return {
+        "erasure": receipt.pk,
+        "kind": receipt.kind,
+        "began_at": receipt.began_at.isoformat(),
+        "ended_at": receipt.ended_at.isoformat(),
+        "counts": receipt.counts,
+        "redacted": receipt.redacted,
+    }

@@ -1,0 +1,168 @@
+"""What the endpoints of curation take and answer.
+
+Messages go by the ids they were sent with, topics by theirs in any spelling. A misspelt field is refused: a request
+that was understood by half would change a memory in another way than it was meant.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memoryapp.api.shapes.edits import EditName
+from memoryapp.api.shapes.errors import ErrorAnswer, Fault
+from memoryapp.api.shapes.fields import KnownName, MessageId, Proposed, Reason, Summary, TopicId, strict
+from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
+
+
+class MergeBody(BaseModel):
+    """Two or more topics, adjacent or not. Without ``summary`` their summaries are joined, the oldest first."""
+
+    model_config = strict(user="anna", topics=["Topic:1", "Topic:3"], summary="Tea", reason="one matter")
+
+    user: KnownName
+    topics: Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})]
+    summary: Proposed = ""
+    reason: Reason = ""
+
+
+class SplitBody(BaseModel):
+    """``at`` names the first message of each further part; ``summaries`` has one per part, "" for a proposed one."""
+
+    model_config = strict(at=["m7"], summaries=["Which tea to buy", "How to make it"])
+
+    at: Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 1})]
+    summaries: Annotated[list[Proposed], Field(max_length=MOST_TOPICS)] = []
+    reason: Reason = ""
+
+
+class SummaryBody(BaseModel):
+    """The topic's new summary."""
+
+    model_config = strict(summary="Which tea to buy", reason="said more clearly")
+
+    summary: Summary
+    reason: Reason = ""
+
+
+class MoveBody(BaseModel):
+    """Messages of one or more topics, and the topic they move ``to``: null for a new one, with ``summary``."""
+
+    model_config = strict(user="anna", messages=["m7", "m8"], to="Topic:9")
+
+    user: KnownName
+    messages: Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra={"minItems": 1})]
+    to: TopicId | None
+    summary: Proposed = ""
+    reason: Reason = ""
+
+
+class PutTopic(BaseModel):
+    """A topic the change puts in. With ``dry_run`` its id is null, unless an undo would bring it back."""
+
+    id: str | None
+    summary: str
+    started_at: datetime
+    ended_at: datetime
+    message_count: int
+    size_chars: int
+
+
+class Evidence(BaseModel):
+    """Where search finds the topics with the messages that answered a run: ``rank``, from 1, of the last one found.
+
+    The rank is null if a message is in no topic, or its topic beyond the first 200. ``shown`` is true if all of these
+    topics are shown to the model; ``chars`` is their size together.
+    """
+
+    rank: int | None
+    shown: bool
+    chars: int
+
+
+class RunEffect(BaseModel):
+    """A past run ``before`` and ``after`` the change; a ``golden`` one belongs to a labelled question."""
+
+    run: UUID
+    query: str
+    asked_at: datetime
+    golden: bool
+    verdict: Literal["better", "worse", "same"]
+    sentence: str
+    before: Evidence
+    after: Evidence
+
+
+class EffectAnswer(BaseModel):
+    """The past runs that saw a topic taken out, searched again with the change applied, those that get worse first.
+
+    ``words_only`` of them are compared by words alone, because the vector of their query is not stored.
+    """
+
+    affected: int
+    better: int
+    worse: int
+    same: int
+    words_only: int
+    runs: list[RunEffect]
+
+
+class ChangedAnswer(BaseModel):
+    """The id of the edit, the topics it put in, and the ids it retired, which lead to the new topics from now on.
+
+    With ``dry_run`` nothing is changed: ``edit`` is null, and ``effect`` shows what past runs would have found.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "edit": 17,
+                "topics": [
+                    {
+                        "id": "Topic:44",
+                        "summary": "Tea",
+                        "started_at": "2026-07-25T14:30:00+00:00",
+                        "ended_at": "2026-07-28T09:12:00+00:00",
+                        "message_count": 14,
+                        "size_chars": 3120,
+                    }
+                ],
+                "retired": ["Topic:1", "Topic:3"],
+                "effect": None,
+            }
+        }
+    )
+
+    edit: int | None
+    topics: list[PutTopic]
+    retired: list[str]
+    effect: EffectAnswer | None
+
+
+class Conflict(Fault):
+    """``successors`` comes with ``stale``; ``edits``, to be undone in this order, comes with ``depends``."""
+
+    code: Literal["stale", "depends", "conflict", "erased"]
+    successors: dict[str, list[str]] | None = None
+    edits: list[EditName] | None = None
+
+
+class ConflictErrorAnswer(ErrorAnswer):
+    """The memory has changed meanwhile, or other edits stand in the way; the answer names them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "error": {
+                    "code": "stale",
+                    "message": "Somebody changed this meanwhile: Topic:1 is retired. Its messages are in Topic:44 now.",
+                    "successors": {"Topic:1": ["Topic:44"]},
+                }
+            }
+        }
+    )
+
+    error: Conflict

@@ -1,0 +1,31 @@
+"""The receipt of what was erased."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ErasedAnswer(BaseModel):
+    """The receipt: how many rows of each table and how many ``files`` were erased or redacted, and no name."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "erasure": 3,
+                "kind": "user",
+                "began_at": "2026-07-25T14:30:00+00:00",
+                "ended_at": "2026-07-25T14:30:04+00:00",
+                "counts": {"memoryapp_message": 1204, "memoryapp_topic": 96, "memoryapp_chatuser": 1, "files": 2},
+                "redacted": {},
+            }
+        }
+    )
+
+    erasure: int
+    kind: str
+    began_at: datetime
+    ended_at: datetime
+    counts: dict[str, int]
+    redacted: dict[str, int]

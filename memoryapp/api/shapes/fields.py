@@ -1,0 +1,230 @@
+"""The fields of bodies and parameters: how each is checked, and the same as a JSON schema for OpenAPI.
+
+The length of a text is checked before it is cleaned. A pattern means the same in the description and in the check.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
+from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.parameters import Declaration
+from memoryapp.engine.strategies import DEFAULT, STRATEGIES
+from memoryapp.importers.record import LONGEST, ROLES, clean
+from memoryapp.runs.lifecycle import LONGEST_QUERY
+from memoryapp.runs.parameters import declared
+
+EXAMPLE_MESSAGE: dict[str, Any] = {
+    "id": "m1",
+    "role": "user",
+    "author": "Anna",
+    "ts": "2026-07-25T14:30:00Z",
+    "text": "How do I set up vLLM?",
+}
+# The largest value of a column of ids.
+LARGEST_ID = 2**63 - 1
+# One visible character: not white space and not a control character.
+VISIBLE = r"[^\s\u0000-\u001f\u0085\ufeff]"
+_HAS_VISIBLE = re.compile(VISIBLE)
+_PRINTED = r"[\p{L}\p{M}\p{N}\p{P}\p{S}]"
+_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)"
+_WORD = r"[A-Za-z0-9_.+-]+"
+_DATA_URL = {"type": "string", "pattern": rf"^data:{_WORD}/{_WORD}(?:;[A-Za-z0-9_.+=-]+)*;base64,{_BASE64}$"}
+
+
+def _name(value: str) -> str:
+    if not value.isprintable() or not value.strip():
+        raise PydanticCustomError("name", "A chat user's name is one line of printable characters")
+    return value.strip()
+
+
+def _visible(value: str) -> str:
+    if not _HAS_VISIBLE.search(value):
+        raise PydanticCustomError("blank", "This text has no visible character")
+    return value
+
+
+def _stripped(value: str) -> str:
+    return str(clean(value)).strip()
+
+
+NAME_SCHEMA: dict[str, Any] = {
+    "type": "string",
+    "maxLength": LONGEST["user"],
+    "pattern": rf"^ *{_PRINTED}(?:{_PRINTED}| )*$",
+    "description": "the name of a chat user, one line of printable characters",
+    "examples": ["anna"],
+}
+
+
+# STRIPPED: without characters that no database stores and without white space around it. READABLE: not blank.
+STRIPPED = AfterValidator(_stripped)
+READABLE = AfterValidator(_visible)
+READABLE_SCHEMA: Any = Field(json_schema_extra={"minLength": 1, "pattern": VISIBLE})
+
+Name = Annotated[str, StringConstraints(max_length=LONGEST["user"]), AfterValidator(_name), WithJsonSchema(NAME_SCHEMA)]
+# A name to look up; one that no chat user can have is simply not found.
+KnownName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST["user"]), STRIPPED]
+Query = Annotated[str, StringConstraints(max_length=LONGEST_QUERY), READABLE, STRIPPED, READABLE_SCHEMA]
+
+
+def _line(field: str, description: str = "") -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": ["string", "integer", "null"], "maxLength": LONGEST[field]}
+    return {**schema, "description": description} if description else schema
+
+
+_ROLE = {"enum": list(ROLES)}
+_TS = {"description": "ISO 8601 (UTC if it has no zone), or seconds since 1970", "examples": [EXAMPLE_MESSAGE["ts"]]}
+# A message to store. One that does not fit is listed in `rejected`; the others are stored.
+MESSAGE: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "role", "ts", "text"],
+    "properties": {
+        "id": {
+            "type": ["string", "integer"],
+            "maxLength": LONGEST["external_id"],
+            "description": "unique for the chat user; a message with a known id is not stored again",
+        },
+        "role": _ROLE,
+        "author": _line("author"),
+        "ts": {"type": ["string", "number"], "format": "date-time", **_TS},
+        "text": {"type": ["string", "integer"], "maxLength": LONGEST["text"]},
+        "session": _line("session", "groups messages that belong together where their times do not show it"),
+        "reply_to": _line("reply_to"),
+        "forwarded_from": _line("forwarded_from"),
+    },
+    "additionalProperties": True,
+    "examples": [EXAMPLE_MESSAGE],
+}
+MESSAGE_OR_REJECTED: dict[str, Any] = {
+    "anyOf": [MESSAGE, {"description": "anything else is rejected, and the others are stored"}]
+}
+
+_TEXT_PART: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "text"],
+    "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+}
+_TURN_PROPERTIES: dict[str, Any] = {
+    "id": {"type": ["string", "integer", "null"], "minLength": 1, "maxLength": LONGEST["external_id"]},
+    "role": {**_ROLE, "default": "user"},
+    "author": _line("author"),
+    "ts": {"type": ["string", "number", "null"], "format": "date-time", **_TS},
+    "session": _line("session"),
+    "forwarded_from": _line("forwarded_from"),
+}
+_CONTENT: dict[str, Any] = {
+    "anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": _TEXT_PART}],
+    "description": "text, or OpenAI's content parts of type text",
+}
+# A message of the running conversation, by ``text`` or by ``content``.
+TURN: dict[str, Any] = {
+    "type": "object",
+    "properties": _TURN_PROPERTIES,
+    "oneOf": [
+        {"required": ["text"], "properties": {"text": {"type": "string"}, "content": {"type": "null"}}},
+        {"required": ["content"], "properties": {"content": _CONTENT, "text": {"type": "null"}}},
+    ],
+    "additionalProperties": True,
+    "examples": [EXAMPLE_MESSAGE, {"role": "assistant", "content": [{"type": "text", "text": "With pip."}]}],
+}
+
+
+def _part(kind: str, inner: dict[str, Any], required: str) -> dict[str, Any]:
+    content = {"type": "object", "required": [required], "properties": inner}
+    return {"type": "object", "required": ["type", kind], "properties": {"type": {"const": kind}, kind: content}}
+
+
+PART: dict[str, Any] = {
+    "oneOf": [
+        _part("image_url", {"url": _DATA_URL}, "url"),
+        _part(
+            "input_audio",
+            {
+                "data": {"type": "string", "pattern": f"^{_BASE64}$"},
+                "format": {
+                    "type": ["string", "null"],
+                    "pattern": f"^(?:{_WORD})?$",
+                    "description": "wav if none is named",
+                },
+            },
+            "data",
+        ),
+        _part("file", {"filename": {"type": ["string", "null"]}, "file_data": _DATA_URL}, "file_data"),
+    ],
+    "examples": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}],
+}
+
+
+def _parameter(declaration: Declaration) -> dict[str, Any]:
+    if declaration.options:
+        return {"enum": list(declaration.options)}
+    if declaration.is_day:
+        return {"type": "string", "pattern": r"^(?:\d{4}-\d{2}-\d{2})?$", "examples": ["2025-05-01"]}
+    if not declaration.is_number:
+        return {"type": "string", "maxLength": int(declaration.most)}
+    kind = "integer" if declaration.kind is int else "number"
+    return {"type": kind, "minimum": declaration.least, "maximum": declaration.most}
+
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {name: _parameter(declaration) for name, declaration in declared().items()},
+    "additionalProperties": False,
+    "default": {},
+}
+STRATEGY: dict[str, Any] = {"enum": list(STRATEGIES), "default": DEFAULT.name}
+
+
+def after(kind: str, example: str) -> WithJsonSchema:
+    """The schema of ``after``: the id of the last row of the page before, with its kind or without."""
+    first, rest = kind[0], kind[1:]
+    named = rf"\[?(?:[{first}{first.lower()}]{rest}:)?[0-9]{{1,18}}\]?"
+    return WithJsonSchema({"type": "string", "pattern": f"^(?:{named})?$", "default": "", "examples": [example]})
+
+
+def _topic_number(value: Any) -> int:
+    number = parse_topic_id(value)
+    if number is None:
+        raise PydanticCustomError("topic_id", "This is no id of a topic, such as Topic:42")
+    return number
+
+
+def _message_name(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise PydanticCustomError("message_id", "This is no id of a message, such as m1")
+    named: str = clean(str(value))
+    return named
+
+
+TopicId = Annotated[
+    int,
+    BeforeValidator(_topic_number),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": LARGEST_ID},
+                {"type": "string", "pattern": r"^\[?(?:[Tt]opic:)?[0-9]{1,18}\]?$"},
+            ],
+            "examples": ["Topic:42", 42, "[Topic:42]"],
+        }
+    ),
+]
+MessageId = Annotated[
+    str,
+    BeforeValidator(_message_name),
+    WithJsonSchema({"type": ["string", "integer"], "description": "as it was sent", "examples": ["m1"]}),
+]
+Proposed = Annotated[str, StringConstraints(max_length=MOST_SUMMARY_CHARS), STRIPPED]
+Summary = Annotated[str, StringConstraints(max_length=MOST_SUMMARY_CHARS), READABLE, STRIPPED, READABLE_SCHEMA]
+Reason = Annotated[str, StringConstraints(max_length=MOST_REASON_CHARS), STRIPPED]
+
+
+def strict(**example: Any) -> ConfigDict:
+    """The configuration of a body that takes its own fields and no others."""
+    return ConfigDict(extra="forbid", json_schema_extra={"example": example})

@@ -1,0 +1,42 @@
+"""What ``POST /v1/messages`` takes and answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from memoryapp.api.shapes.fields import EXAMPLE_MESSAGE, MESSAGE_OR_REJECTED, Name
+
+MOST_A_CALL = 1_000
+
+
+class MessagesBody(BaseModel):
+    """Up to 1,000 messages of one chat user. Further fields of the body are stored with the first message."""
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"example": {"user": "anna", "messages": [EXAMPLE_MESSAGE]}}
+    )
+
+    user: Name
+    messages: Annotated[
+        list[Annotated[Any, WithJsonSchema(MESSAGE_OR_REJECTED)]], Field(json_schema_extra={"maxItems": MOST_A_CALL})
+    ]
+
+
+class RejectedMessage(BaseModel):
+    """A message that was not stored; ``index`` is its place in the list, from 0."""
+
+    index: int
+    id: str = ""
+    reason: str
+
+
+class AddedAnswer(BaseModel):
+    """How many messages were new, how many existed already, and those that could not be stored."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"added": 1, "skipped": 0, "rejected": []}})
+
+    added: int
+    skipped: int
+    rejected: list[RejectedMessage]

@@ -1,0 +1,114 @@
+"""What ``POST /v1/recall`` takes and answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from memoryapp.api.conversation import MOST_MESSAGES
+from memoryapp.api.shapes.fields import PARAMETERS, PART, STRATEGY, TURN, KnownName, Query
+from memoryapp.engine.strategies import DEFAULT
+
+MOST_MEDIA = 10
+
+Turn = Annotated[dict[str, Any], WithJsonSchema(TURN)]
+Part = Annotated[dict[str, Any], WithJsonSchema(PART)]
+
+
+class RecallBody(BaseModel):
+    """A query to one memory.
+
+    ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
+    Without it, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
+    content embedded as base64.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"user": "anna", "query": "What did I decide about the GPU?", "parameters": {"max_topics": 5}}
+        },
+    )
+
+    user: KnownName
+    query: Query
+    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": MOST_MESSAGES})] = None
+    media: Annotated[list[Part], Field(json_schema_extra={"maxItems": MOST_MEDIA})] = []
+    strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
+    parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
+
+
+class ChosenTopic(BaseModel):
+    """A chosen topic: ``rank`` from 1, ``score`` between 0 and 1, and an ``excerpt`` quoted from its messages, if any.
+
+    ``read`` is true if the model read the topic's messages, false if it saw only the line of the candidate.
+    """
+
+    id: str
+    rank: int
+    reason: str
+    score: float
+    read: bool
+    excerpt: str | None = None
+
+
+class ChosenItem(BaseModel):
+    id: str
+    rank: int
+    reason: str
+    score: float
+    name: str = ""
+
+
+class Usage(BaseModel):
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    seconds: float
+    turns: int
+    tool_calls: int
+
+
+class RecallAnswer(BaseModel):
+    """What was chosen, best first, and the context for the chat model; ``fallback`` is null if a model chose."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "run": "8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11",
+                "url": "http://127.0.0.1:8000/runs/8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11/",
+                "topics": [
+                    {
+                        "id": "Topic:42",
+                        "rank": 1,
+                        "reason": "names the card that was bought",
+                        "score": 0.91,
+                        "read": True,
+                    }
+                ],
+                "people": [],
+                "artifacts": [],
+                "context": "[Topic:42] 2026-07-25 Which GPU to buy\n…",
+                "fallback": None,
+                "usage": {
+                    "input_tokens": 5120,
+                    "output_tokens": 240,
+                    "cost_usd": 0.0033,
+                    "seconds": 1.9,
+                    "turns": 2,
+                    "tool_calls": 1,
+                },
+            }
+        }
+    )
+
+    run: UUID
+    url: str
+    topics: list[ChosenTopic]
+    people: list[ChosenItem]
+    artifacts: list[ChosenItem]
+    context: str
+    fallback: str | None
+    usage: Usage

@@ -1,0 +1,45 @@
+"""Topics: a page of them, and one with its messages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, Field
+
+
+class TopicSummary(BaseModel):
+    id: str
+    summary: str
+    started_at: datetime
+    ended_at: datetime
+    message_count: int
+    size_chars: int
+
+
+class TopicsAnswer(BaseModel):
+    """Live topics by id, the oldest first; ``next`` is the ``after`` of the following page, or null."""
+
+    topics: list[TopicSummary]
+    next: str | None = Field(examples=["Topic:42"])
+
+
+class MessageInTopic(BaseModel):
+    id: str
+    role: str
+    author: str
+    ts: datetime
+    text: str
+    forwarded_from: str = ""
+
+
+class TopicWithMessages(TopicSummary):
+    user: str
+    messages: list[MessageInTopic]
+
+
+class TopicAnswer(BaseModel):
+    """The topic asked for or, if it is retired, the live topics that contain its messages now."""
+
+    id: str
+    retired: bool
+    topics: list[TopicWithMessages]

@@ -1,0 +1,94 @@
+"""An import of a file of messages, beside the least that any import could do: a COPY of the same rows."""
+
+from __future__ import annotations
+
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from django.db import connection
+
+from memoryapp.bench import memory
+from memoryapp.bench.table import Row
+from memoryapp.importers import open_chat
+from memoryapp.ingestion.imports import import_chat
+from memoryapp.models import ChatUser, Message
+
+WORDS = 12
+# What was imported before the memory that an import takes is looked at: code and pools are there then.
+FIRST = 5_000
+
+_COLUMNS = (
+    "owner_id, batch_id, external_id, role, author, sent_at, text, session, reply_to, forwarded_from, metadata, "
+    "content_hash, is_withdrawn"
+)
+
+
+def rows(count: int) -> Iterator[Row]:
+    """The import of ``count`` messages in JSON Lines, and the memory it takes beyond that of the first thousands."""
+    memory.remove()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            _imported(Path(folder), FIRST)
+            memory.remove()
+            before = _peak()
+            seconds = _imported(Path(folder), count)
+            grown = _peak() - before
+            least = _copied(count)
+        yield Row(f"import of {count:,} messages", count / seconds, "COPY of the same rows", count / least, "a second")
+        yield Row(f"import of {count:,}: memory", grown, f"beyond that of {FIRST:,}", 0.0, "MB")
+    finally:
+        memory.remove()
+
+
+def _peak() -> float:
+    """The most memory this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _imported(folder: Path, count: int) -> float:
+    """Seconds of the import of a new file."""
+    path = folder / f"{count}.jsonl"
+    with path.open("w") as file:
+        for number in range(count):
+            file.write(_line(number))
+    began = time.perf_counter()
+    import_chat(open_chat(path), memory.NAME)
+    return time.perf_counter() - began
+
+
+def _line(number: int) -> str:
+    words = [f"word{(number * 7 + place) % 997}" for place in range(WORDS)]
+    return (
+        json.dumps(
+            {
+                "id": f"bench-{number}",
+                "role": "assistant" if number % 2 else "user",
+                "author": "bot" if number % 2 else "Ada",
+                "ts": (memory.BEGAN - timedelta(minutes=number)).isoformat(),
+                "text": f"{' '.join(words).capitalize()}.",
+            }
+        )
+        + "\n"
+    )
+
+
+def _copied(count: int) -> float:
+    """Seconds of a COPY of the imported rows, into the same table for the same owner, once they are deleted."""
+    owner = ChatUser.objects.get(name=memory.NAME)
+    table = Message._meta.db_table
+    with connection.cursor() as cursor:
+        chosen = f"SELECT {_COLUMNS} FROM {table} WHERE owner_id = {owner.pk} ORDER BY id"
+        with cursor.copy(f"COPY ({chosen}) TO STDOUT") as out:
+            content = [bytes(piece) for piece in out]
+        cursor.execute(f"DELETE FROM {table} WHERE owner_id = %s", [owner.pk])
+        cursor.execute(f"VACUUM {table}")
+        began = time.perf_counter()
+        with cursor.copy(f"COPY {table} ({_COLUMNS}) FROM STDIN") as into:
+            for piece in content:
+                into.write(piece)
+        return time.perf_counter() - began

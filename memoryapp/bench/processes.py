@@ -1,0 +1,70 @@
+"""The same load shared by as many processes as ``up`` starts for the web.
+
+One process thinks on one core, whatever it waits for; so this is what one gets who starts ``up``, and the row of one
+process what a core of it can do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from threading import Barrier
+from uuid import UUID
+
+import django
+from asgiref.sync import async_to_sync
+from django.conf import settings
+
+from memoryapp.bench import stage as staged
+from memoryapp.bench.reranks import FLOOR, Load, counted, measured
+from memoryapp.bench.stage import Stage
+from memoryapp.bench.table import Row, quantile
+
+_WARM = 10
+
+
+def rows(stage: Stage, load: Load) -> Iterator[Row]:
+    """Latencies and failures of the load; none where there is one process."""
+    processes = settings.WEB_CONCURRENCY
+    if processes < 2:
+        return
+    asked = async_to_sync(_asked)(stage, load.runs + processes * _WARM)
+    before = async_to_sync(counted)(stage).chosen
+    latencies = _latencies(stage, load, [asked[place::processes] for place in range(processes)])
+    failed = len(asked) - (async_to_sync(counted)(stage).chosen - before)
+    name = f"reranks, {load.at_once} at once in {processes} processes"
+    for label, share in (("p50", 0.5), ("p95", 0.95)):
+        yield Row(f"{name}: {label}", quantile(latencies, share), "two turns of the peer", FLOOR, "s")
+    yield Row(f"{name}: failed", failed, "runs", len(asked), "runs")
+
+
+async def _asked(stage: Stage, count: int) -> list[UUID]:
+    return [(await staged.asked(stage, number)).pk for number in range(count)]
+
+
+def _latencies(stage: Stage, load: Load, shares: Sequence[Sequence[UUID]]) -> list[float]:
+    # A fork would share connections and threads that are in use.
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(len(shares), context, django.setup) as workers:
+        ready, at_once = manager.Barrier(len(shares)), load.at_once // len(shares)
+        took = [workers.submit(_work, stage.peer, share, at_once, ready) for share in shares]
+        return [seconds for taken in took for seconds in taken.result()]
+
+
+def _work(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tuple[float, ...]:
+    return asyncio.run(_executed(peer, runs, at_once, ready))
+
+
+async def _executed(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tuple[float, ...]:
+    """Seconds of each run but the first ones, which warm up."""
+    async with staged.speaking_to(peer) as clients:
+        alone = replace(clients, enricher=None)
+        for run in runs[:_WARM]:
+            await staged.executed(run, alone)
+        await asyncio.to_thread(ready.wait)
+        rest = runs[_WARM:]
+        took = await measured(lambda number: staged.executed(rest[number], alone), Load(at_once, len(rest)))
+    return took.latencies

@@ -1,0 +1,224 @@
+"""Topics beside each other, with their terms, people and times, so that a person sees whether they are one.
+
+Texts are read up to a bound shared by all topics, and messages are counted by time in the database. A term weighs more
+the fewer passages of the whole memory hold it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import log1p
+
+from django.db import connection
+from django.db.models import Window
+from django.db.models.functions import RowNumber
+
+from memoryapp.engine.text.lexical import idf, normal, stems, words
+from memoryapp.engine.text.names import plain, spellings
+from memoryapp.models import ChatUser, Message, Passage, Person, Topic
+
+MOST_TOPICS = 50
+SLICES = 96
+TERMS_SHOWN = 10
+SHARED_TERMS_SHOWN = 4
+OPENING_MESSAGES = 5
+_MESSAGES_READ = 6_000
+_LEAST_READ = 40
+_CHARS_READ = 600
+_TERMS_WEIGHED = 40
+_PEOPLE_KNOWN = 1_000
+_SHORTEST_TERM = 3
+
+TEXTS = """
+SELECT topic_id, text FROM (
+    SELECT topic_id, left(text, %(chars)s) AS text,
+           row_number() OVER (PARTITION BY topic_id ORDER BY sent_at, id) AS place
+    FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s)
+) numbered WHERE place <= %(most)s ORDER BY topic_id, place
+"""
+MESSAGE_TIMES = """
+SELECT topic_id, width_bucket(extract(epoch FROM sent_at), %(first)s, %(last)s, %(slices)s), count(*)
+FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s) GROUP BY 1, 2
+"""
+# What the database keeps of the words that most passages of all memories hold, since it looked at them last.
+COMMON_TERMS = """
+SELECT most_common_elems::text::text[], most_common_elem_freqs FROM pg_stats
+WHERE schemaname = current_schema() AND tablename = 'memoryapp_passage' AND attname = 'terms'
+"""
+TERM_COUNTS = """
+SELECT wanted.term, count(*) FROM unnest(%(terms)s::text[]) AS wanted (term)
+JOIN memoryapp_passage p ON p.owner_id = %(owner)s AND p.terms @@ quote_literal(wanted.term)::tsquery
+GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    word: str
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicColumn:
+    """One topic: the people and terms that another topic holds too come first and say so.
+
+    ``slices`` are its numbers of messages in each of the equal parts of the comparison's time.
+    """
+
+    topic: Topic
+    people: tuple[Term, ...]
+    terms: tuple[Term, ...]
+    opening: tuple[Message, ...]
+    slices: tuple[int, ...]
+
+    @property
+    def unread(self) -> int:
+        """How many of its messages are not among the first ones."""
+        return self.topic.message_count - len(self.opening)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicComparison:
+    """``people`` are those that at least two of the topics speak of."""
+
+    columns: tuple[TopicColumn, ...]
+    people: tuple[str, ...]
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(slots=True)
+class _Words:
+    """The stems of a topic's texts with their counts and spellings; ``spelled`` are its words with their capitals."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    written: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    spelled: set[str] = field(default_factory=set)
+
+    def add(self, text: str) -> None:
+        self.spelled.update(words(plain(text)))
+        for word in words(normal(text)):
+            for stem in stems(word):
+                self.counts[stem] += 1
+                self.written[stem][word] += 1
+
+    def frequent(self) -> list[str]:
+        """The stems that may tell what this is about, most frequent first."""
+        long = {stem: n for stem, n in self.counts.items() if len(stem) >= _SHORTEST_TERM and not stem.isdigit()}
+        return sorted(long, key=lambda stem: (-long[stem], stem))[:_TERMS_WEIGHED]
+
+    def as_written(self, stem: str) -> str:
+        return self.written[stem].most_common(1)[0][0]
+
+
+def compare(owner: ChatUser, topics: Sequence[Topic]) -> TopicComparison:
+    """Between one and ``MOST_TOPICS`` live topics of the owner, in their order; six queries for any number."""
+    texts = _words_by_topic(owner, topics)
+    people, terms = _people(owner, texts), _terms(owner, texts)
+    first, last = min(topic.started_at for topic in topics), max(topic.ended_at for topic in topics)
+    slices, openings = _slices(owner, topics, first, last), _openings(owner, topics)
+    columns = tuple(
+        TopicColumn(topic, people[topic.pk], terms[topic.pk], openings[topic.pk], slices[topic.pk]) for topic in topics
+    )
+    common = dict.fromkeys(
+        person.word for terms_of_people in people.values() for person in terms_of_people if person.is_shared
+    )
+    return TopicComparison(columns, tuple(common), first, last)
+
+
+def _words_by_topic(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Words]:
+    texts = {topic.pk: _Words() for topic in topics}
+    most = max(_LEAST_READ, _MESSAGES_READ // len(topics))
+    with connection.cursor() as cursor:
+        cursor.execute(TEXTS, {"owner": owner.pk, "topics": list(texts), "chars": _CHARS_READ, "most": most})
+        for topic, text in cursor.fetchall():
+            texts[topic].add(text)
+    return texts
+
+
+def _people(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
+    """Who is named in each topic, in whatever case."""
+    known = Person.objects.filter(owner=owner).order_by("-mention_count", "pk")
+    names = {
+        name: [spellings(form) for form in (name, *aliases)]
+        for name, aliases in known.values_list("display_name", "aliases")[:_PEOPLE_KNOWN]
+    }
+    named = {
+        pk: [name for name, forms in names.items() if any(_is_named(form, counted.spelled) for form in forms)]
+        for pk, counted in texts.items()
+    }
+    spoken_of = Counter(name for found in named.values() for name in found)
+    return {pk: _shared_first([Term(name, spoken_of[name] > 1) for name in found]) for pk, found in named.items()}
+
+
+def _is_named(name: Sequence[frozenset[str]], spelled: set[str]) -> bool:
+    return bool(name) and not any(word.isdisjoint(spelled) for word in name)
+
+
+def _terms(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
+    """A few terms that other topics share, the same ones for all of them, and then the topic's own."""
+    frequent = {pk: counted.frequent() for pk, counted in texts.items()}
+    among = Counter(stem for found in frequent.values() for stem in found)
+    rarity = _rarity(owner, among)
+    weights = {
+        pk: {stem: log1p(texts[pk].counts[stem]) * rarity[stem] for stem in found} for pk, found in frequent.items()
+    }
+    together = Counter[str]()
+    for own_weights in weights.values():
+        together.update(own_weights)
+    terms = {}
+    for pk, own_weights in weights.items():
+        common = sorted((stem for stem in own_weights if among[stem] > 1), key=lambda stem: (-together[stem], stem))
+        own = sorted((stem for stem in own_weights if among[stem] == 1), key=lambda stem: (-own_weights[stem], stem))
+        shared = [Term(texts[pk].as_written(stem), True) for stem in common[:SHARED_TERMS_SHOWN]]
+        alone = [Term(texts[pk].as_written(stem), False) for stem in own[: TERMS_SHOWN - len(shared)]]
+        terms[pk] = (*shared, *alone)
+    return terms
+
+
+def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
+    """What each term weighs by how few of the owner's passages hold it.
+
+    Rare ones are counted. Counting common ones would read most of a memory at each page, so what the database knows
+    of them from its statistics serves, which is the share of all memories' passages.
+    """
+    wanted = list(terms)
+    passages = Passage.objects.filter(owner=owner).count()
+    with connection.cursor() as cursor:
+        cursor.execute(COMMON_TERMS)
+        elements, shares = cursor.fetchone() or ((), ())
+        common = dict(zip(elements or (), shares or (), strict=False))
+        cursor.execute(TERM_COUNTS, {"owner": owner.pk, "terms": [term for term in wanted if term not in common]})
+        holding = dict(cursor.fetchall())
+    passage_counts = {
+        term: round(passages * common[term]) if term in common else holding.get(term, 1) for term in wanted
+    }
+    return {term: idf(passages, min(max(count, 1), passages)) for term, count in passage_counts.items()}
+
+
+def _shared_first(terms: Sequence[Term]) -> tuple[Term, ...]:
+    return tuple(sorted(terms, key=lambda term: not term.is_shared))
+
+
+def _slices(owner: ChatUser, topics: Sequence[Topic], first: datetime, last: datetime) -> dict[int, tuple[int, ...]]:
+    counts = {topic.pk: [0] * SLICES for topic in topics}
+    # the end of a bucket is outside of it, and a moment has no length
+    span = {"first": first.timestamp(), "last": last.timestamp() + 1, "slices": SLICES}
+    with connection.cursor() as cursor:
+        cursor.execute(MESSAGE_TIMES, {"owner": owner.pk, "topics": list(counts), **span})
+        for topic, slice_, count in cursor.fetchall():
+            counts[topic][min(max(slice_ - 1, 0), SLICES - 1)] += count
+    return {pk: tuple(slices) for pk, slices in counts.items()}
+
+
+def _openings(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, tuple[Message, ...]]:
+    """The first messages of each topic that say something."""
+    rows = Message.objects.of(owner).filter(topic__in=[topic.pk for topic in topics]).exclude(text="")
+    place = Window(RowNumber(), partition_by="topic_id", order_by=("sent_at", "id"))
+    found: dict[int, list[Message]] = {topic.pk: [] for topic in topics}
+    for row in rows.annotate(place=place).filter(place__lte=OPENING_MESSAGES).order_by("sent_at", "id"):
+        found[row.topic_id or 0].append(row)
+    return {pk: tuple(messages) for pk, messages in found.items()}

@@ -1,0 +1,83 @@
+"""What models cost: by stage and day, and by stage and chat user. From the rows of runs and of agents' questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
+
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from memoryapp.models import AgentCall, ChatUser, Run
+
+DAYS = 14
+MOST_OWNERS = 20
+# The stage that an agent works for; recalls are the stage of runs.
+STAGE_OF: Mapping[str, str] = {"splitter": "archive", "merger": "consolidate", "archivist": "extract"}
+RUNS = "runs"
+STAGES = (*STAGE_OF.values(), RUNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """US dollars by stage, in the order of ``STAGES``, of one day or of one chat user."""
+
+    dollars: tuple[float, ...]
+    day: date | None = None
+    owner: ChatUser | None = None
+
+    @property
+    def named(self) -> list[tuple[str, float]]:
+        """The dollars with their stages."""
+        return list(zip(STAGES, self.dollars, strict=True))
+
+    @property
+    def total(self) -> float:
+        return sum(self.dollars)
+
+
+def by_stage(owners: QuerySet[ChatUser], since: datetime) -> dict[str, float]:
+    """Dollars of each stage since then."""
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("agent")
+    found = {STAGE_OF[agent]: cost for agent, cost in asked.annotate(cost=Sum("cost_usd")) if agent in STAGE_OF}
+    runs = Run.objects.filter(owner__in=owners, created_at__gte=since)
+    return {**found, RUNS: runs.aggregate(cost=Sum("cost_usd", default=0.0))["cost"]}
+
+
+def by_day(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> Sequence[Cost]:
+    """The last ``days`` of ``zone`` that cost anything, today first. Two queries."""
+    since = _midnight(now, zone) - timedelta(days=days - 1)
+    found: dict[tuple[date, str], float] = {}
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).annotate(day=TruncDate("at", tzinfo=zone))
+    for day, agent, cost in asked.values_list("day", "agent").annotate(cost=Sum("cost_usd")).order_by():
+        found[day, STAGE_OF.get(agent, agent)] = cost
+    runs = Run.objects.filter(owner__in=owners, created_at__gte=since)
+    dated = runs.annotate(day=TruncDate("created_at", tzinfo=zone)).values_list("day")
+    found |= {(day, RUNS): cost for day, cost in dated.annotate(cost=Sum("cost_usd")).order_by()}
+    listed = sorted({day for day, _stage in found}, reverse=True)
+    costs = (Cost(tuple(found.get((day, stage), 0.0) for stage in STAGES), day=day) for day in listed)
+    return [cost for cost in costs if cost.total]
+
+
+def by_owner(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> Sequence[Cost]:
+    """The chat users of the same days, the most expensive first. Three queries."""
+    since = _midnight(now, zone) - timedelta(days=days - 1)
+    found: dict[tuple[int, str], float] = {}
+    asked = AgentCall.objects.filter(owner__in=owners, at__gte=since).values_list("owner", "agent")
+    for owner, agent, cost in asked.annotate(cost=Sum("cost_usd")).order_by():
+        found[owner, STAGE_OF.get(agent, agent)] = cost
+    runs = Run.objects.filter(owner__in=owners, created_at__gte=since).values_list("owner")
+    found |= {(owner, RUNS): cost for owner, cost in runs.annotate(cost=Sum("cost_usd")).order_by()}
+    numbers = {owner for owner, _stage in found}
+    rows = {
+        number: Cost(tuple(found.get((number, stage), 0.0) for stage in STAGES), owner=owner)
+        for number, owner in ChatUser.objects.in_bulk(numbers).items()
+    }
+    dearest = sorted(rows.values(), key=lambda cost: cost.total, reverse=True)[:MOST_OWNERS]
+    return [cost for cost in dearest if cost.total]
+
+
+def _midnight(now: datetime, zone: tzinfo) -> datetime:
+    return timezone.make_aware(datetime.combine(now.astimezone(zone).date(), datetime.min.time()), zone)

@@ -1,0 +1,154 @@
+"""Embedding profiles as people see them: how much has its vectors, and what those that are missing will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce, Length
+
+from memoryapp import clients
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.models import (
+    Card,
+    CardVector,
+    EmbeddingProfile,
+    Passage,
+    PassageVector,
+    RefusedText,
+    Topic,
+    TopicVector,
+)
+from memoryapp.search import missing, profiles
+
+# Characters of a token, on the safe side: English has more, Russian about three.
+_LATIN_CHARS, _WIDE_CHARS = 4.0, 2.5
+# What stands before a piece of a topic beside its summary, and before each of its messages.
+_HEAD_CHARS, _LINE_CHARS = 40, 14
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of one kind of texts have a vector."""
+
+    made: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        return 100 * self.made // self.total if self.total else 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the missing vectors will take: about so many tokens; ``cost_usd`` is None where no price is known."""
+
+    texts: int
+    tokens: int
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileState:
+    """A profile: whether the settings ask for it and can reach its model, and how far its vectors are.
+
+    ``forecast`` is None where nothing is missing; ``refusals`` are the latest of ``refused``.
+    """
+
+    row: EmbeddingProfile
+    is_wanted: bool
+    is_reachable: bool
+    passages: Coverage
+    cards: Coverage
+    topics: Coverage
+    refused: int
+    refusals: Sequence[RefusedText]
+    forecast: Forecast | None
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.row.provider == OfflineEmbedder.profile.provider
+
+    @property
+    def is_being_made(self) -> bool:
+        return not self.row.is_serving and self.row.asked_at is not None and self.is_wanted
+
+
+def states() -> list[ProfileState]:
+    """The profile that serves, the one that the settings ask for, and others that still have vectors."""
+    wanted = profiles.wanted()
+    with_vectors = PassageVector.objects.order_by().values("profile").distinct()
+    rows = EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk=wanted.pk) | Q(pk__in=with_vectors))
+    rows = rows.order_by("-is_serving", "-pk")
+    return [_state(row, is_wanted=row == wanted) for row in rows]
+
+
+def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> Forecast | None:
+    """What the vectors that are missing in this profile will take, with ``topics_anew`` those of all topics.
+
+    None where nothing is missing.
+    """
+    passages, cards = (_sizes(rows) for rows in (missing.passages(row), missing.cards(row)))
+    without = Topic.objects.live() if topics_anew else missing.topics(row)
+    topics, topic_chars = _topic_sizes(without, profiles.profile_of(row).most_chars)
+    texts = passages.texts + cards.texts + topics
+    if not texts:
+        return None
+    chars = passages.chars + cards.chars
+    # The messages of topics are those of passages: as much of them is written beyond Latin.
+    of_all = _sizes(Passage.objects.all())
+    topic_wide = topic_chars * of_all.wide / of_all.chars if of_all.chars else 0.0
+    wide = passages.wide + cards.wide + topic_wide
+    tokens = round((chars + topic_chars - wide) / _LATIN_CHARS + wide / _WIDE_CHARS)
+    return Forecast(texts, tokens, _cost(row, tokens))
+
+
+def _cost(row: EmbeddingProfile, tokens: int) -> float | None:
+    if row.provider == OfflineEmbedder.profile.provider:
+        return 0.0
+    return tokens * settings.EMBEDDING_PRICE / 1_000_000 if settings.EMBEDDING_PRICE >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How many texts of how many characters, ``wide`` of them in texts that are written beyond Latin."""
+
+    texts: int
+    chars: int
+    wide: int
+
+
+def _sizes(rows: QuerySet[Passage] | QuerySet[Card]) -> _Sizes:
+    sums = rows.order_by().aggregate(
+        texts=Count("pk"),
+        chars=Coalesce(Sum(Length("text")), 0),
+        wide=Coalesce(Sum(Length("text"), filter=Q(is_wide=True)), 0),
+    )
+    return _Sizes(**sums)
+
+
+def _topic_sizes(topics: QuerySet[Topic], most_chars: int) -> tuple[int, int]:
+    """How many topics, and the characters of their texts: the summary stands before each piece."""
+    pieces = F("size_chars") / most_chars + 1
+    chars = F("size_chars") + _LINE_CHARS * F("message_count") + pieces * (Length("summary") + _HEAD_CHARS)
+    sums = topics.order_by().aggregate(n=Count("pk"), chars=Coalesce(Sum(chars), 0))
+    return sums["n"], sums["chars"]
+
+
+def _state(row: EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
+    refused = missing.refused(row)
+    return ProfileState(
+        row=row,
+        is_wanted=is_wanted,
+        is_reachable=clients.is_reachable(profiles.profile_of(row)),
+        passages=Coverage(PassageVector.objects.filter(profile=row).count(), Passage.objects.count()),
+        cards=Coverage(CardVector.objects.filter(profile=row).count(), Card.objects.count()),
+        topics=Coverage(
+            TopicVector.objects.filter(profile=row, topic__is_live=True).count(), Topic.objects.live().count()
+        ),
+        refused=refused.count(),
+        refusals=list(refused.select_related("owner").order_by("-pk")[:5]),
+        forecast=forecast(row) if is_wanted or row.is_serving else None,
+    )

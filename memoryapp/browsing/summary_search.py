@@ -1,0 +1,15 @@
+"""Topics found by the words of their summaries, as lists and pickers search them."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from memoryapp.models import Topic
+
+
+def topics_by_words(topics: QuerySet[Topic], words: str, pk: int | None) -> QuerySet[Topic]:
+    """Topics whose summary holds each of the words, or that one by its id."""
+    wanted = Q()
+    for word in words.split():
+        wanted &= Q(summary__icontains=word)
+    return topics.filter(wanted | Q(pk=pk) if pk is not None else wanted)

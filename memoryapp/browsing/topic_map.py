@@ -1,0 +1,143 @@
+"""A memory's topics as points on a plane: what lies near in meaning lies near on the page.
+
+It is made anew for each look: two thousand topics take tens of milliseconds, less than keeping it right
+would cost. Only the latest topics of a very large memory are placed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+
+from memoryapp import curation
+from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.plane import plane
+from memoryapp.engine.regions import hull, names, regions
+from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
+
+MOST_TOPICS = 2_000
+# So many texts of a region, evenly among them, tell what it is about as well as all.
+NAMED_BY = 100
+
+# The four bytes before the numbers tell their count; halves come in network order.
+VECTORS = """
+SELECT string_agg(int8send(topic_id), ''::bytea ORDER BY topic_id),
+       string_agg(substr(halfvec_send(vector), 5), ''::bytea ORDER BY topic_id)
+FROM (
+    SELECT v.topic_id, v.vector FROM memoryapp_topicvector v
+    JOIN memoryapp_topic t ON t.id = v.topic_id AND t.owner_id = %(owner)s AND t.is_live
+    WHERE v.owner_id = %(owner)s AND v.profile_id = %(profile)s
+    ORDER BY t.ended_at DESC, t.id DESC LIMIT %(most)s
+) placed
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MapPoint:
+    """``region`` is the number of its region, from 0."""
+
+    topic: Topic
+    x: float
+    y: float
+    region: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapRegion:
+    """Topics that lie together: words that set them apart, how many they are, and the corners around them."""
+
+    words: tuple[str, ...]
+    count: int
+    corners: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last finished run by hand, and the numbers of the topics it read and those it chose."""
+
+    run: Run
+    read: frozenset[int]
+    chosen: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMap:
+    """``points``, the latest topic first, in ``regions`` where there are many; ``waiting`` ones have no vector yet.
+
+    ``left_out`` live topics are too many to place. ``shown`` is the share of the differences that two dimensions keep.
+    """
+
+    points: tuple[MapPoint, ...]
+    waiting: int
+    left_out: int
+    shown: float
+    regions: tuple[MapRegion, ...] = ()
+
+
+def topic_map(owner: ChatUser) -> TopicMap:
+    """The live topics by their vectors in the profile that serves, else the newest that has any; four queries."""
+    ids, vectors = _vectors(owner)
+    placed, shown = plane(vectors)
+    where = {
+        number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
+    }
+    topics = Topic.objects.of(owner).filter(pk__in=ids).order_by("-ended_at", "-pk")
+    points = tuple(MapPoint(topic, *where[topic.pk]) for topic in topics)
+    live = Topic.objects.of(owner).live()
+    with_vector = TopicVector.objects.filter(owner=owner, topic__is_live=True).values("topic").distinct().count()
+    return TopicMap(points, live.count() - with_vector, max(0, with_vector - len(points)), shown, _regions(points))
+
+
+def _regions(points: Sequence[MapPoint]) -> tuple[MapRegion, ...]:
+    labels = [point.region for point in points]
+    if len(set(labels)) < 2:
+        return ()
+    corners: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for point in points:
+        corners[point.region].append((point.x, point.y))
+    words = names(*_sample(points))
+    return tuple(MapRegion(own, len(corners[at]), tuple(hull(corners[at]))) for at, own in enumerate(words))
+
+
+def _sample(points: Sequence[MapPoint]) -> tuple[list[str], list[int]]:
+    """Summaries by which regions are named, and the region of each; every region has at least one."""
+    members: dict[int, list[str]] = defaultdict(list)
+    for point in points:
+        members[point.region].append(point.topic.summary)
+    chosen = [(text, at) for at, texts in members.items() for text in texts[:: ceil(len(texts) / NAMED_BY)]]
+    return [text for text, _at in chosen], [at for _text, at in chosen]
+
+
+def last_run(owner: ChatUser) -> LastRun | None:
+    """What the last finished run made of the topics, under the numbers they have today; three queries."""
+    run = Run.objects.of(owner).by_hand().filter(state=Run.State.FINISHED).order_by("-created_at", "-pk").first()
+    end = (
+        RunEvent.objects.filter(run=run, kind="run_finished").values_list("payload", flat=True).first() if run else None
+    )
+    if run is None or end is None:
+        return None
+    chosen = {number for item in end.get("selected", ()) if (number := parse_topic_id(item["id"]))}
+    read = {number for name in end.get("requested", ()) if (number := parse_topic_id(name))}
+    now = curation.successors(owner.pk, chosen | read)
+    return LastRun(
+        run, *(frozenset(live for old in numbers for live in now.get(old, ())) for numbers in (read, chosen))
+    )
+
+
+def _vectors(owner: ChatUser) -> tuple[list[int], NDArray[np.float32]]:
+    served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
+    newest = served.values_list("profile").first()
+    if newest is None:
+        return [], np.zeros((0, 0), np.float32)
+    with connection.cursor() as cursor:
+        cursor.execute(VECTORS, {"owner": owner.pk, "profile": newest[0], "most": MOST_TOPICS})
+        numbers, halves = cursor.fetchone()
+    ids = np.frombuffer(numbers or b"", ">i8").tolist()
+    values = np.frombuffer(halves or b"", ">f2").astype(np.float32)
+    return ids, values.reshape(len(ids), -1) if ids else np.zeros((0, 0), np.float32)

@@ -1,0 +1,47 @@
+"""What recent runs did with one topic: how many read it, how many chose it, and which those are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from memoryapp.engine.memory import topic_id
+from memoryapp.models import Run, RunEvent, Topic
+
+RUNS_LOOKED_AT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRuns:
+    """How many recent runs showed a topic to the model as a candidate, read it and chose it.
+
+    ``runs`` are the latest of those that read or chose it.
+    ``former`` are the numbers under which some of its messages were seen before, latest first.
+    """
+
+    candidate: int
+    read: int
+    chosen: int
+    looked_at: int
+    runs: Sequence[tuple[Run, bool]]
+    former: Sequence[int] = ()
+
+
+def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> TopicRuns:
+    """The topic, or one of the ``former`` ones that held its messages, in the last few hundred runs by hand.
+
+    Two events of each run are looked into, its candidates and its small last one, by containment in the database.
+    """
+    names = [topic_id(number) for number in (topic.pk, *former)]
+    recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}
+    chose = Q(*(Q(payload__selected__contains=[{"id": name}]) for name in names), _connector=Q.OR)
+    read = Q(payload__requested__has_any_keys=names)
+    ends = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="run_finished")
+    found = dict(ends.filter(chose | read).values_list("run").annotate(n=Count("pk", chose)))
+    shown = [(run, bool(found[pk])) for pk, run in recent.items() if pk in found]
+    searches = RunEvent.objects.filter(owner=topic.owner_id, run__in=list(recent), kind="candidates_found")
+    offered = Q(*(Q(payload__candidates__contains=[{"id": name}]) for name in names), _connector=Q.OR)
+    candidate = searches.filter(offered).count()
+    return TopicRuns(candidate, len(found), sum(map(bool, found.values())), len(recent), shown[:most], former)

@@ -1,0 +1,51 @@
+"""Chains of undo: an edit, the one that undid it, the one that did it again, and so on.
+
+Every second edit of a chain takes back what the one before it did, so the number of edits after one says whether what
+it did stands. An edit is undone at most once, so a chain never forks. Edits of topics and of people, facts and
+artifacts have them alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import connection
+
+from memoryapp.models import KnowledgeEdit, TopicEdit
+
+CHAINS = """
+WITH RECURSIVE up AS (
+    SELECT id, undoes_id FROM {table} WHERE owner_id = %(owner)s AND id = ANY(%(ids)s)
+    UNION
+    SELECT e.id, e.undoes_id FROM up JOIN {table} e ON e.id = up.undoes_id
+), down AS (
+    SELECT id AS root, id FROM up WHERE undoes_id IS NULL
+    UNION ALL
+    SELECT down.root, e.id FROM down JOIN {table} e ON e.undoes_id = down.id
+)
+SELECT root, array_agg(id ORDER BY id) FROM down GROUP BY root
+"""
+
+
+def chains(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> list[tuple[int, ...]]:
+    """The chains that the owner's edits ``ids`` belong to, each from its first edit to its last."""
+    with connection.cursor() as cursor:
+        cursor.execute(CHAINS.format(table=model._meta.db_table), {"owner": owner_id, "ids": list(ids)})
+        return [tuple(chain) for _root, chain in cursor.fetchall()]
+
+
+def in_effect(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
+    """For the owner's edits among ``ids`` whether what they did stands, or was taken back."""
+    wanted = set(ids)
+    return {
+        number: (len(chain) - place) % 2 == 1
+        for chain in chains(model, owner_id, wanted)
+        for place, number in enumerate(chain)
+        if number in wanted
+    }
+
+
+def flipped_by(chain: tuple[int, ...], ids: set[int]) -> bool:
+    """Whether the matter is other than it was before the first of the edits ``ids`` in the chain."""
+    first = next(place for place, number in enumerate(chain) if number in ids)
+    return (len(chain) - first) % 2 == 1

@@ -1,0 +1,128 @@
+"""Which message is in which topic, today and after a change, and how a search ranks the topics of either.
+
+Only the messages of the topics taken out change their topic; nothing is written. The new topics come last where two
+are equally good, as they will when they have their numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from django.db import connection
+from django.db.models.functions import Length
+from numpy.typing import NDArray
+
+from memoryapp.curation.change import Change
+from memoryapp.effect.verdict import Standing
+from memoryapp.engine.candidates import RANKED
+from memoryapp.engine.context import WHOLE_TOPIC_CHARS
+from memoryapp.engine.fusion import TopicPassages
+from memoryapp.models import Message, Topic
+from memoryapp.search.columns import Ids, int64s, positions
+from memoryapp.search.similarity import Compared
+
+MESSAGE_PASSAGES = """
+SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(m.topic_id), ''::bytea),
+       string_agg(int8send(coalesce(pm.passage_id, 0)), ''::bytea)
+FROM memoryapp_message m LEFT JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
+WHERE m.owner_id = %s AND m.topic_id IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A ranked topic's place, from 1, and whether the model is shown it."""
+
+    rank: int
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePassages:
+    """Which messages stand in which passages: one row for each pair, and one for each message in no passage.
+
+    ``places`` are positions among the passages compared, -1 for none; every array has shape (rows,).
+    """
+
+    messages: Ids
+    places: NDArray[np.intp]
+    topics: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which message is in which topic: ``of`` says the topic of each (0: none), ``chars`` how long the topics are."""
+
+    of: Mapping[int, int]
+    chars: Mapping[int, int]
+    passages: TopicPassages
+
+    @classmethod
+    def of_rows(cls, rows: MessagePassages, topics: Ids, chars: Mapping[int, int]) -> Assignment:
+        """The assignment in which each row of ``rows`` is of that one of ``topics``."""
+        here = np.flatnonzero((rows.places >= 0) & (topics > 0))
+        of = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
+        return cls(of, chars, TopicPassages.of(topics[here], rows.places[here]))
+
+    def ranked(self, found: Compared, *, threshold: float, shown: int) -> dict[int, Rank]:
+        """The first 200 topics of a search, of which the model is shown so many; as ``retrieval`` ranks them, but
+        that a text in several topics counts in each."""
+        best = self.passages.best(found.fused, RANKED)
+        relevant = found.relevant(threshold)[best.passages]
+        is_shown = relevant & (np.cumsum(relevant) <= shown)
+        ranked = enumerate(zip(best.topics.tolist(), is_shown.tolist(), strict=True), start=1)
+        return {topic: Rank(rank, shown) for rank, (topic, shown) in ranked}
+
+    def standing(self, messages: Collection[int], ranks: Mapping[int, Rank]) -> Standing:
+        """Where ``messages`` stand in a search that ranked these topics so."""
+        topics = [self.of.get(message, 0) for message in messages]
+        places = [ranks.get(topic) for topic in topics]
+        known = [place.rank for place in places if place]
+        return Standing(
+            messages=len(topics),
+            rank=max(known) if known and len(known) == len(places) else None,
+            shown=sum(place.shown for place in places if place),
+            excerpted=sum(self.chars.get(topic, 0) > WHOLE_TOPIC_CHARS for topic in topics),
+            chars=sum(self.chars.get(topic, 0) for topic in set(topics)),
+        )
+
+
+def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
+    """The owner's archived messages, and where they stand in the ``passages``."""
+    with connection.cursor() as cursor:
+        cursor.execute(MESSAGE_PASSAGES, [owner_id])
+        messages, topics, wanted = map(int64s, cursor.fetchone())
+    places, known = positions(passages, wanted)
+    at = np.full(len(wanted), -1, np.intp)
+    at[known] = places
+    return MessagePassages(messages, at, topics)
+
+
+def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[Assignment, Assignment]:
+    """Today's assignment, and the one after the change."""
+    chars = dict(Topic.objects.of(owner_id).live().values_list("pk", "size_chars"))
+    first = max(chars, default=0) + 1
+    put = {message: number for number, draft in enumerate(change.put, first) for message in draft.messages}
+    then = {**chars, **_sizes(owner_id, change.out, put)}
+    return Assignment.of_rows(rows, rows.topics, chars), Assignment.of_rows(rows, _moved(rows, change.out, put), then)
+
+
+def _moved(rows: MessagePassages, out: Collection[int], put: Mapping[int, int]) -> Ids:
+    """The topic of each row once the messages of the topics taken ``out`` are ``put`` where they go."""
+    topics = rows.topics.copy()
+    for at in np.flatnonzero(np.isin(topics, list(out))).tolist():
+        topics[at] = put.get(int(rows.messages[at]), 0)
+    return topics
+
+
+def _sizes(owner_id: int, out: Collection[int], put: Mapping[int, int]) -> dict[int, int]:
+    """The characters of the new topics."""
+    lengths = Message.objects.of(owner_id).filter(topic__in=out).values_list("pk", Length("text"))
+    sizes: Counter[int] = Counter()
+    for message, size in lengths:
+        if message in put:
+            sizes[put[message]] += size
+    return dict(sizes)

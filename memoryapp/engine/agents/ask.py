@@ -1,0 +1,153 @@
+"""One bounded question of an agent to a model, with an answer that a program can read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Generic, Self, TypeVar
+
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.protocol import Chat, LLMError, LLMTimeout
+from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
+from memoryapp.engine.events import Event, ModelProgress, ModelReplied
+from memoryapp.engine.prompts import ANSWER_AGAIN, PromptText
+from memoryapp.engine.threads import apart
+
+_Answer = TypeVar("_Answer")
+
+
+class UnreadableAnswer(Exception):
+    """The model answered, and twice nobody could read it."""
+
+
+class Incomplete(Exception):
+    """Raised by ``read`` for an answer that lacks something: ``request`` tells the model what. ``answer`` serves where
+    the model gives no other one."""
+
+    def __init__(self, answer: Any, request: str) -> None:
+        super().__init__(request)
+        self.answer, self.request = answer, request
+
+
+class Ask(Generic[_Answer]):
+    """One question to a model, whose answer ``read`` makes a value of; None stands for an answer it cannot read.
+
+    An answer that is unreadable or ``Incomplete`` is asked for again until there were ``tries`` of them. ``seconds``
+    bounds all of it. ``events`` are those so far; at the end there is either an ``answer`` or a ``failure``. Nothing is
+    asked where the ``answer`` is known.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        text: PromptText,
+        variables: Mapping[str, str],
+        *,
+        read: Callable[[str], _Answer | None],
+        seconds: float,
+        schema: Mapping[str, Any] | None = None,
+        media: Sequence[Media] = (),
+        tries: int = 2,
+        answer: _Answer | None = None,
+    ) -> None:
+        self.answer = answer
+        self.failure: Failure | None = None
+        self.events: list[Event] = []
+        self.prompt = text
+        self.model = chat.model
+        self._read = read
+        self._schema = schema
+        self._tries = tries
+        self._seconds = seconds
+        self._incomplete: Incomplete | None = None
+        limits = TurnLimits(seconds, seconds, empty_replies=1)
+        self._conversation = Conversation(chat, text, variables, limits=limits, media=media)
+
+    @property
+    def key(self) -> str:
+        """The same for the same question to the same model."""
+        return self._conversation.fingerprint
+
+    def reuse(self, replies: Sequence[str]) -> bool:
+        """Whether one of earlier replies, the last one first, can be read; it is the answer, and nothing is asked."""
+        for text in reversed(replies):
+            try:
+                self.answer = self._read(text)
+            except Incomplete as incomplete:
+                self.answer = incomplete.answer
+            if self.answer is not None:
+                return True
+        return False
+
+    @property
+    def spent_seconds(self) -> float:
+        """How long the model was waited for."""
+        return self._conversation.budget.spent
+
+    @property
+    def usage(self) -> Usage:
+        """What all turns together were billed."""
+        replies = [event for event in self.events if isinstance(event, ModelReplied)]
+        return sum((reply.usage for reply in replies), Usage())
+
+    async def turns(self) -> AsyncGenerator[Event | ModelProgress, None]:
+        """Ask, and yield what happens."""
+        async with aclosing(self._turns()) as events:
+            async for event in events:
+                yield event
+        if self.answer is None and self._incomplete:
+            self.answer, self.failure = self._incomplete.answer, None
+
+    async def _turns(self) -> AsyncGenerator[Event | ModelProgress, None]:
+        for attempt in range(self._tries):
+            if self.answer is not None:
+                return
+            if attempt:
+                self._ask_again()
+            async with aclosing(self._conversation.turn(schema=self._schema)) as events:
+                async for event in events:
+                    if not isinstance(event, ModelProgress):
+                        self.events.append(event)
+                    yield event
+            self.failure = self._conversation.failure
+            reply = self._conversation.reply
+            if reply and not self.failure:
+                self.answer = await self._understood(reply.text)
+                self.failure = None if self.answer is not None else Failure("parse_error", reply.text)
+            elif self.failure and self.failure.cause != "empty_response":
+                return
+
+    async def _understood(self, text: str) -> _Answer | None:
+        try:
+            return await apart(self._read, text, size=len(text))
+        except Incomplete as incomplete:
+            self._incomplete = incomplete
+            return None
+
+    def _ask_again(self) -> None:
+        """Show the model what was amiss, unless it said nothing or called a tool that it was not given."""
+        reply = self._conversation.reply
+        if reply and not reply.tool_calls:
+            self._conversation.keep_reply()
+            incomplete = self._incomplete.request if self._incomplete else ""
+            self._conversation.say(incomplete or ANSWER_AGAIN[self.prompt.language])
+
+    async def finished(self) -> Self:
+        """Ask to the end."""
+        async with aclosing(self.turns()) as events:
+            async for _ in events:
+                pass
+        return self
+
+    def result(self) -> _Answer:
+        """The answer. Raises LLMTimeout, LLMError where the model gave none, UnreadableAnswer."""
+        if self.answer is not None:
+            return self.answer
+        failure = self.failure or Failure("empty_response")
+        match failure.cause:
+            case "timeout" | "turn_timeout":
+                raise LLMTimeout(failure.words or f"The model gave no answer in {self._seconds:g} seconds.")
+            case "llm_error" | "refused" | "content_filter":
+                raise LLMError(failure.words or "The model refused to answer.")
+        raise UnreadableAnswer

@@ -1,0 +1,246 @@
+"""What a chat model finds in a talk that is worth keeping: facts about the user, and people.
+
+The question depends on the messages alone, so the same topic is the same question whatever else the memory holds.
+A finding names the messages it stands in; one that names none of the talk is left out. A talk that is too long for one
+question is read in parts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import json_repair
+
+from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
+from memoryapp.engine.text.lines import quoted
+from memoryapp.engine.text.storable import storable
+
+PART_CHARS = 40_000
+# A longer message stands on several lines, so that a part always has room for one.
+_PIECE_CHARS = 20_000
+_LINE_CHARS = 100
+# Beyond this an answer is noise; it also bounds the work of mending it.
+_MOST_ANSWER_CHARS = 100_000
+_MOST_FINDINGS = 200
+_MOST_ALIASES = 20
+_LONGEST_NAME = 100
+_LONGEST_CONTENT = 1_000
+_LONGEST_BIO = 500
+_USUAL_IMPORTANCE = 50
+
+FACT_TYPES = ("identity", "context", "status")
+CIRCLES = ("Family", "Friends", "Work_Inner", "Work_Outer", "Other")
+
+
+def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_NUMBERS: Mapping[str, Any] = {"type": "array", "items": {"type": "integer"}}
+EXTRACT_SCHEMA = _object(
+    facts={
+        "type": "array",
+        "items": _object(
+            relation=_TEXT,
+            category=_TEXT,
+            content=_TEXT,
+            type={"type": "string", "enum": list(FACT_TYPES)},
+            importance={"type": "integer"},
+            only_one={"type": "boolean"},
+            messages=_NUMBERS,
+        ),
+    },
+    people={
+        "type": "array",
+        "items": _object(
+            name=_TEXT,
+            aliases={"type": "array", "items": _TEXT},
+            username=_TEXT,
+            circle={"type": "string", "enum": list(CIRCLES)},
+            bio=_TEXT,
+            messages=_NUMBERS,
+        ),
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFact:
+    """``importance`` is from 0 to 100; of a relation that is ``only_one``, one fact is true at a time. ``messages``
+    are the numbers of those it stands in, in order, at least one."""
+
+    relation: str
+    category: str
+    content: str
+    type: str
+    importance: int
+    only_one: bool
+    messages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPerson:
+    """``messages`` are the numbers of those that speak of the person, in order, at least one."""
+
+    name: str
+    aliases: tuple[str, ...]
+    username: str
+    circle: str
+    bio: str
+    messages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    facts: tuple[FoundFact, ...] = ()
+    people: tuple[FoundPerson, ...] = ()
+
+
+def parts(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
+    """The messages in runs that one question has room for, in order; a long message in pieces of the same number."""
+    runs: list[list[MessageContent]] = []
+    room = 0
+    for piece in _pieces(messages):
+        size = len(piece.text) + _LINE_CHARS
+        if not runs or size > room:
+            runs.append([])
+            room = PART_CHARS
+        runs[-1].append(piece)
+        room -= size
+    return list(runs)
+
+
+def _pieces(messages: Iterable[MessageContent]) -> Iterator[MessageContent]:
+    for message in messages:
+        for start in range(0, len(message.text), _PIECE_CHARS):
+            yield replace(message, text=message.text[start : start + _PIECE_CHARS])
+
+
+def extract(
+    messages: Sequence[MessageContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
+) -> Ask[Found]:
+    """What the model finds in ``messages``, one of the ``parts``. Nothing is asked about no messages."""
+    ids = frozenset(message.id for message in messages)
+    return Ask(
+        chat,
+        prompts["extract", language_of(" ".join(message.text for message in messages))],
+        {"topic": "\n".join(map(_line, messages))},
+        read=lambda answer: _found(answer, ids),
+        schema=EXTRACT_SCHEMA,
+        seconds=seconds,
+        answer=None if messages else Found(),
+    )
+
+
+def _line(message: MessageContent) -> str:
+    fields = {
+        "id": message.id,
+        "role": message.role,
+        "author": quoted(message.author)[:_LONGEST_NAME],
+        "date": f"{message.sent_at:%Y-%m-%d %H:%M}",
+        "text": quoted(message.text),
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _found(answer: str, ids: frozenset[int]) -> Found | None:
+    """What an answer lists; None where it lists nothing readable, though it does not say that there is nothing."""
+    value = _mended(answer[:_MOST_ANSWER_CHARS])
+    listed = list(_objects(value))[:_MOST_FINDINGS]
+    facts = tuple(fact for each in listed if (fact := _fact(each, ids)))
+    people = tuple(person for each in listed if (person := _person(each, ids)))
+    return Found(facts, people) if facts or people or _is_empty(value) else None
+
+
+def _mended(text: str) -> Any:
+    """The JSON in ``text``; an empty text where there is none."""
+    try:
+        return json_repair.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether the answer says that there is nothing: an empty list, or an object of the two empty lists."""
+    if isinstance(value, Mapping):
+        named = [value[key] for key in ("facts", "people") if key in value]
+        return bool(named) and not any(named)
+    return isinstance(value, list) and (not value or len(value) == 1 and _is_empty(value[0]) and value[0] != [])
+
+
+def _objects(value: Any, depth: int = 4) -> Iterator[Mapping[str, Any]]:
+    """Every object that may be a finding, however the lists are wrapped."""
+    if isinstance(value, Mapping) and ("content" in value or "name" in value):
+        yield value
+    elif depth and isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _objects(inner, depth - 1)
+
+
+def _fact(value: Mapping[str, Any], ids: frozenset[int]) -> FoundFact | None:
+    relation, content = _label(value.get("relation")), _text(value.get("content"), _LONGEST_CONTENT)
+    messages = _messages(value.get("messages"), ids)
+    if not (relation and content and messages):
+        return None
+    kind = str(value.get("type", "")).strip().lower()
+    importance = _number(value.get("importance"))
+    return FoundFact(
+        relation=relation,
+        category=_label(value.get("category")) or relation,
+        content=content,
+        type=kind if kind in FACT_TYPES else "context",
+        importance=_USUAL_IMPORTANCE if importance is None else min(max(importance, 0), 100),
+        only_one=value.get("only_one") is True,
+        messages=messages,
+    )
+
+
+def _person(value: Mapping[str, Any], ids: frozenset[int]) -> FoundPerson | None:
+    name, messages = _text(value.get("name"), _LONGEST_NAME), _messages(value.get("messages"), ids)
+    if not (name and messages) or "content" in value:
+        return None
+    listed = value.get("aliases")
+    aliases = [_text(each, _LONGEST_NAME) for each in listed] if isinstance(listed, list) else []
+    circle = _folded(value.get("circle"))
+    return FoundPerson(
+        name=name,
+        aliases=tuple(dict.fromkeys(each for each in aliases if each and each != name))[:_MOST_ALIASES],
+        username=_text(value.get("username"), _LONGEST_NAME).lstrip("@"),
+        circle=next((known for known in CIRCLES if _folded(known) == circle), "Other"),
+        bio=_text(value.get("bio"), _LONGEST_BIO),
+        messages=messages,
+    )
+
+
+def _messages(value: Any, ids: frozenset[int]) -> tuple[int, ...]:
+    listed = value if isinstance(value, list) else [value]
+    return tuple(sorted({number for each in listed if (number := _number(each)) in ids and number is not None}))
+
+
+def _number(value: Any) -> int | None:
+    """The number in ``17``, ``17.0`` or ``"17"``."""
+    digits = str(value).removesuffix(".0")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+
+
+def _label(value: Any) -> str:
+    """The name of a relation or category, written one way: ``lives_in``."""
+    return "_".join(_text(value, _LONGEST_NAME).lower().replace("-", " ").replace("_", " ").split())
+
+
+def _folded(value: Any) -> str:
+    return str(value or "").strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _text(value: Any, most: int) -> str:
+    """A text that a database can hold, on one line; empty for what is no text."""
+    if not isinstance(value, str):
+        return ""
+    return " ".join(storable(value).replace("\ufffd", " ").split())[:most].strip()

@@ -1,0 +1,66 @@
+"""Topics of few messages joined to a neighbour, so that what a model cut obeys the least size of a topic too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memoryapp.engine.agents.proposing import LONGEST_SUMMARY
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.offline.segmenter import GENERAL
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Messages in a row with the summaries of the drafts that they come from, in order."""
+
+    messages: tuple[MessageContent, ...]
+    summaries: tuple[str, ...]
+
+    @property
+    def chars(self) -> int:
+        return sum(len(message.text) for message in self.messages)
+
+    def __add__(self, after: _Run) -> _Run:
+        return _Run((*self.messages, *after.messages), (*self.summaries, *after.summaries))
+
+
+def joined(
+    drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], least: int, most_chars: int
+) -> list[TopicDraft]:
+    """``drafts``, which are runs of one session's ``messages`` in order, none of them with fewer than ``least``.
+
+    The smallest goes first, to the neighbour from which a shorter pause parts it. One stays small that is alone, or
+    whose neighbours would get more than ``most_chars`` characters by it.
+    """
+    by_id = {message.id: message for message in messages}
+    runs = [_Run(tuple(by_id[id] for id in draft.messages), (draft.summary,)) for draft in drafts]
+    settled: set[_Run] = set()
+    while small := [run for run in runs if len(run.messages) < least and run not in settled]:
+        smallest = min(small, key=lambda run: len(run.messages))
+        first = _neighbour(runs, runs.index(smallest), most_chars)
+        if first is None:
+            settled.add(smallest)
+        else:
+            runs[first : first + 2] = [runs[first] + runs[first + 1]]
+    return [TopicDraft(_summary(run), tuple(message.id for message in run.messages)) for run in runs]
+
+
+def _neighbour(runs: Sequence[_Run], at: int, most_chars: int) -> int | None:
+    """The place of the first of the two runs to join, one of which is at ``at``; None where no two fit."""
+    pairs = [first for first in (at - 1, at) if 0 <= first < len(runs) - 1]
+    fitting = [first for first in pairs if runs[first].chars + runs[first + 1].chars <= most_chars]
+    return min(fitting, key=lambda first: _pause(runs[first], runs[first + 1]), default=None)
+
+
+def _pause(before: _Run, after: _Run) -> float:
+    return (after.messages[0].sent_at - before.messages[-1].sent_at).total_seconds()
+
+
+def _summary(run: _Run) -> str:
+    """That of what was joined, each once; small talk adds no words to it."""
+    if len(run.summaries) == 1:
+        return run.summaries[0]
+    named = [summary.strip().rstrip(".") for summary in run.summaries if summary != GENERAL]
+    text = "; ".join(dict.fromkeys(named)) or GENERAL
+    return text if len(text) <= LONGEST_SUMMARY else text[: LONGEST_SUMMARY - 1].rstrip() + "…"

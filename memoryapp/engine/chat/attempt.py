@@ -1,0 +1,189 @@
+"""One attempt at a chat completion: a POST, and its answer whole or streamed.
+
+Whatever comes back is a ``Reply`` or a ``Problem``, and of a stream what was said so far on the way. A stream
+is read to its end, so that the connection serves the next turn; what breaks after the answer is complete
+does no harm, what breaks before makes it no answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import httpx
+
+from memoryapp.engine.budget import Budget, Usage
+from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, usage_of
+from memoryapp.engine.chat.protocol import Progress, Reply
+from memoryapp.engine.chat.retries import is_passing, retry_after
+from memoryapp.engine.chat.streaming import EventStream, Transcript
+from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.json_values import written
+from memoryapp.engine.threads import apart
+
+_CONNECT_SECONDS = 5.0
+# After a streamed answer is complete only its usage and the end of the stream are due: some servers count for a
+# second or two, some stay open for ever.
+_USAGE_SECONDS = 3.0
+_END_SECONDS = 0.1
+_BETWEEN_PROGRESS = 0.1
+_MOST_BYTES = 8 * 1024 * 1024
+# In a stream some three hundred bytes stand around each word.
+_STREAM_OVERHEAD = 4
+_TOO_LONG = "the answer is too long"
+_LOOKS_STREAMED = (b"data:", b"event:", b":")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An attempt without a reply. ``status`` is HTTP's or the one inside a 200; ``words`` are the endpoint's."""
+
+    status: int
+    words: str
+    usage: Usage = Usage()
+    wait: float | None = None
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it may go better next time."""
+        return is_passing(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How an attempt ended, and whether it came as a stream."""
+
+    outcome: Reply | Problem
+    streamed: bool = False
+
+
+async def attempt(
+    client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], budget: Budget
+) -> AsyncGenerator[Progress | Answer, None]:
+    """What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL.
+
+    ``headers`` are all that are sent, the client's own included.
+    """
+    async with budget.spending():
+        response = await _send(client, url, headers, body, budget.left)
+    async with aclosing(response):
+        if response.status_code == 200 and "event-stream" in response.headers.get("Content-Type", ""):
+            async with aclosing(_listen(response, budget)) as steps:
+                async for step in steps:
+                    yield step
+            return
+        async with budget.spending():
+            content = await _content(response)
+    yield await apart(_read, response, content, size=len(content or b""))
+
+
+async def _send(
+    client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], seconds: float
+) -> httpx.Response:
+    left = max(seconds, 0.001)
+    within = httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS))
+    content, extensions = written(body).encode(), {"timeout": within.as_dict()}
+    return await send(
+        client, httpx.Request("POST", _address(url), headers=headers, content=content, extensions=extensions)
+    )
+
+
+@lru_cache(maxsize=16)
+def _address(url: str) -> httpx.URL:
+    """Read once, for that takes as long as a tenth of a request. Raises httpx.InvalidURL."""
+    return httpx.URL(url)
+
+
+async def _content(response: httpx.Response) -> bytes | None:
+    """The whole body, None when it is longer than any answer."""
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > _MOST_BYTES:
+            return None
+    return bytes(content)
+
+
+def _read(response: httpx.Response, content: bytes | None) -> Answer:
+    """A body that came whole."""
+    if content is None:
+        return Answer(Problem(502, _TOO_LONG))
+    if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
+        transcript, events = Transcript(), EventStream()
+        broken = _take_in(transcript, [*events.feed(content), *events.rest()])
+        return Answer(_outcome(transcript, broken), streamed=True)
+    completion = as_json(content)
+    wait = retry_after(response.headers.get("Retry-After", ""))
+    error = error_in(completion)
+    if response.status_code != 200:
+        asked = error.wait if error and wait is None else wait
+        words = error.message if error else response.reason_phrase
+        return Answer(Problem(response.status_code, words, usage_of(completion), asked))
+    if completion is None:
+        return Answer(Problem(502, "the answer is not JSON"))
+    if error:
+        return Answer(Problem(error.status, error.message, usage_of(completion), error.wait if wait is None else wait))
+    return Answer(parse_reply(completion))
+
+
+async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Progress | Answer, None]:
+    transcript, events, shown, size = Transcript(), EventStream(), Progress("", ""), 0
+    next_at, broken, tail = 0.0, "", Budget(_USAGE_SECONDS)
+    async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_bytes())) as chunks:
+        while not (broken or transcript.is_broken_off):
+            chunk = await (_rest(chunks, transcript, tail, budget) if transcript.is_complete else _next(chunks, budget))
+            payloads = events.rest() if chunk is None else events.feed(chunk)
+            broken = await apart(_take_in, transcript, payloads, size=sum(map(len, payloads)))
+            if chunk is None:
+                break
+            size += len(chunk)
+            if size > _STREAM_OVERHEAD * _MOST_BYTES or events.is_too_long:
+                broken = _TOO_LONG
+            if time.monotonic() >= next_at:
+                next_at, before, shown = time.monotonic() + _BETWEEN_PROGRESS, shown, transcript.progress()
+                if shown != before:
+                    yield shown
+    yield Answer(_outcome(transcript, broken), streamed=True)
+
+
+async def _next(chunks: AsyncIterator[bytes], budget: Budget) -> bytes | None:
+    """The next bytes, None at the end."""
+    async with budget.spending():
+        return await anext(chunks, None)
+
+
+async def _rest(chunks: AsyncIterator[bytes], transcript: Transcript, tail: Budget, budget: Budget) -> bytes | None:
+    """The next bytes after a complete answer; None when no more come in the seconds of ``tail`` or ``budget``."""
+    left = min(tail.left, budget.left)
+    waiting = Budget(min(left, _END_SECONDS) if transcript.is_done or transcript.is_counted else left)
+    try:
+        return await _next(chunks, waiting)
+    except (TimeoutError, httpx.RequestError):
+        return None
+    finally:
+        tail.charge(waiting.spent)
+        budget.charge(waiting.spent)
+
+
+def _take_in(transcript: Transcript, payloads: Iterable[str]) -> str:
+    """Add the payloads; what is wrong with one, empty when nothing is or the answer is complete without it."""
+    for payload in payloads:
+        try:
+            transcript.add(payload)
+        except ValueError as error:
+            if not transcript.is_complete:
+                return str(error)
+    return ""
+
+
+def _outcome(transcript: Transcript, broken: str) -> Reply | Problem:
+    completion = transcript.completion()
+    if transcript.error:
+        return Problem(transcript.error.status, transcript.error.message, usage_of(completion), transcript.error.wait)
+    if broken or not transcript.is_complete:
+        return Problem(502, broken or "the stream ended before the answer did", usage_of(completion))
+    return parse_reply(completion)

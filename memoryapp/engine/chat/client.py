@@ -1,0 +1,169 @@
+"""A chat model behind any OpenAI-compatible endpoint.
+
+Between tries the client learns (a capability given up, remembered a while for the endpoint and model) or waits (408,
+429, 5xx, a broken line or stream, HTTP 200 that carries an error). All tries share the request's seconds,
+and what failed tries were billed is added to the reply or to the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from memoryapp.engine.budget import Budget, Usage
+from memoryapp.engine.chat.attempt import Answer, Problem, attempt
+from memoryapp.engine.chat.capabilities import (
+    Abilities,
+    ChatOptions,
+    Learnt,
+    Lesson,
+    ignored,
+    refused,
+    request_body,
+    teaches,
+    unstreamed,
+)
+from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply
+from memoryapp.engine.chat.redaction import growing, redacted
+from memoryapp.engine.chat.retries import wait_before_retry
+from memoryapp.engine.events import Retried, SteppedDown
+
+# By status; 0 is no answer at all. A redirect means a wrong address.
+_ADVICE: Mapping[int, str] = {
+    0: "cannot be reached",
+    400: "did not understand the request",
+    401: "does not accept the API key: check LLM_API_KEY",
+    402: "says that the account has no credit left: top it up or use another key",
+    403: "does not allow this request: check what the key may do, or the provider's moderation",
+    404: "does not know the model or the address: check LLM_MODEL and LLM_BASE_URL",
+    413: "finds the request too large: show the model fewer or shorter topics",
+    422: "did not accept the request",
+    429: "is limiting requests: wait, or raise the limit there",
+}
+
+
+class HttpChat:
+    """One model at one endpoint; safe to share between requests of one event loop."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        base_url: str,
+        api_key: str,
+        model: str,
+        options: ChatOptions | None = None,
+        learnt: Learnt | None = None,
+    ) -> None:
+        self.model = model
+        self._client = client
+        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._host = urlsplit(base_url).netloc.rpartition("@")[2] or base_url
+        self._headers = client.headers.copy()
+        self._headers["Content-Type"] = "application/json"
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._key = api_key
+        self._options = options or ChatOptions()
+        self._learnt = learnt or Learnt()
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
+        """Yields what happens on the way and at last the reply. Raises LLMError."""
+        self._check_media(request)
+        budget, spent, failures, can = Budget(request.seconds), Usage(), 0, self._learnt.can
+        while True:
+            body = request_body(self.model, request, can, self._options)
+            answer = Answer(Problem(0, "no answer"))
+            async with aclosing(self._ask(body, budget, spent)) as steps:
+                async for step in steps:
+                    if isinstance(step, Answer):
+                        answer = step
+                    else:
+                        yield step
+            outcome = answer.outcome
+            if isinstance(outcome, Reply) and "stream" in body and not answer.streamed:
+                whole = unstreamed(can)
+                yield self._learnt.learn(whole)
+                can = whole.applied(can)
+            lesson = _lesson(body, request, can, outcome)
+            if lesson:
+                spent += outcome.usage
+                yield self._learnt.learn(lesson)
+                can = lesson.applied(can)
+            elif isinstance(outcome, Reply):
+                self._learnt.media_taken(request)
+                if outcome.tool_calls:
+                    self._learnt.honoured(request, can)
+                yield replace(outcome, usage=outcome.usage + spent)
+                return
+            else:
+                spent += outcome.usage
+                failures += 1
+                if self._learnt.media_refused(request, outcome.status, outcome.words):
+                    raise LLMRefused(self._sentence(outcome), spent=spent)
+                wait = self._wait(outcome, failures, budget, spent)
+                yield self._retried(outcome, failures, wait)
+                await asyncio.sleep(wait)
+                budget.charge(wait)
+
+    def _check_media(self, request: ChatRequest) -> None:
+        """Raises LLMRefused for media that would be refused again; whoever asks goes on without them, as if asked."""
+        refusal = self._learnt.refusal_of_media(request)
+        if refusal:
+            raise LLMRefused(
+                f"{self._host} was not asked with what is attached, for it refused the like before ({refusal})."
+            )
+
+    def _retried(self, problem: Problem, failures: int, wait: float) -> Retried:
+        billed = problem.usage
+        return Retried(
+            failures, self._sentence(problem), wait, billed.input_tokens, billed.output_tokens, billed.cost_usd
+        )
+
+    async def _ask(
+        self, body: Mapping[str, Any], budget: Budget, spent: Usage
+    ) -> AsyncGenerator[Progress | Answer, None]:
+        """One try, and nothing in it tells the API key. Raises LLMTimeout when the budget ends."""
+        try:
+            async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
+                async for step in steps:
+                    yield redacted(step, self._key) if isinstance(step, Answer) else self._shown(step)
+        except (httpx.ConnectTimeout, httpx.PoolTimeout):
+            yield Answer(Problem(0, "no connection"))
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise LLMTimeout(f"{self._host} gave no answer within {budget.spent:.1f} s.", spent=spent) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise LLMRefused(f"{self._host} cannot be asked ({error}): check LLM_BASE_URL.", spent=spent) from error
+        except httpx.RequestError as error:
+            yield Answer(Problem(0, redacted(str(error), self._key) or type(error).__name__))
+
+    def _shown(self, step: Progress) -> Progress:
+        return Progress(growing(step.text, self._key), growing(step.reasoning, self._key))
+
+    def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
+        """Seconds until the next try. Raises LLMError when there is none."""
+        sentence = self._sentence(problem)
+        if not problem.is_passing:
+            raise LLMRefused(sentence, spent=spent)
+        wait = wait_before_retry(failures, problem.wait, budget.left)
+        if wait is None:
+            raise LLMUnavailable(sentence, spent=spent)
+        return wait
+
+    def _sentence(self, problem: Problem) -> str:
+        advice = _ADVICE.get(problem.status, "cannot answer now" if problem.status >= 400 else _ADVICE[404])
+        detail = ", ".join(part for part in (f"{problem.status or ''}", problem.words[:300]) if part)
+        return f"{self._host} {advice} ({detail})." if detail else f"{self._host} {advice}."
+
+
+def _lesson(body: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:
+    """The ability that the answer to a request's ``body`` shows to be missing, if it shows one."""
+    if isinstance(outcome, Problem):
+        return refused(body, request, can, outcome.words) if teaches(outcome.status, outcome.words) else None
+    rather_answered = outcome.text and not outcome.tool_calls and not outcome.declined
+    return ignored(request, can) if rather_answered else None

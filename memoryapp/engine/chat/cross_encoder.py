@@ -1,0 +1,120 @@
+"""A cross-encoder behind HTTP: it reads a query beside each text and says how well the text answers.
+
+``/rerank`` is spoken in two shapes. Cohere, Jina, vLLM and llama.cpp take ``documents`` and answer ``results`` with
+``relevance_score``; Text Embeddings Inference takes ``texts`` and answers a list with ``score``. The first is tried,
+and the other where the endpoint refuses it; what was understood once is kept. One try a call: whoever asks goes on
+without the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Literal, Protocol
+
+import httpx
+import numpy as np
+
+from memoryapp.engine.chat.redaction import redacted
+from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.text.lexical import Floats
+from memoryapp.engine.text.storable import storable
+
+_TIMEOUT = httpx.Timeout(600, connect=5, pool=5)
+_MOST_CHARS = 8_000
+_WORDS_CHARS = 200
+# What an endpoint answers that does not know the shape of a request.
+_REFUSALS = frozenset({400, 422})
+# Beyond these a probability says no more.
+_LEAST_CHANCE = 1e-4
+
+Shape = Literal["documents", "texts"]
+_SHAPES: tuple[Shape, Shape] = ("documents", "texts")
+
+
+class CrossEncoderError(Exception):
+    """The endpoint gave no scores; the text is for people."""
+
+
+class CrossEncoder(Protocol):
+    """Says how well texts answer a query."""
+
+    model: str
+
+    async def scores(self, query: str, texts: Sequence[str], seconds: float) -> Floats:
+        """A number for each text, in their order, higher is better.
+
+        Raises CrossEncoderError, also after ``seconds``.
+        """
+        ...
+
+
+class HttpCrossEncoder:
+    """The ``CrossEncoder`` behind a ``/rerank`` endpoint."""
+
+    def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str, model: str) -> None:
+        self.model = model
+        self._http = http
+        self._url = base_url.rstrip("/") + "/rerank"
+        self._key = api_key
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._shape: Shape | None = None
+
+    async def scores(self, query: str, texts: Sequence[str], seconds: float) -> Floats:
+        if not texts:
+            return np.zeros(0)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._asked(storable(query), [storable(text)[:_MOST_CHARS] for text in texts])
+        except TimeoutError:
+            raise self._failure(f"did not answer within {seconds:.3g} seconds.") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._failure(f"cannot be reached: {error or type(error).__name__}.") from error
+
+    async def _asked(self, query: str, texts: Sequence[str]) -> Floats:
+        response = await self._post(self._shape or _SHAPES[0], query, texts)
+        if response.status_code in _REFUSALS and self._shape is None:
+            other = await self._post(_SHAPES[1], query, texts)
+            if other.status_code == httpx.codes.OK:
+                self._shape, response = _SHAPES[1], other
+        if response.status_code != httpx.codes.OK:
+            raise self._failure(f"answered {response.status_code}: {response.text[:_WORDS_CHARS]}")
+        try:
+            scores = _scores(response.json(), len(texts))
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._failure("answered without a score for each text.") from error
+        self._shape = self._shape or _SHAPES[0]
+        return scores
+
+    async def _post(self, shape: Shape, query: str, texts: Sequence[str]) -> httpx.Response:
+        model = {"model": self.model} if self.model else {}
+        more: Mapping[str, Any] = {"top_n": len(texts)} if shape == "documents" else {"truncate": True}
+        body = {**model, "query": query, shape: texts, **more}
+        request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
+        async with aclosing(await send(self._http, request)) as response:
+            await response.aread()
+            return response
+
+    def _failure(self, words: str) -> CrossEncoderError:
+        """The sentence, without the API key should the endpoint echo it."""
+        return CrossEncoderError(redacted(f"The cross-encoder {self._url} {words}", self._key))
+
+
+def _scores(answer: Any, count: int) -> Floats:
+    """The scores by the texts' order. Raises ValueError, TypeError or KeyError for an answer that lacks any."""
+    rows = answer["results"] if isinstance(answer, dict) else answer
+    known = {row["index"]: float(row.get("relevance_score", row.get("score"))) for row in rows}
+    scores = np.array([known[place] for place in range(count)], dtype=np.float64)
+    if not np.isfinite(scores).all():
+        raise ValueError("a score is no number")
+    return scores
+
+
+def log_odds(scores: Floats) -> Floats:
+    """Scores as they can be compared by their distance: of probabilities the log-odds, all others as they are."""
+    if ((scores < 0) | (scores > 1)).any():
+        return scores
+    inside = np.clip(scores, _LEAST_CHANCE, 1 - _LEAST_CHANCE)
+    odds: Floats = np.log(inside / (1 - inside))
+    return odds

@@ -1,0 +1,105 @@
+"""The chat model as the engine sees it: one protocol, two kinds of peer.
+
+``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
+up) is yielded as events, what the model has said so far as ``Progress``, and at last the ``Reply``.
+``client.HttpChat`` speaks to any OpenAI-compatible endpoint over one shared httpx client; the embedded model
+stands behind the same protocol in ``offline.scorer``.
+
+    LLMError
+    ├── LLMTimeout       no answer within the time given
+    ├── LLMRefused       the endpoint says no: 400, 401, 402, 403, 404 (never tried again)
+    └── LLMUnavailable   408, 429, 5xx, a broken line, HTTP 200 that carries an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.events import Retried, SteppedDown, ToolCall
+
+
+class LLMError(Exception):
+    """The chat model gave no answer; the text is a sentence for people.
+
+    ``spent`` holds what the failed tries were billed, where the endpoint said so.
+    """
+
+    def __init__(self, message: str, *, spent: Usage | None = None) -> None:
+        super().__init__(message)
+        self.spent = spent or Usage()
+
+
+class LLMTimeout(LLMError):
+    """No answer within the time given."""
+
+
+class LLMRefused(LLMError):
+    """The endpoint refuses this request, and would again."""
+
+
+class LLMUnavailable(LLMError):
+    """The endpoint cannot answer now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One turn. ``messages`` and ``tools`` are OpenAI's chat shapes.
+
+    ``force_tool`` names the tool that must be called; ``tools_off`` holds tools the conversation has
+    used and that may not be called now (some providers want them declared all the same);
+    ``answer_schema`` is the JSON schema of the final answer (None asks for no format); ``seconds``
+    bounds all tries together.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] = ()
+    force_tool: str = ""
+    tools_off: Sequence[Mapping[str, Any]] = ()
+    answer_schema: Mapping[str, Any] | None = None
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said. ``message`` is the assistant message to send back unmodified; ids of ``tool_calls`` differ.
+
+    ``refusal`` is what it said instead of an answer, where it refused to give one. An empty ``text`` without tool calls
+    is possible: the model said nothing. ``usage`` is that of every try; ``provider`` is who served it, where a router
+    says so.
+    """
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    message: Mapping[str, Any] = field(default_factory=dict)
+    usage: Usage = Usage()
+    model: str = ""
+    finish_reason: str = ""
+    provider: str = ""
+    refusal: str = ""
+
+    @property
+    def declined(self) -> Literal["refused", "content_filter", ""]:
+        """How there came to be no answer though the model replied; empty where there is one."""
+        if self.finish_reason == "content_filter":
+            return "content_filter"
+        return "refused" if self.refusal or self.finish_reason == "refusal" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the model has said so far in a streamed reply, from its beginning."""
+
+    text: str
+    reasoning: str
+
+
+class Chat(Protocol):
+    """A chat model. Raises LLMError from ``converse`` when no reply can be had."""
+
+    model: str
+
+    def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]: ...

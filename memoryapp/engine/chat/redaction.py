@@ -1,0 +1,44 @@
+"""Keeping an API key out of what is stored and shown, whoever says it.
+
+An endpoint may echo the key it was given: in an error, in a model's answer, in a header's words. Everything it says
+passes through here before it is an event or a line of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+_INSTEAD = "[API key]"
+# A shorter one is no secret but a word that local servers ask for in place of a key, and would stand in plain text.
+_SHORTEST = 8
+
+T = TypeVar("T")
+
+
+def redacted(value: T, secret: str) -> T:
+    """``value`` with every ``secret`` in its texts replaced, at any depth of mappings, lists and dataclasses."""
+    return cast("T", _redacted(value, secret)) if len(secret) >= _SHORTEST else value
+
+
+def _redacted(value: Any, secret: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(secret, _INSTEAD)
+    if isinstance(value, Mapping):
+        return {_redacted(key, secret): _redacted(item, secret) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_redacted(item, secret) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        values: dict[str, Any] = {each.name: _redacted(getattr(value, each.name), secret) for each in fields(value)}
+        return replace(value, **values)
+    return value
+
+
+def growing(text: str, secret: str) -> str:
+    """A text that is still being written, ``redacted``, without an end that may become the ``secret``."""
+    if len(secret) < _SHORTEST:
+        return text
+    plain = redacted(text, secret)
+    begun = next((n for n in range(min(len(secret) - 1, len(plain)), 0, -1) if plain.endswith(secret[:n])), 0)
+    return plain[: len(plain) - begun]

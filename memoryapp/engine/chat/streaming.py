@@ -1,0 +1,222 @@
+"""A streamed chat completion, put together again.
+
+``EventStream`` cuts the bytes of server-sent events into their payloads, wherever the network cut them.
+``Transcript`` joins the chunks in those payloads into what a plain answer would have been, so that the same code
+reads both. A stream is an answer only when it says how it ended: half an answer looks just like a whole one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memoryapp.engine.chat.completions import EndpointError, as_json, error_in, reasoning_of, text_of
+from memoryapp.engine.chat.protocol import Progress
+
+DONE = "[DONE]"
+# The longest event is an answer that came whole.
+_MOST_EVENT_BYTES = 8 * 1024 * 1024
+# By bytes, at CR and LF alone: str.splitlines would cut inside a JSON text that holds U+2028.
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+# Pieces of these are joined; of every other field the last value counts.
+_JOINED = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
+# Encrypted thoughts come whole, each with an id of its own.
+_GROWING_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+
+
+class EventStream:
+    """Server-sent events out of chunks of bytes. ``is_too_long`` once an event is longer than any answer's chunk."""
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._data: list[str] = []
+        self._size = 0
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._size > _MOST_EVENT_BYTES
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The payloads that ``chunk`` completes."""
+        self._size += len(chunk)
+        ends = _LINE_END.search(chunk) or (self._line and self._line[-1].endswith(b"\r"))
+        if not ends:
+            # Joined once it ends, for a long line would be copied with every chunk of it.
+            self._line.append(chunk)
+            return []
+        text = b"".join((*self._line, chunk))
+        # A CR at the very end may be half of a CRLF.
+        kept_back = text[-1:] if text.endswith(b"\r") else b""
+        *lines, rest = _LINE_END.split(text.removesuffix(kept_back))
+        self._line = [rest + kept_back]
+        return [payload for line in lines for payload in self._take(line)]
+
+    def rest(self) -> list[str]:
+        """What a stream that ends without its last empty line still holds."""
+        return [payload for line in (*_LINE_END.split(b"".join(self._line)), b"") for payload in self._take(line)]
+
+    def _take(self, line: bytes) -> list[str]:
+        if line:
+            self._keep(line.decode("utf-8", "replace").removeprefix("\ufeff"))
+            return []
+        data, self._data, self._size = self._data, [], 0
+        return _payloads(data)
+
+    def _keep(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        if name == "data":
+            self._data.append(value.removeprefix(" "))
+        elif name == "error":
+            # Older llama.cpp servers say so instead of in the data.
+            self._data.append(json.dumps({"error": as_json(value.encode()) or value.strip()}))
+
+
+def _payloads(data: list[str]) -> list[str]:
+    """An event's payload. Some servers leave out the empty line between events: then each line is one."""
+    whole = "\n".join(data).strip()
+    if len(data) > 1 and as_json(whole.encode("utf-8", "replace")) is None:
+        return [line.strip() for line in data if line.strip()]
+    return [whole] if whole else []
+
+
+class Transcript:
+    """What the chunks of one answer say together. ``is_counted`` once its usage came, which is told at the end."""
+
+    def __init__(self) -> None:
+        self.error: EndpointError | None = None
+        self.is_done = False
+        self.is_counted = False
+        self._top: dict[str, Any] = {}
+        self._choice: dict[str, Any] = {}
+        self._pieces: dict[str, list[str]] = {}
+        self._message: dict[str, Any] = {}
+        self._details: list[dict[str, Any]] = []
+        self._calls: list[dict[str, Any]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer has said how it ended."""
+        return bool(self._choice.get("finish_reason"))
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether nothing more is to come and it is no answer."""
+        return self.error is not None or (self.is_done and not self.is_complete)
+
+    def add(self, payload: str) -> None:
+        """Take the next payload in. Raises ValueError when it is no chunk."""
+        if payload == DONE:
+            self.is_done = True
+            return
+        chunk = as_json(payload.encode("utf-8", "replace"))
+        if chunk is None:
+            raise ValueError("a chunk of the stream is not JSON")
+        self.error = self.error or error_in(chunk)
+        self._top |= {key: value for key, value in chunk.items() if value and key not in {"choices", "error"}}
+        for choice in _mappings(chunk.get("choices"))[:1]:
+            self._choice |= {key: choice[key] for key in ("finish_reason", "native_finish_reason") if choice.get(key)}
+            self._add_delta(choice.get("delta") or choice.get("message"))
+        self.is_counted = self.is_counted or (self.is_complete and bool(chunk.get("usage")))
+
+    def _add_delta(self, delta: Any) -> None:
+        if not isinstance(delta, dict):
+            return
+        for key, value in delta.items():
+            if key in _JOINED:
+                self._pieces.setdefault(key, []).append(text_of(value))
+            elif key == "reasoning_details":
+                _join_details(self._details, _mappings(value))
+            elif key == "tool_calls":
+                _join_calls(self._calls, _mappings(value))
+            elif value is not None:
+                self._message[key] = value
+
+    def completion(self) -> Mapping[str, Any]:
+        """The answer in the shape it would have had without streaming."""
+        message = {**self._message, **{key: "".join(parts) for key, parts in self._pieces.items() if any(parts)}}
+        if self._details:
+            message["reasoning_details"] = self._details
+        if self._calls:
+            message["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in self._calls]
+        return {**self._top, "choices": [{**self._choice, "message": message}]}
+
+    def progress(self) -> Progress:
+        """What has been said so far."""
+        thought = {key: "".join(self._pieces.get(key, ())) for key in ("reasoning", "reasoning_content")}
+        reasoning = reasoning_of({**thought, "reasoning_details": self._details})
+        return Progress("".join(self._pieces.get("content", ())), reasoning)
+
+
+def _join_details(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:
+    """Add pieces of thoughts so that the list is what the endpoint would have sent whole, in its order."""
+    for piece in pieces:
+        grown = _grown(known, piece)
+        if grown is None:
+            known.append(dict(piece))
+            continue
+        field = _GROWING_DETAILS[str(piece.get("type"))]
+        joined = text_of(grown.get(field)) + text_of(piece.get(field))
+        grown |= {**{key: value for key, value in piece.items() if value is not None}, field: joined}
+
+
+def _grown(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The thought that ``piece`` goes on with, None when it begins one. A signed thought is finished."""
+    if piece.get("type") not in _GROWING_DETAILS or not known:
+        return None
+    place = piece.get("index")
+    same = known[-1:] if place is None else [entry for entry in known if entry.get("index") == place][-1:]
+    for entry in same:
+        ids = {entry.get("id"), piece.get("id")} - {None}
+        if entry.get("type") == piece.get("type") and len(ids) < 2 and not entry.get("signature"):
+            return entry
+    return None
+
+
+def _join_calls(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:
+    for piece in pieces:
+        call = _continued(known, piece)
+        if call is None:
+            known.append({**piece, "function": _function(piece)})
+            continue
+        function, added = call["function"], _function(piece)
+        call |= {key: value for key, value in piece.items() if value and key != "function"}
+        call["function"] = {
+            **function,
+            **{key: value for key, value in added.items() if value is not None},
+            "name": _name(text_of(function.get("name")), text_of(added.get("name"))),
+            "arguments": _arguments(function.get("arguments"), added.get("arguments")),
+        }
+
+
+def _continued(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The call that ``piece`` goes on with. Some endpoints number every call 0 or none: then ids tell."""
+    id, index = piece.get("id"), piece.get("index")
+    if index is None and not id:
+        return known[-1] if known else None
+    for call in reversed(known):
+        alike = call.get("index") == index if index is not None else call.get("id") == id
+        if alike:
+            return None if id and call.get("id") and call["id"] != id else call
+    return None
+
+
+def _name(known: str, added: str) -> str:
+    return known if known == added else known + added
+
+
+def _arguments(known: Any, added: Any) -> Any:
+    """Joined texts; arguments that are no text come whole."""
+    if isinstance(known, str) and isinstance(added, str):
+        return known + added
+    return known if added is None else added
+
+
+def _function(piece: Mapping[str, Any]) -> dict[str, Any]:
+    function = piece.get("function")
+    return dict(function) if isinstance(function, dict) else {}
+
+
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,301 @@
+"""Conversations with a chat model: the one place where a model is asked, once or over several turns.
+
+A ``Conversation`` owns the messages, the tools and the time that is left. A turn yields its events and nothing else;
+afterwards ``reply`` holds what the model said, or ``failure`` why there is no reply to go on with. Every turn has the
+same outcomes: media that an endpoint refuses are left out and the model is asked again with the text alone, an empty
+reply is asked for again, a refusal to answer is a failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from memoryapp.engine.budget import Budget, Usage
+from memoryapp.engine.chat.media import Media, names_media, text_of, with_media
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMTimeout, Progress, Reply
+from memoryapp.engine.events import (
+    Event,
+    ModelProgress,
+    ModelReplied,
+    PromptMessage,
+    Retried,
+    SteppedDown,
+    ToolCall,
+    TurnStarted,
+)
+from memoryapp.engine.json_values import written
+from memoryapp.engine.notes import Note
+from memoryapp.engine.prompts import PromptText, rendered
+from memoryapp.engine.text.lines import one_line
+
+# The client gives up a little before the turn does, so that it says itself whom it waited for and what the
+# failed tries cost.
+_CLIENTS_SHARE = 0.97
+
+ToolChoice = Literal["forced", "auto", "none"]
+Cause = Literal["timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error"]
+_Step = Retried | SteppedDown | Progress | Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no reply to go on with. ``words`` are the client's or the model's own, empty where there are none;
+    ``spent`` is what failed tries were billed."""
+
+    cause: Cause
+    words: str = ""
+    spent: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool call brought: the content of the tool message, and the event that reports it."""
+
+    content: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that a model may call.
+
+    ``declaration`` is OpenAI's. ``run`` answers a call in the turn of that number. ``refuse`` answers one that is not
+    run, with a note that says why, which is ``out_of_time`` for a call that took too long. The first tool of a
+    conversation also refuses the calls of tools that do not exist.
+    """
+
+    declaration: Mapping[str, Any]
+    run: Callable[[ToolCall, int], Awaitable[ToolResult]]
+    refuse: Callable[[ToolCall, int, Note], ToolResult]
+    out_of_time: Note = Note("out_of_time")
+
+    @property
+    def name(self) -> str:
+        return str(self.declaration["function"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """``seconds`` bounds the conversation, ``turn_seconds`` one model call with its retries; the model may say nothing
+    ``empty_replies`` times before that is a failure."""
+
+    seconds: float
+    turn_seconds: float
+    empty_replies: int = 2
+
+
+class Conversation:
+    """One conversation, which begins with the prompt ``text`` filled with ``variables`` and with ``media`` beside it.
+
+    ``turns`` counts model calls, ``tool_turns`` the replies whose tool calls were answered.
+    Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have named.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        text: PromptText,
+        variables: Mapping[str, str],
+        *,
+        limits: TurnLimits,
+        tools: Sequence[Tool] = (),
+        media: Sequence[Media] = (),
+    ) -> None:
+        self.reply: Reply | None = None
+        self.failure: Failure | None = None
+        self.budget = Budget(limits.seconds)
+        self.turns = 0
+        self.tool_turns = 0
+        self._chat = chat
+        self._text = text
+        self._variables = variables
+        self._limits = limits
+        self._tools = {tool.name: tool for tool in tools}
+        self._given = tuple(media)
+        self._open(self._given)
+
+    def _open(self, media: Sequence[Media]) -> None:
+        """Begin anew with the prompt alone."""
+        self._messages = self._opening(media)
+        self._media = tuple(media)
+        self._reported = 0
+        self._empty_replies = 0
+
+    def _opening(self, media: Sequence[Media]) -> list[Mapping[str, Any]]:
+        system, user = rendered(self._text, self._variables)
+        return [system, with_media(user, media)]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model and of what it is asked first."""
+        opening = [self._chat.model, *self._opening(self._given)]
+        return hashlib.sha256(written(opening).encode()).hexdigest()
+
+    def say(self, text: str) -> None:
+        """Add a message of ours to the next turn."""
+        self._messages.append({"role": "user", "content": text})
+
+    def keep_reply(self) -> None:
+        """Let the model see its last reply in the next turn, as it came."""
+        if self.reply:
+            self._messages.append(_assistant_message(self.reply))
+
+    async def turn(
+        self, *, tool_choice: ToolChoice = "none", schema: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[Event | ModelProgress, None]:
+        """Ask the model until there is a ``reply`` or a ``failure``. ``schema`` asks for an answer in its format."""
+        self.reply = self.failure = None
+        while not (self.reply or self.failure):
+            if self.budget.left <= 0:
+                self.failure = Failure("timeout")
+                return
+            self.turns += 1
+            yield self._started(tool_choice, schema)
+            clock = Budget(min(self.budget.left, self._limits.turn_seconds))
+            request = self._request(tool_choice, schema, clock.left * _CLIENTS_SHARE)
+            async with aclosing(cast("AsyncGenerator[_Step, None]", self._chat.converse(request))) as steps:
+                while step := await self._next(steps, clock):
+                    yield step
+            self.budget.charge(clock.spent)
+            yield self._replied(clock.spent)
+            if refusal := self._refusal_of_media():
+                self.failure = None
+                self._open(())
+                yield SteppedDown("media", "the text alone", refusal)
+            else:
+                self._judge()
+
+    async def answer_calls(self) -> AsyncGenerator[Event, None]:
+        """Answer each tool call of the reply once, in order; ``failure`` afterwards where the time was over before."""
+        assert self.reply
+        self.keep_reply()
+        for call in self.reply.tool_calls:
+            try:
+                async with self.budget.spending():
+                    result = await self._result(call)
+            except TimeoutError:
+                self.failure = Failure("timeout")
+                tool = self._responsible(call)
+                yield tool.refuse(call, self.turns, tool.out_of_time).event
+                return
+            yield result.event
+            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result.content})
+        self.tool_turns += 1
+
+    async def _result(self, call: ToolCall) -> ToolResult:
+        tool = self._responsible(call)
+        if call.name == tool.name:
+            return await tool.run(call, self.turns)
+        unknown = {"name": one_line(call.name)[:80], "tools": list(self._tools)}
+        return tool.refuse(call, self.turns, Note("no_such_tool", unknown))
+
+    def _responsible(self, call: ToolCall) -> Tool:
+        """The tool that is called, the first one where there is none of that name."""
+        return self._tools.get(call.name) or next(iter(self._tools.values()))
+
+    def _started(self, tool_choice: ToolChoice, schema: Mapping[str, Any] | None) -> TurnStarted:
+        """The event tells the messages that are new; the model's own are in its replies."""
+        new = [message for message in self._messages[self._reported :] if message["role"] != "assistant"]
+        is_first, self._reported = not self._reported, len(self._messages)
+        return TurnStarted(
+            turn=self.turns,
+            tool_choice=tool_choice,
+            response_format="json_schema" if schema is not None else "none",
+            prompt=tuple(self._prompt_message(message) for message in new),
+            prompt_version=self._text.label if is_first else "",
+            variables=self._variables if is_first else {},
+        )
+
+    def _prompt_message(self, message: Mapping[str, Any]) -> PromptMessage:
+        has_media = not isinstance(message["content"], str)
+        items = tuple(each.item for each in self._media) if has_media else ()
+        return PromptMessage(message["role"], text_of(message["content"]), items)
+
+    def _request(self, tool_choice: ToolChoice, schema: Mapping[str, Any] | None, seconds: float) -> ChatRequest:
+        declared = tuple(tool.declaration for tool in self._tools.values())
+        return ChatRequest(
+            messages=tuple(self._messages),
+            tools=declared if tool_choice != "none" else (),
+            tools_off=declared if tool_choice == "none" and self.tool_turns else (),
+            force_tool=next(iter(self._tools)) if tool_choice == "forced" else "",
+            answer_schema=schema,
+            seconds=seconds,
+        )
+
+    async def _next(self, steps: AsyncIterator[_Step], clock: Budget) -> Retried | SteppedDown | ModelProgress | None:
+        """What happens next on the way to the reply; None once there is one, or a failure."""
+        late: Cause = "timeout" if self.budget.left <= self._limits.turn_seconds else "turn_timeout"
+        try:
+            async with clock.spending():
+                step = await anext(steps, Reply(text=""))
+        except LLMTimeout as error:
+            self.failure = Failure(late, str(error), error.spent)
+        except TimeoutError:
+            self.failure = Failure(late)
+        except LLMError as error:
+            self.failure = Failure("llm_error", str(error), error.spent)
+        else:
+            if not isinstance(step, Reply):
+                return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, Progress) else step
+            self.reply = step
+        return None
+
+    def _replied(self, seconds: float) -> ModelReplied:
+        failure, reply = self.failure, self.reply or Reply(text="")
+        if failure:
+            # A failure says nothing and still cost what it cost.
+            reply = Reply(text="", usage=failure.spent)
+        return ModelReplied(
+            turn=self.turns,
+            text=reply.text,
+            reasoning=reply.reasoning,
+            tool_calls=reply.tool_calls,
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+            cost_usd=reply.usage.cost_usd,
+            seconds=seconds,
+            model=reply.model or self._chat.model,
+            finish_reason=reply.finish_reason,
+            error=(failure.words or f"No answer within {seconds:.1f} s.") if failure else "",
+            provider=reply.provider,
+            cached_tokens=reply.usage.cached_tokens,
+            reasoning_tokens=reply.usage.reasoning_tokens,
+            refusal=reply.refusal,
+            message=reply.message,
+        )
+
+    def _refusal_of_media(self) -> str:
+        """How the endpoint refused the media, where the text alone may be taken; once it has answered a tool call it
+        has taken them before."""
+        failure, may_be_left_out = self.failure, self._media and self.tool_turns == 0
+        if failure is None or failure.cause != "llm_error" or not may_be_left_out or not names_media(failure.words):
+            return ""
+        return failure.words
+
+    def _judge(self) -> None:
+        """Take back a reply that says nothing, and make a failure of one that cannot be gone on with."""
+        reply = self.reply
+        if reply is None or reply.tool_calls:
+            return
+        if reply.declined:
+            self.failure = Failure(reply.declined, reply.refusal or reply.text)
+        elif not reply.text.strip():
+            self.reply = None
+            self._empty_replies += 1
+            if self._empty_replies >= self._limits.empty_replies:
+                self.failure = Failure("empty_response")
+
+
+def _assistant_message(reply: Reply) -> Mapping[str, Any]:
+    """The reply as it is sent back: unmodified, where the chat tells how it came."""
+    if reply.message:
+        return reply.message
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in reply.tool_calls
+    ]
+    return {"role": "assistant", "content": reply.text, **({"tool_calls": calls} if calls else {})}

@@ -1,0 +1,81 @@
+"""Frozen dataclasses as JSON text and back.
+
+A run stores some two hundred candidates in one value, and every run pays for it, so nothing is copied or looked
+up twice: orjson writes dataclasses as they are, and how a class is built is worked out once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+import orjson
+
+from memoryapp.engine.text.storable import storable
+
+
+def written(value: Any) -> str:
+    """``value`` as JSON text that a database stores: what is not ``storable`` is replaced."""
+    try:
+        text = orjson.dumps(value, default=_as_mapping).decode()
+    except TypeError:
+        # Lone surrogates and numbers beyond 64 bits, which only Python's own writer takes.
+        text = storable(_dumped(value))
+    return _dumped(_without_nul(json.loads(text))) if "\\u0000" in text else text
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_as_mapping)
+
+
+def built(shape: Any, payload: Mapping[str, Any]) -> Any:
+    """The dataclass ``shape`` from what ``written`` made of it; unknown names are left out.
+
+    Raises ValueError naming the fields that are missing and have no default.
+    """
+    readers, required = _plan(shape)
+    if not required <= payload.keys():
+        missing = [name for name in readers if name in required and name not in payload]
+        raise ValueError(f"{shape.__name__} lacks {', '.join(missing)}")
+    return shape(**{name: read(payload[name]) for name, read in readers.items() if name in payload})
+
+
+def _as_mapping(value: Any) -> dict[str, Any]:
+    """One level of what JSON cannot write by itself."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: getattr(value, name) for name in _names(value.__class__)}
+
+
+@cache
+def _names(shape: Any) -> tuple[str, ...]:
+    """The fields of a dataclass. Raises TypeError for anything else, which JSON cannot hold."""
+    return tuple(f.name for f in fields(shape))
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+    return [_without_nul(item) for item in value] if isinstance(value, list) else value
+
+
+@cache
+def _plan(shape: Any) -> tuple[Mapping[str, Callable[[Any], Any]], frozenset[str]]:
+    """How each field is read, and which must be there."""
+    hints = get_type_hints(shape)
+    required = {f.name for f in fields(shape) if f.default is MISSING and f.default_factory is MISSING}
+    return {name: _reader(hints[name]) for name in _names(shape)}, frozenset(required)
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    if get_origin(hint) is tuple:
+        item = _reader(get_args(hint)[0])
+        return lambda value: tuple(map(item, value))
+    if isinstance(hint, type) and is_dataclass(hint):
+        return lambda value: built(hint, value) if isinstance(value, Mapping) else value
+    return lambda value: value

@@ -1,0 +1,97 @@
+"""Remarks of events: stored as codes with values, put into words where they are shown.
+
+The words here are English: programs read them in an event's ``note``, models in the answer to a tool call. Pages have
+words of their own in the reader's language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_INSTEAD: Mapping[str, str] = {
+    "nothing": "nothing was chosen",
+    "requested": "the first topics it asked for stand in",
+    "nearest": "the nearest topics by vector stand in",
+}
+ENGLISH: Mapping[str, str] = {
+    # How a rerank ended without a choice: by the outcome's own code, and what stands in.
+    "all_hallucinated": "The model named only ids that are no candidates; {instead}.",
+    "protocol_violation": "The model answered without reading any topic; {instead}.",
+    "parse_error": "The model's answer could not be read; {instead}.",
+    "timeout": "The time for the whole run was over; {instead}.",
+    "turn_timeout": "The model took too long for one turn; {instead}.",
+    "max_tool_calls": "The model kept calling tools instead of answering; {instead}.",
+    "llm_error": "The chat model failed; {instead}.",
+    "empty_response": "The model twice said nothing; {instead}.",
+    "refused": "The model refused to answer; {instead}.",
+    "content_filter": "The endpoint's content filter stopped the answer; {instead}.",
+    "disabled": "The reranker is switched off; {instead}.",
+    "no_candidates": "Search found no candidates; {instead}.",
+    "nothing_relevant": "The model found nothing relevant among the candidates.",
+    "none_similar": "No topic is similar enough to the query (the best {best}, at least {threshold}): answering "
+    "without context.",
+    "all_filtered": "{found} topics were found and all filtered out (the best {best}, at least {threshold}): answering "
+    "without context.",
+    # What an answer in words should be read with.
+    "extracts_only": "No model was asked: the answer is put together of what the messages say.",
+    "model_failed": "The model gave no answer that can be used, so the answer is put together of what the messages "
+    "say.",
+    "low_coverage": "The messages found speak of {coverage} of the question, at least {least} is needed.",
+    "unsupported": "Of the claims checked {support} are borne out by the messages, at least {least} is needed.",
+    "statements_uncited": "{n} of the model's statements cited no message that was found and were left out.",
+    "nothing_found": "Nothing in the memory speaks of this.",
+    "late_search": "The time for the whole run was over before search had found anything; nothing was chosen.",
+    # How a run was ended from outside.
+    "abandoned": "The process that worked on this run was stopped, so nothing was chosen.",
+    "stopped": "{by} stopped this run before the model had chosen.",
+    "crashed": "A fault in the program ended this run, so nothing was chosen; the log of the server tells which.",
+    "events_lost": "The database lost events of this run after a crash, so it ends behind the last one before the gap.",
+    # Why a query has no vector.
+    "embedding_failed": "{words}",
+    "no_vector_in_time": "The embedding model gave no vector within {seconds:.3g} s.",
+    # What was wrong with a tool call.
+    "no_such_tool": "There is no tool {name!r}; {tools}.",
+    "names_nothing": 'The call named no topics; its arguments must look like {{"ids": [42, 18]}}.',
+    "out_of_time": "The call could not be answered in the time that was left.",
+    "topics_out_of_time": "The topics could not be loaded in the time that was left.",
+    "not_candidates": "Not among the candidates: {ids}.",
+    "already_loaded": "Already loaded above: {ids}.",
+    "no_longer_stored": "No longer stored: {ids}.",
+    "cut": "Cut at {limit} characters: {ids}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One remark. ``code`` is a key of ``ENGLISH``; ``values`` are what its sentence tells of.
+
+    They are what JSON gives back: texts, numbers, and lists of them.
+    """
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+Notes = tuple[Note, ...]
+
+
+def english(notes: Sequence[Note]) -> str:
+    """The notes as sentences; a code that there is not, or no longer is, stands for itself."""
+    return " ".join(_sentence(note) for note in notes)
+
+
+def _sentence(note: Note) -> str:
+    if note.code not in ENGLISH:
+        return note.code
+    return ENGLISH[note.code].format_map({name: _words(name, value) for name, value in note.values.items()})
+
+
+def _words(name: str, value: Any) -> Any:
+    if name == "instead":
+        return _INSTEAD.get(value, value)
+    listed = ", ".join(value) if isinstance(value, list) else value
+    if name == "tools":
+        return f"{'the only one is' if len(value) == 1 else 'there are'} {listed}"
+    return listed

@@ -1,0 +1,149 @@
+"""How the embedded scorer chooses people and files: by the words of their lines, simply and always the same.
+
+A person is chosen when the query names them, in any of the cases a Russian name takes, or when what is known of
+them holds most of the query. A file is chosen when its name, keywords or entities share a word with the query and
+its whole line holds half of it, or when the query points at it and it was sent in this conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memoryapp.engine.offline.pointing import points_at
+from memoryapp.engine.text.lexical import normal, stems, words
+from memoryapp.engine.text.lines import NOT_ANALYSED
+from memoryapp.engine.text.names import forms
+
+_MOST = 3
+_PERSON_SHARE = 0.6
+_FILE_SHARE = 0.5
+# One shared word may be an accident; the score then has to speak for the file as well.
+_LEAST_SCORE = 0.5
+
+_LINE = re.compile(
+    r"^\[(?P<id>(?P<kind>Person|Artifact):\d+)\] \((?:(?P<score>\d\.\d\d)|in this conversation)\) (?P<text>.*)$",
+    re.MULTILINE,
+)
+# "Петров (@petrov) (aka Петя, Pete) [Work_Inner]": all before the circle are names.
+_CIRCLE = re.compile(r"(?<!\s)\s*+\[[^\[\]]*+\]$")
+_TYPE = re.compile(r'^(?P<type>[^:]*): "(?P<name>.*)"$')
+
+Why = Literal["named", "known", "described", "here"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A person or a file as its line tells it: ``names`` call it, ``known`` is all that is told.
+
+    ``file_type`` and ``file_name`` are a file's, as written.
+    """
+
+    id: str
+    score: float
+    names: tuple[str, ...]
+    known: str
+    in_session: bool = False
+    file_type: str = ""
+    file_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A chosen item: why, and the query's words that say so."""
+
+    item: Item
+    why: Why
+    words: tuple[str, ...] = ()
+
+
+def people_in(lines: str) -> list[Item]:
+    """The people of a list of candidate lines."""
+    return [_person(found) for found in _LINE.finditer(lines) if found["kind"] == "Person"]
+
+
+def files_in(lines: str) -> list[Item]:
+    """The files of a list of candidate lines."""
+    return [_file(found) for found in _LINE.finditer(lines) if found["kind"] == "Artifact"]
+
+
+def choose_people(query: str, people: Sequence[Item]) -> list[Kept]:
+    """Those the query is about, the named first; ties keep their order."""
+    terms = _terms(query)
+    named = [Kept(each, "named", called) for each in people if (called := _called(query, each.names))]
+    known = [
+        Kept(each, "known", shared)
+        for each in people
+        if not _called(query, each.names) and len(shared := _shared(terms, each.known)) >= 2
+        if len(shared) >= _PERSON_SHARE * len(terms)
+    ]
+    return [*named, *_by_words(known)][:_MOST]
+
+
+def choose_files(query: str, files: Sequence[Item]) -> list[Kept]:
+    """Those that may hold the answer, the ones pointed at first, then by shared words; ties keep their order."""
+    terms = _terms(query)
+    here = [each for each in files if each.in_session and points_at(query, each.file_type, each.file_name)]
+    described = [
+        Kept(each, "described", shared)
+        for each in files
+        if each not in here and _shared(terms, " ".join(each.names))
+        if len(shared := _shared(terms, each.known)) >= _FILE_SHARE * len(terms)
+        if len(shared) > 1 or each.score >= _LEAST_SCORE
+    ]
+    return [*(Kept(each, "here") for each in here), *_by_words(described)][:_MOST]
+
+
+def _person(found: re.Match[str]) -> Item:
+    head, *parts = found["text"].split(" | ")
+    return Item(found["id"], float(found["score"] or 0), tuple(words(_CIRCLE.sub("", head))), _joined(parts[1:]))
+
+
+def _file(found: re.Match[str]) -> Item:
+    head, *parts = found["text"].split(" | ")
+    named = _TYPE.match(head)
+    file_type, file_name = (named["type"], named["name"]) if named else ("", head)
+    name = " ".join(words(file_name)) if named else head
+    # Keywords and entities come before the summary; only they and the name are what the file is called.
+    called = [part for part in parts[:2] if part != NOT_ANALYSED][: max(len(parts) - 1, 0)]
+    return Item(
+        id=found["id"],
+        score=float(found["score"] or 0),
+        names=(name, *called),
+        known=_joined([name, *parts]),
+        in_session=found["score"] is None,
+        file_type=file_type,
+        file_name=file_name,
+    )
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return " ".join(part for part in parts if part != NOT_ANALYSED)
+
+
+def _terms(query: str) -> dict[str, str]:
+    """The query's stems with the words as they were written, in order."""
+    return {stem: word for word in reversed(words(query)) for stem in stems(word)}
+
+
+def _shared(terms: dict[str, str], text: str) -> tuple[str, ...]:
+    present = set(stems(text))
+    return tuple(dict.fromkeys(word for stem, word in reversed(terms.items()) if stem in present))
+
+
+def _called(query: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The query's words that are one of the names."""
+    return tuple(
+        dict.fromkeys(word for word in words(query) if any(is_name(normal(word), normal(name)) for name in names))
+    )
+
+
+def is_name(word: str, name: str) -> bool:
+    """Whether ``word`` is ``name`` in one of its cases: "Петрове" and "Петров", "Маше" and "Маша"."""
+    return len(name) > 1 and word in forms(name)
+
+
+def _by_words(kept: Iterable[Kept]) -> list[Kept]:
+    return sorted(kept, key=lambda each: (-len(each.words), -each.item.score))

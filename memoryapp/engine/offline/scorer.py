@@ -1,0 +1,384 @@
+"""The embedded chat model: a deterministic scorer in the place of an LLM.
+
+It implements the ``Chat`` protocol and knows only the messages of the request, in OpenAI's shapes and in the formats of
+``lines``. In its first turn it requests the most promising candidates in one tool call; after reading them it answers
+with reasons and verbatim excerpts. It judges people and files by their lines. The same conversation always gets the
+same reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.chat.media import text_of
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.engine.events import Retried, SteppedDown, ToolCall
+from memoryapp.engine.fusion import fused_score
+from memoryapp.engine.memory import parse_topic_id, topic_id
+from memoryapp.engine.offline.choosing import choose
+from memoryapp.engine.offline.items import Item, Kept, choose_files, choose_people, files_in, people_in
+from memoryapp.engine.offline.judging import Judged, Topic, judge
+from memoryapp.engine.prompts import TOOL_NAME, Language, language_of
+from memoryapp.engine.text.answers import parse_ids
+from memoryapp.engine.text.lexical import stems, words
+from memoryapp.engine.text.lines import MESSAGE_HEAD, NOT_ANALYSED
+
+MODEL = "embedded-scorer"
+
+# Reading more rarely changes the choice: as measured, 97 % of the answers lie in the first twelve topics.
+_MOST_READ = 12
+_MOST_CHARS = 150_000
+_LARGE_CHARS = 25_000
+# A summary that holds all words of the query lifts a candidate by this much of a z-score.
+_SUMMARY_LIFT = 2.0
+_TOKEN_CHARS = 4
+_REASON_WORDS = 4
+
+_CANDIDATE = re.compile(
+    r"^\[Topic:(?P<number>\d+)\] \((?P<score>\d\.\d\d)\) \S+ \| \d+ msgs, ~(?P<size>\d+)(?P<kilo>K?) chars"
+    r" \| (?P<summary>.*)$",
+    re.MULTILINE,
+)
+_TOPIC_HEAD = re.compile(r"^=== Topic (\d+) ===$", re.MULTILINE)
+_AUTHOR = re.compile(r"^\[\w+ \(@?(?P<author>[^()]*)\) \((?P<date>\d{4}-\d\d-\d\d)")
+
+_SENTENCES: Mapping[str, Mapping[Language, str]] = {
+    "read": {
+        "en": "Candidates: {candidates}, the best score {best:.2f}. Reading the most promising: {count}.",
+        "ru": "Кандидатов: {candidates}, лучшая оценка {best:.2f}. Читаю самые многообещающие: {count}.",
+    },
+    "chose": {
+        "en": "Topics read: {read}. Chances that they hold the answer: {chances}. Keeping {kept}.",
+        "ru": "Прочитано топиков: {read}. Вероятность, что ответ в них: {chances}. Оставляю: {kept}.",
+    },
+    "nothing": {
+        "en": "Topics read: {read}; none says enough about the query.",
+        "ru": "Прочитано топиков: {read}; ни один не говорит о запросе достаточно.",
+    },
+    "words": {
+        "en": "{who}{words} in {telling} of {messages} messages; score {score:.2f}.",
+        "ru": "{who}{words} — сообщений с этими словами: {telling} из {messages}; оценка {score:.2f}.",
+    },
+    "meaning": {
+        "en": "Shares no word with the query, but is close in meaning: score {score:.2f}.",
+        "ru": "Общих слов с запросом нет, но близко по смыслу: оценка {score:.2f}.",
+    },
+    "unread": {
+        "en": "Chosen unread, by score {score:.2f}.",
+        "ru": "Выбран непрочитанным, по оценке {score:.2f}.",
+    },
+    "items": {
+        "en": "Judged by their lines: people {people}, files {files}. Keeping {kept}.",
+        "ru": "По строкам рассмотрено людей: {people}, файлов: {files}. Оставляю: {kept}.",
+    },
+    "named": {"en": "The query names {words}.", "ru": "В запросе имя: {words}."},
+    "known": {
+        "en": "What is known of the person holds {words}; score {score:.2f}.",
+        "ru": "В сведениях о человеке есть {words}; оценка {score:.2f}.",
+    },
+    "described": {
+        "en": "The file's name, keywords or summary hold {words}; score {score:.2f}.",
+        "ru": "В имени, ключевых словах или описании файла есть {words}; оценка {score:.2f}.",
+    },
+    "here": {
+        "en": "The query points at a file, and this one was sent in the conversation.",
+        "ru": "Запрос указывает на файл, а этот прислали в разговоре.",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    id: str
+    score: float
+    size_chars: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadMessage:
+    """A message as it was read; ``whole`` has its head, ``date`` is empty for the assistant's."""
+
+    author: str
+    date: str
+    role: str
+    text: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """The conversation so far, parsed: the query, the candidates, the topics read and requested."""
+
+    query: str
+    language: Language
+    candidates: tuple[_Candidate, ...]
+    read: Mapping[str, tuple[_ReadMessage, ...]]
+    requested: frozenset[str]
+    calls: int
+    people: tuple[Item, ...] = ()
+    files: tuple[Item, ...] = ()
+
+
+class OfflineChat:
+    """The ``Chat`` that needs no network and costs nothing."""
+
+    model = MODEL
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]:
+        """One ``Reply``; it never fails. The work is done in a thread."""
+        yield await asyncio.to_thread(_reply, request)
+
+
+def _reply(request: ChatRequest) -> Reply:
+    talk = _understood(request.messages)
+    wanted = _promising(talk) if request.tools else []
+    call = _call(wanted, talk.calls + 1) if wanted else None
+    reasoning, text = _asking(talk, wanted) if wanted else _answer(talk)
+    asked = sum(len(text_of(message.get("content"))) for message in request.messages)
+    return Reply(
+        text=text,
+        tool_calls=(call,) if call else (),
+        reasoning=reasoning,
+        message=_message(text, reasoning, call),
+        usage=Usage(
+            input_tokens=asked // _TOKEN_CHARS,
+            output_tokens=(len(text) + len(reasoning) + (len(call.arguments) if call else 0)) // _TOKEN_CHARS,
+        ),
+        model=MODEL,
+        finish_reason="tool_calls" if call else "stop",
+    )
+
+
+def _message(text: str, reasoning: str, call: ToolCall | None) -> Mapping[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text, "reasoning": reasoning}
+    if call:
+        function = {"name": call.name, "arguments": call.arguments}
+        message["tool_calls"] = [{"id": call.id, "type": "function", "function": function}]
+    return message
+
+
+def _call(wanted: Sequence[_Candidate], number: int) -> ToolCall:
+    ids = [parse_topic_id(candidate.id) for candidate in wanted]
+    return ToolCall(f"call_{number}", TOOL_NAME, json.dumps({"ids": ids}))
+
+
+# Parsing the conversation
+
+
+def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
+    texts = [text_of(message.get("content")) for message in messages]
+    opening = next((text for text in texts if "<topic_candidates>\n" in text), "")
+    query = _between(opening, "user_query")
+    enriched = _between(opening, "contextualized_query")
+    return _Talk(
+        # A line each: what points at a file must not run from one into the other.
+        query=query if enriched in ("", query) else f"{query}\n{enriched}",
+        language=language_of(query),
+        candidates=_candidates(_between(opening, "topic_candidates")),
+        read={
+            id: loaded
+            for m in messages
+            if m.get("role") == "tool"
+            for id, loaded in _loaded(text_of(m.get("content"))).items()
+        },
+        requested=frozenset(id for message in messages for id in _requested(message)),
+        calls=sum(bool(message.get("tool_calls")) for message in messages),
+        people=tuple(people_in(_between(opening, "people_candidates"))),
+        files=tuple(files_in(_between(opening, "artifact_candidates"))),
+    )
+
+
+def _between(text: str, tag: str) -> str:
+    _, _, after = text.partition(f"<{tag}>\n")
+    return after.partition(f"\n</{tag}>")[0]
+
+
+def _candidates(lines: str) -> tuple[_Candidate, ...]:
+    return tuple(
+        _Candidate(
+            id=topic_id(int(found["number"])),
+            score=float(found["score"]),
+            size_chars=int(found["size"]) * (1000 if found["kilo"] else 1),
+            summary="" if found["summary"] == NOT_ANALYSED else found["summary"],
+        )
+        for found in _CANDIDATE.finditer(lines)
+    )
+
+
+def _requested(message: Mapping[str, Any]) -> list[str]:
+    calls = message.get("tool_calls") or ()
+    return [id for call in calls for id in parse_ids(str(call.get("function", {}).get("arguments", ""))) or ()]
+
+
+def _loaded(content: str) -> dict[str, tuple[_ReadMessage, ...]]:
+    heads = list(_TOPIC_HEAD.finditer(content))
+    ends = [head.start() for head in heads[1:]] + [len(content)]
+    return {
+        topic_id(int(head[1])): _messages_in(content[head.end() : end]) for head, end in zip(heads, ends, strict=True)
+    }
+
+
+def _messages_in(block: str) -> tuple[_ReadMessage, ...]:
+    heads = list(MESSAGE_HEAD.finditer(block))
+    ends = [head.start() for head in heads[1:]] + [len(block)]
+    return tuple(
+        _message_read(head[0], block[head.end() : end].rstrip("\n")) for head, end in zip(heads, ends, strict=True)
+    )
+
+
+def _message_read(head: str, text: str) -> _ReadMessage:
+    named = _AUTHOR.match(head)
+    author, date = (named["author"], named["date"]) if named else ("", "")
+    return _ReadMessage(author, date, head.lstrip("[ \t").split("]")[0].split(" ")[0].lower(), text, head + text)
+
+
+# Which topics to read
+
+
+def _promising(talk: _Talk) -> list[_Candidate]:
+    """The candidates to read next, best first; after the first request only those that did not fit into it."""
+    if talk.requested:
+        return _left_out(talk)
+    terms = set(stems(talk.query))
+    ordered = sorted(talk.candidates, key=lambda candidate: -_promise(candidate, terms))
+    return _fitting(ordered[:_MOST_READ])
+
+
+def _promise(candidate: _Candidate, terms: set[str]) -> float:
+    found = len(terms.intersection(stems(candidate.summary))) / len(terms) if terms else 0.0
+    return fused_score(candidate.score) + _SUMMARY_LIFT * found
+
+
+def _left_out(talk: _Talk) -> list[_Candidate]:
+    """Candidates requested but not read that score no worse than the best one read; requested once more at most."""
+    if talk.calls > 1:
+        return []
+    missing = [candidate for candidate in talk.candidates if candidate.id in talk.requested - talk.read.keys()]
+    read = [candidate.score for candidate in talk.candidates if candidate.id in talk.read]
+    return _fitting([candidate for candidate in missing if read and candidate.score >= max(read)])
+
+
+def _fitting(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    fits: list[_Candidate] = []
+    room = _MOST_CHARS
+    for candidate in candidates:
+        if not fits or candidate.size_chars <= room:
+            fits.append(candidate)
+            room -= candidate.size_chars
+    return fits
+
+
+def _asking(talk: _Talk, wanted: Sequence[_Candidate]) -> tuple[str, str]:
+    best = max(candidate.score for candidate in talk.candidates)
+    return _say("read", talk, candidates=len(talk.candidates), best=best, count=len(wanted)), ""
+
+
+# The answer
+
+
+def _answer(talk: _Talk) -> tuple[str, str]:
+    """Reasoning, and the JSON of the choice."""
+    judged = judge(talk.query, _topics(talk), len(talk.candidates))
+    chosen = choose(judged)
+    picks = [
+        {"id": found.topic.id, "reason": _reason(talk, found), "excerpt": _excerpt(talk, found)} for found in chosen
+    ]
+    people, files = choose_people(talk.query, talk.people), choose_files(talk.query, talk.files)
+    answer = {"topics": picks, "people": _items(people, talk), "artifacts": _items(files, talk)}
+    sentences = (_weighing(talk, judged, len(chosen)), _glance(talk, len(people) + len(files)))
+    return " ".join(filter(None, sentences)), json.dumps(answer, ensure_ascii=False)
+
+
+def _weighing(talk: _Talk, judged: Sequence[Judged], kept: int) -> str:
+    if not judged and (talk.people or talk.files):
+        return ""
+    if not kept:
+        return _say("nothing", talk, read=len(talk.read))
+    chances = ", ".join(f"{found.topic.id} {found.chance:.2f}" for found in judged[: kept + 2])
+    return _say("chose", talk, read=len(talk.read), chances=chances, kept=kept)
+
+
+def _glance(talk: _Talk, kept: int) -> str:
+    seen = bool(talk.people or talk.files)
+    return _say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept) if seen else ""
+
+
+def _items(kept: Sequence[Kept], talk: _Talk) -> list[Mapping[str, str]]:
+    return [
+        {"id": each.item.id, "reason": _say(each.why, talk, words=_quote(talk, each.words), score=each.item.score)}
+        for each in kept
+    ]
+
+
+def _quote(talk: _Talk, terms: Sequence[str]) -> str:
+    return ", ".join(f"“{word}”" if talk.language == "en" else f"«{word}»" for word in terms)
+
+
+def _topics(talk: _Talk) -> list[Topic]:
+    """The topics to judge: those read, or where none was read all candidates, by their score alone."""
+    known = [candidate for candidate in talk.candidates if candidate.id in talk.read]
+    return [
+        Topic(
+            candidate.id,
+            candidate.score,
+            tuple(message.author for message in talk.read.get(candidate.id, ())),
+            tuple(message.text for message in talk.read.get(candidate.id, ())),
+        )
+        for candidate in known or talk.candidates
+    ]
+
+
+def _reason(talk: _Talk, found: Judged) -> str:
+    score = found.topic.score
+    if found.topic.id not in talk.read:
+        return _say("unread", talk, score=score)
+    if not found.telling:
+        return _say("meaning", talk, score=score)
+    messages = talk.read[found.topic.id]
+    best = messages[found.telling[0]]
+    return _say(
+        "words",
+        talk,
+        who=f"{', '.join(filter(None, (best.author, best.date)))}: " if best.author else "",
+        words=_quote(talk, _as_asked(talk, found)),
+        telling=len(found.telling),
+        messages=len(messages),
+        score=score,
+    )
+
+
+def _as_asked(talk: _Talk, found: Judged) -> list[str]:
+    """The shared words in the query's own form, the rarest first."""
+    forms: dict[str, str] = {}
+    for word in words(talk.query):
+        for stem in stems(word):
+            forms.setdefault(stem, word)
+    return list(dict.fromkeys(forms.get(stem, stem) for stem in found.shared))[:_REASON_WORDS]
+
+
+def _excerpt(talk: _Talk, found: Judged) -> str:
+    """Whole messages, verbatim: the most telling, each with its question or answer; more of a large topic."""
+    messages = talk.read.get(found.topic.id, ())
+    most = 3 if sum(len(message.text) for message in messages) > _LARGE_CHARS else 1
+    places = {place for at in found.telling[:most] for place in _with_pair(messages, at, set(found.telling))}
+    return "\n".join(messages[place].whole for place in sorted(places))
+
+
+def _with_pair(messages: Sequence[_ReadMessage], at: int, telling: set[int]) -> list[int]:
+    """A request with its reply, a reply with its request; between people the next telling message."""
+    if messages[at].role == "assistant":
+        return [at - 1, at] if at else [at]
+    after = at + 1
+    is_pair = after < len(messages) and (messages[after].role == "assistant" or after in telling)
+    return [at, after] if is_pair else [at]
+
+
+def _say(sentence: str, talk: _Talk, **values: Any) -> str:
+    return _SENTENCES[sentence][talk.language].format(**values)

@@ -1,0 +1,222 @@
+"""Sessions to topics, without a chat model: where the talk turns, it is cut.
+
+A turn is a change point: the place where two means describe the exchanges' vectors so much better than one
+that chance does not explain it. The measure is a ratio of variances, so it holds for any embedder and any
+way of talking; a pause counts in its favour. It errs on the side of leaving a session whole. ``cover`` is
+the law for every splitter, this one or a model: each message ends in exactly one topic. A topic of few messages is
+joined to the neighbour that is more like it.
+
+Measured with the embedded vectors, three of 76 Russian and English topics with an assistant set one after the
+other: 9 of 10 cuts lie on a border, half of the borders are found (three quarters after a pause of 25
+minutes), and of the single topics 97 % stay whole. Of 760 questions about five chats between people (recall@5,
+recall@10, F1 of the choice; topics): nothing joined .866, .921, .687 (198); under 6 messages joined .864, .922, .690
+(186); under 10 joined .870, .929, .695 (150), which leaves topics of eight messages undivided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryapp.engine.embeddings import Embedder, Vectors
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.text.passages import exchanges
+from memoryapp.engine.text.summaries import Background, summary
+
+GENERAL = "General conversation"
+SPLIT_CHARS = 25_000
+
+# How many times better two means must describe a stretch than its own scatter would by chance.
+_TURN = 1.8
+_LEAST_UNITS = 3
+_WINDOW_UNITS = 6
+_FLAT = 1e-6
+# A pause this long, and this much longer than usual, lifts the measure at its place.
+_PAUSE_SECONDS = 20 * 60
+_UNUSUAL = 4.0
+_PAUSE_LIFT = 1.5
+# Topics follow what is asked; a reply tells what it is about in its first lines.
+_REPLY_CHARS = 300
+
+# What is no question of the speaker's: the mark of a picture, an address.
+_MARKS = re.compile(r"\[[^\[\]]*\]|https?://\S+")
+_CLOSING = ' \n*_)»"”😊🙂😉'
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """Units (exchanges, or pairs of messages between people) with their vectors (n, d) and the lift of a
+    cut before each, shape (n,)."""
+
+    units: Sequence[Sequence[MessageContent]]
+    vectors: Vectors
+    lifts: Floats
+
+
+async def segment(
+    messages: Sequence[MessageContent],
+    embedder: Embedder,
+    most_chars: int = SPLIT_CHARS,
+    memory: Background | None = None,
+    least: int = 1,
+) -> list[TopicDraft]:
+    """Topics over one session's ``messages`` (oldest first), in order, each message in exactly one.
+
+    A topic of fewer than ``least`` messages is joined to the neighbour that is more like it. One of more than
+    ``most_chars`` is cut into several, unless it is one message. Raises EmbeddingError.
+    """
+    if not messages:
+        return []
+    units = _units(messages)
+    session = _Session(units, await embedder.embed([_text(unit) for unit in units]), _lifts(units))
+    turned = _joined(session, _stretches(session, 0, len(units)), least)
+    stretches = [[message for unit in units[start:end] for message in unit] for start, end in turned]
+    parts = [part for stretch in stretches for part in _sized(stretch, most_chars)]
+    drafts = [TopicDraft(await summary(part, embedder, memory), tuple(m.id for m in part)) for part in parts]
+    return cover(drafts, [message.id for message in messages])
+
+
+def cover(drafts: Sequence[TopicDraft], message_ids: Sequence[int]) -> list[TopicDraft]:
+    """``drafts`` made to hold each of ``message_ids`` (oldest first) exactly once, ordered by first message.
+
+    Foreign ids go, of two drafts that hold a message the earlier keeps it, a draft left empty goes, and
+    each run of messages nobody holds becomes a topic of its own.
+    """
+    place = {id: at for at, id in enumerate(message_ids)}
+    holder: dict[int, int] = {}
+    for number, draft in enumerate(drafts):
+        for id in draft.messages:
+            if id in place:
+                holder.setdefault(id, number)
+    kept = [TopicDraft(draft.summary, _messages_of(number, holder, message_ids)) for number, draft in enumerate(drafts)]
+    whole = [draft for draft in kept if draft.messages] + _uncovered(message_ids, holder)
+    return sorted(whole, key=lambda draft: place[draft.messages[0]])
+
+
+def _messages_of(number: int, holder: dict[int, int], message_ids: Sequence[int]) -> tuple[int, ...]:
+    return tuple(id for id in message_ids if holder.get(id) == number)
+
+
+def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[TopicDraft]:
+    runs: list[list[int]] = []
+    before = True
+    for id in message_ids:
+        if id not in holder:
+            if before:
+                runs.append([])
+            runs[-1].append(id)
+        before = id in holder
+    return [TopicDraft(GENERAL, tuple(run)) for run in runs]
+
+
+def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
+    """What is never cut: exchanges with an assistant, pairs between people, and a question with its answer."""
+    if any(message.role == "assistant" for message in messages):
+        parts: list[Sequence[MessageContent]] = list(exchanges(messages))
+    else:
+        parts = [messages[at : at + 2] for at in range(0, len(messages), 2)]
+    units: list[Sequence[MessageContent]] = []
+    for part in parts:
+        if units and _is_open(units[-1], part[0]):
+            units[-1] = [*units[-1], *part]
+        else:
+            units.append(part)
+    return units
+
+
+def _is_open(before: Sequence[MessageContent], after: MessageContent) -> bool:
+    """Whether the last to speak ``before`` asked something that ``after`` may answer.
+
+    An assistant likes to end with an offer: what follows answers it unless it is a request of its own.
+    """
+    last = before[-1]
+    if last.role == "assistant":
+        return last.text.rstrip(_CLOSING).endswith("?") and "?" not in after.text
+    turn = takewhile(lambda message: message.author == last.author and message.role == last.role, reversed(before))
+    return any("?" in _MARKS.sub("", message.text) for message in turn)
+
+
+def _text(unit: Sequence[MessageContent]) -> str:
+    return "\n".join(m.text[:_REPLY_CHARS] if m.role == "assistant" else m.text for m in unit)
+
+
+def _lifts(units: Sequence[Sequence[MessageContent]]) -> Floats:
+    pauses = [
+        (after[0].sent_at - before[-1].sent_at).total_seconds() for before, after in zip(units, units[1:], strict=False)
+    ]
+    usual = median(pauses) if pauses else 0.0
+    unusual = [pause >= max(_PAUSE_SECONDS, _UNUSUAL * usual) for pause in pauses]
+    return np.array([1.0, *(_PAUSE_LIFT if long else 1.0 for long in unusual)])
+
+
+def _stretches(session: _Session, start: int, end: int) -> list[tuple[int, int]]:
+    """The units from ``start`` to ``end``, cut at the clearest turn, and so on in both parts."""
+    turns = _turns(session.vectors[start:end]) * session.lifts[start:end]
+    at = int(np.argmax(turns)) if len(turns) else 0
+    if not len(turns) or turns[at] < _TURN:
+        return [(start, end)]
+    return _stretches(session, start, start + at) + _stretches(session, start + at, end)
+
+
+def _joined(session: _Session, stretches: Sequence[tuple[int, int]], least: int) -> list[tuple[int, int]]:
+    """``stretches``, none of them with fewer than ``least`` messages unless it is the only one; the smallest first."""
+    left = list(stretches)
+    counts = [sum(len(unit) for unit in session.units[start:end]) for start, end in left]
+    while len(left) > 1 and min(counts) < least:
+        at = counts.index(min(counts))
+        before = at == len(left) - 1 or (
+            at > 0 and _likeness(session, left[at - 1], left[at]) >= _likeness(session, left[at], left[at + 1])
+        )
+        first = at - 1 if before else at
+        left[first : first + 2] = [(left[first][0], left[first + 1][1])]
+        counts[first : first + 2] = [counts[first] + counts[first + 1]]
+    return left
+
+
+def _likeness(session: _Session, before: tuple[int, int], after: tuple[int, int]) -> float:
+    """The cosine of what two stretches in a row are about; less where a long pause lies between them."""
+    one, other = (session.vectors[start:end].mean(axis=0) for start, end in (before, after))
+    cosine = float(one @ other) / max(float(np.linalg.norm(one) * np.linalg.norm(other)), _FLAT)
+    return cosine / float(session.lifts[after[0]])
+
+
+def _turns(vectors: Vectors) -> Floats:
+    """For a cut before each unit, the F ratio of two means against one; 0 where a part would be too short."""
+    ratios = np.zeros(len(vectors))
+    for at in range(_LEAST_UNITS, len(vectors) - _LEAST_UNITS + 1):
+        # Only the neighbourhood counts: a third theme further on would pass for scatter.
+        before, after = vectors[max(0, at - _WINDOW_UNITS) : at], vectors[at : at + _WINDOW_UNITS]
+        ratios[at] = _ratio(before, after)
+    return ratios
+
+
+def _ratio(before: Vectors, after: Vectors) -> float:
+    together = np.concatenate([before, after])
+    apart = _scatter(before) + _scatter(after)
+    explained = _scatter(together) - apart
+    return explained * (len(together) - 2) / apart if apart > _FLAT else explained / _FLAT
+
+
+def _scatter(vectors: Vectors) -> float:
+    return float(((vectors - vectors.mean(axis=0)) ** 2).sum())
+
+
+def _sized(messages: list[MessageContent], most_chars: int) -> list[list[MessageContent]]:
+    """``messages`` cut in the middle of their text, at an exchange if possible, until each part is small enough."""
+    units = _units(messages)
+    if len(units) == 1:
+        units = [[message] for message in messages]
+    sizes = np.cumsum([sum(len(message.text) for message in unit) for unit in units])
+    if sizes[-1] <= most_chars or len(units) == 1:
+        return [messages]
+    at = 1 + int(np.argmin(np.abs(sizes[:-1] - sizes[-1] / 2)))
+    halves = units[:at], units[at:]
+    return [part for half in halves for part in _sized([message for unit in half for message in unit], most_chars)]

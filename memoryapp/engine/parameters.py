@@ -1,0 +1,141 @@
+"""What can be set on a run, each parameter declared once.
+
+A strategy's parameters are a frozen dataclass; its fields carry their bounds and the environment variable that sets
+their default. The form, the API, the commands, the settings and the stored row all read these declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date
+from typing import Any
+
+from memoryapp.engine.candidates import RANKED
+from memoryapp.engine.limits import DEFAULTS, Limits
+from memoryapp.engine.memory import Where
+
+LONGEST = 600
+LONGEST_NAME = 200
+# How the chosen topics enter the context: as their strategy does it, or as passages around what answers.
+CONTEXTS = ("topics", "passages")
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One parameter: a number from ``least`` to ``most``, one of ``options``, or a text of ``most`` characters.
+
+    A text that ``is_day`` is one as ``2023-05-01``; any text may be empty. ``kind`` is int, float or str; ``setting``
+    names the environment variable that holds the default of all runs, where there is one.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    setting: str = ""
+    least: float = 0
+    most: float = 0
+    options: tuple[str, ...] = ()
+    is_day: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind is not str
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value of the parameter's kind lies within its bounds; NaN never does."""
+        if self.options:
+            return value in self.options
+        if self.is_number:
+            return bool(self.least <= value <= self.most)
+        return len(value) <= self.most and (not self.is_day or not value or _is_day(value))
+
+
+def _is_day(value: str) -> bool:
+    try:
+        return date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def number(default: float, least: float, most: float, setting: str = "") -> Any:
+    """A field that holds a number, whole where ``default`` is; both bounds are allowed."""
+    return field(default=default, metadata={"setting": setting, "least": least, "most": most})
+
+
+def choice(default: str, options: tuple[str, ...], setting: str = "") -> Any:
+    """A field that holds one of ``options``."""
+    return field(default=default, metadata={"setting": setting, "options": options})
+
+
+def text(most: int) -> Any:
+    """A field that holds a text of at most ``most`` characters, or nothing."""
+    return field(default="", metadata={"most": most})
+
+
+def day() -> Any:
+    """A field that holds a day, or nothing."""
+    return field(default="", metadata={"most": len("2023-05-01"), "is_day": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Those that every run has: how many candidates of a kind are shown, and how long it may take.
+
+    ``seconds`` bounds the whole run, ``turn_seconds`` one model call of it. ``context`` says whether the chosen topics
+    are handed over as the strategy does it, or as passages around what answers. ``since``, ``until``, ``channel`` and
+    ``author`` say which messages may be found, see ``Where``.
+    """
+
+    candidates: int = number(50, 1, RANKED, "RERANKER_CANDIDATES")
+    people_candidates: int = number(20, 0, RANKED, "RERANKER_PEOPLE_CANDIDATES")
+    artifact_candidates: int = number(20, 0, RANKED, "RERANKER_ARTIFACT_CANDIDATES")
+    seconds: float = number(DEFAULTS.seconds, 0.05, LONGEST, "RERANKER_TIMEOUT")
+    turn_seconds: float = number(DEFAULTS.turn_seconds, 0.05, LONGEST, "RERANKER_TURN_TIMEOUT")
+    context: str = choice(CONTEXTS[0], CONTEXTS)
+    since: str = day()
+    until: str = day()
+    channel: str = text(LONGEST_NAME)
+    author: str = text(LONGEST_NAME)
+
+    @property
+    def where(self) -> Where:
+        return Where(
+            self.since, self.until, (self.channel,) if self.channel else (), (self.author,) if self.author else ()
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {declared.name: getattr(self, declared.name) for declared in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class RerankParameters(Parameters):
+    """Those of a run in which a model reads topics and chooses, see ``Limits``."""
+
+    max_topics: int = number(DEFAULTS.max_topics, 1, 50, "RERANKER_MAX_TOPICS")
+    max_people: int = number(DEFAULTS.max_people, 0, 50, "RERANKER_MAX_PEOPLE")
+    max_artifacts: int = number(DEFAULTS.max_artifacts, 0, 50, "RERANKER_MAX_ARTIFACTS")
+    max_tool_calls: int = number(DEFAULTS.max_tool_calls, 1, 20, "RERANKER_MAX_TOOL_CALLS")
+    read_chars: int = number(DEFAULTS.read_chars, 1_000, 5_000_000, "RERANKER_READ_CHARS")
+    tool_mode: str = choice(DEFAULTS.tool_mode, ("forced", "auto"), "RERANKER_TOOL_MODE")
+
+    def limits(self, seconds: float) -> Limits:
+        """The limits of a rerank that has ``seconds`` left."""
+        return Limits(
+            max_topics=self.max_topics,
+            max_people=self.max_people,
+            max_artifacts=self.max_artifacts,
+            max_tool_calls=self.max_tool_calls,
+            seconds=max(seconds, 0.0),
+            turn_seconds=self.turn_seconds,
+            read_chars=self.read_chars,
+            tool_mode=self.tool_mode,
+        )
+
+
+def declarations(parameters: type[Parameters]) -> Mapping[str, Declaration]:
+    """The parameters of a strategy by name, in the order in which they are declared."""
+    return {
+        declared.name: Declaration(declared.name, type(declared.default), declared.default, **declared.metadata)
+        for declared in fields(parameters)
+    }

@@ -1,0 +1,109 @@
+"""The nearest topics by cosine, filtered in two stages by similarity alone; no model is asked.
+
+Each stage reports what it removed, so that the numbers of a run add up. Where nothing is left the run says whether
+nothing was similar enough to begin with, or whether everything found was filtered out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from memoryapp.engine.context import chunks_text
+from memoryapp.engine.events import CandidatesFound, Event, Filtered, QueryEnriched, RunFinished, Selected
+from memoryapp.engine.fusion import z_scores
+from memoryapp.engine.notes import Note
+from memoryapp.engine.parameters import Parameters, number
+from memoryapp.engine.strategies.filtering import CALIBRATED, PRESETS, Cuts, Filtering, Item, filtered
+from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
+from memoryapp.engine.strategies.strategy import NEAREST, Strategy
+from memoryapp.engine.text.lexical import Floats, Weighed
+
+_BALANCED = PRESETS["balanced"]
+
+
+@dataclass(frozen=True, slots=True)
+class FilterParameters(Parameters):
+    """Those of a filter, see ``Cuts``."""
+
+    initial_top_k: int = number(_BALANCED.initial_top_k, 3, 30)
+    initial_threshold: float = number(_BALANCED.initial_threshold, 0.0, 0.9)
+    threshold: float = number(_BALANCED.threshold, 0.1, 0.9)
+    score_gap: float = number(_BALANCED.score_gap, 0.02, 0.5)
+    final_top_k: int = number(_BALANCED.final_top_k, 1, 10)
+
+    @property
+    def cuts(self) -> Cuts:
+        return Cuts(self.initial_top_k, self.initial_threshold, self.threshold, self.score_gap, self.final_top_k)
+
+
+def by_meaning(cosine: Floats, words: Weighed, foreign: object) -> Floats:
+    """The order by cosine alone; a passage without a vector counts as average."""
+    meaning: Floats = np.nan_to_num(z_scores(cosine))
+    return meaning
+
+
+def similarities(found: CandidatesFound) -> dict[str, float]:
+    """The cosine of each topic that was found, by id."""
+    return {candidate.id: candidate.cosine for candidate in found.ranked()}
+
+
+async def recall(request: StrategyRequest[FilterParameters], ports: Ports) -> AsyncIterator[Event]:
+    """The query as it was typed, its candidates by cosine, what each stage removes, and what is left."""
+    search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
+    yield search.line
+    found = await search.find(fusion=by_meaning)
+    yield found.event
+    if found.event.by_words_alone:
+        yield RunFinished((), (), "no_vectors", notes=found.event.notes)
+        return
+    filtering = filtered(similarities(found.event), request.parameters.cuts)
+    for stage in stages(filtering):
+        yield stage
+    yield _finished(filtering, found)
+
+
+def stages(filtering: Filtering) -> Iterator[Filtered]:
+    """What each stage removed, in their order."""
+    cuts, drop = filtering.cuts, filtering.drop or ()
+    initial = filtering.of("below_initial", "beyond_initial")
+    yield Filtered("initial", _ids(initial), filtering.initial, cuts.initial_threshold)
+    below = filtering.of("below_threshold")
+    yield Filtered("threshold", _ids(below), filtering.initial - len(below), cuts.threshold)
+    after = filtering.of("after_gap")
+    yield Filtered("gap", _ids(after), filtering.initial - len(below) - len(after), cuts.score_gap, drop)
+    yield Filtered("top_k", _ids(filtering.of("beyond_top_k")), len(filtering.kept), cuts.final_top_k)
+
+
+def _ids(items: tuple[Item, ...]) -> tuple[str, ...]:
+    return tuple(item.id for item in items)
+
+
+def _finished(filtering: Filtering, found: Found) -> RunFinished:
+    vector_ranks = {candidate.id: candidate.vector_rank for candidate in found.event.ranked()}
+    selected = tuple(
+        Selected(id=item.id, rank=item.rank, reason="", score=item.similarity, vector_rank=vector_ranks[item.id])
+        for item in filtering.kept
+    )
+    return RunFinished(selected, (), "", baseline=found.baseline, notes=() if selected else (_nothing(filtering),))
+
+
+def _nothing(filtering: Filtering) -> Note:
+    """Why the assistant answers without context."""
+    best = max((item.similarity for item in filtering.items), default=0.0)
+    values = {"best": round(best, 2)}
+    if not filtering.initial:
+        return Note("none_similar", {**values, "threshold": filtering.cuts.initial_threshold})
+    return Note("all_filtered", {**values, "found": filtering.initial, "threshold": filtering.cuts.threshold})
+
+
+STRATEGY = Strategy(
+    "filter",
+    recall,
+    FilterParameters,
+    ranking=NEAREST,
+    context=chunks_text,
+    calibrated={profile: asdict(presets["balanced"]) for profile, presets in CALIBRATED.items()},
+)

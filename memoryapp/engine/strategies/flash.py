@@ -1,0 +1,287 @@
+"""The flash reranker: a model reads candidate lines, asks for topics, reads them and chooses.
+
+A rerank is its events. Whatever goes wrong with the model is an outcome in the last of them: the topics
+the model asked to read stand in for its choice (its interest is worth more than a cosine), else the
+nearest by vector. Nothing is shared between reranks.
+
+The first turn forces the tool and asks for no format, because some providers refuse both together. Once topics were
+read, or where there are none to read, the answer's schema is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from memoryapp.engine.candidates import ItemCandidate
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.conversation import Conversation, ToolChoice, TurnLimits
+from memoryapp.engine.events import Event, ModelProgress, Piece, QueryEnriched, RunFinished, Selected
+from memoryapp.engine.limits import Limits
+from memoryapp.engine.memory import ReadTopics, TopicContent
+from memoryapp.engine.parameters import RerankParameters
+from memoryapp.engine.prompts import (
+    ANSWER_NOW,
+    ANSWER_SCHEMA,
+    RerankRequest,
+    language_of,
+    rerank_text,
+    rerank_variables,
+)
+from memoryapp.engine.strategies.outcomes import Fallback, Trail, chosen, fall_back
+from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
+from memoryapp.engine.strategies.strategy import Strategy
+from memoryapp.engine.strategies.topics_tool import TopicsTool, joined
+from memoryapp.engine.text.answers import Pick, parse_answer
+from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
+from memoryapp.engine.threads import apart
+
+_SHORT_CHARS = 8_000
+# How models name a file of the running conversation, for it has no past to be numbered in.
+_SESSION_FILE = re.compile(r"Artifact:session(?::(\d{1,3}))?")
+
+
+async def recall(request: StrategyRequest[RerankParameters], ports: Ports) -> AsyncIterator[Event | ModelProgress]:
+    """The query rewritten by a model, searched, and chosen from by another."""
+    line = QueryEnriched(request.query, request.query, note="failed", seconds=0.0)
+    async with aclosing(ports.enrich()) as steps:
+        async for step in steps:
+            if isinstance(step, QueryEnriched):
+                line = step
+            else:
+                yield step
+    search = await ports.search(line)
+    yield search.line
+    found = await search.find()
+    yield found.event
+    limits, began = request.parameters.limits(ports.budget.left), time.perf_counter()
+    asked = _rerank_request(request, search.line.enriched, found)
+    async with aclosing(rerank(asked, chat=ports.chat, read_topics=ports.read_topics, limits=limits)) as events:
+        async for event in events:
+            if isinstance(event, RunFinished):
+                event = replace(event, rerank_seconds=round(time.perf_counter() - began, 6))
+            yield event
+
+
+def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, found: Found) -> RerankRequest:
+    event, background = found.event, request.background
+    return RerankRequest(
+        query=request.query,
+        enriched=enriched,
+        candidates=tuple(candidate for candidate in event.candidates if candidate.shown),
+        baseline=found.baseline,
+        today=request.today,
+        messages=background.messages,
+        profile=background.profile,
+        recent_topics=background.recent_topics,
+        people=tuple(candidate for candidate in event.people if candidate.shown),
+        artifacts=tuple(candidate for candidate in event.artifacts if candidate.shown),
+        media=request.media,
+        inner_circle=background.inner_circle,
+        prompts=request.prompts,
+        variables=request.variables,
+    )
+
+
+async def rerank(
+    request: RerankRequest, *, chat: Chat, read_topics: ReadTopics, limits: Limits
+) -> AsyncGenerator[Event | ModelProgress, None]:
+    """The events from the first turn to ``RunFinished``, which always comes and comes last.
+
+    ``ModelProgress`` in between is what a model has said so far. The totals of ``RunFinished`` are left at zero:
+    they are a sum over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for
+    a prompt that ``prompts.faults`` would have named.
+    """
+    if not (request.candidates or request.people or request.artifacts):
+        yield fall_back(request, "no_candidates", limits.stand_ins)
+        return
+    topics = TopicsTool(request.candidates, read_topics, limits)
+    conversation = Conversation(
+        chat,
+        rerank_text(request),
+        rerank_variables(request, limits),
+        limits=TurnLimits(limits.seconds, limits.turn_seconds),
+        tools=(topics.tool,),
+        media=request.media,
+    )
+    while True:
+        turn = _Turn.of(request, limits, topics, tool_turns=conversation.tool_turns)
+        async with aclosing(conversation.turn(tool_choice=turn.tool_choice, schema=turn.schema)) as events:
+            async for event in events:
+                yield event
+        calls = conversation.reply.tool_calls if conversation.reply else ()
+        if conversation.failure or turn.is_last or not calls:
+            break
+        await topics.take(calls)
+        async for event in conversation.answer_calls():
+            yield event
+        if conversation.failure:
+            break
+        if conversation.tool_turns == limits.max_tool_calls:
+            conversation.say(ANSWER_NOW[language_of(request.query, request.language)])
+    yield await _finished(request, limits, conversation, topics, turn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a turn asks of the model.
+
+    ``is_last``: it must be the answer, for nothing is left to read, or what was read would be lost without it.
+    ``must_read``: an answer does not count yet; a call of another tool, or of no candidate, reads nothing.
+    """
+
+    is_last: bool
+    must_read: bool
+    has_read: bool
+
+    @classmethod
+    def of(cls, request: RerankRequest, limits: Limits, topics: TopicsTool, *, tool_turns: int) -> _Turn:
+        return cls(
+            is_last=tool_turns >= limits.max_tool_calls or not request.candidates,
+            must_read=limits.tool_mode == "forced" and bool(request.candidates) and not topics.requested,
+            has_read=tool_turns > 0,
+        )
+
+    @property
+    def tool_choice(self) -> ToolChoice:
+        return "none" if self.is_last else "forced" if self.must_read else "auto"
+
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The answer's, never together with a forced tool, which Gemini refuses."""
+        return ANSWER_SCHEMA if self.is_last or (self.has_read and not self.must_read) else None
+
+
+async def _finished(
+    request: RerankRequest, limits: Limits, conversation: Conversation, topics: TopicsTool, last: _Turn
+) -> RunFinished:
+    """What the conversation has come to in its ``last`` turn."""
+    trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
+
+    def fallen(fallback: Fallback) -> RunFinished:
+        return fall_back(request, fallback, limits.stand_ins, trail)
+
+    reply = conversation.reply
+    if conversation.failure or not reply:
+        return fallen(conversation.failure.cause if conversation.failure else "empty_response")
+    if reply.tool_calls:
+        return fallen("max_tool_calls")
+    if last.must_read:
+        return fallen("protocol_violation")
+    picks = await apart(parse_answer, reply.text, size=len(reply.text))
+    if picks is None:
+        return fallen("parse_error")
+    choice = _choice(picks, request, limits)
+    trail = replace(trail, hallucinated=joined(trail.hallucinated, choice.foreign))
+    if choice.all_foreign:
+        return fallen("all_hallucinated")
+    return chosen(
+        request,
+        await _selected_topics(choice.topics, request, limits, topics.topics),
+        trail,
+        people=_selected_items(choice.people, request.people),
+        artifacts=_selected_items(choice.artifacts, request.artifacts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Picks of candidates by kind, best first and within the limits; ``foreign`` ids are no candidates.
+
+    ``all_foreign`` tells that ids were given and none of them is a candidate.
+    """
+
+    topics: tuple[Pick, ...]
+    people: tuple[Pick, ...]
+    artifacts: tuple[Pick, ...]
+    foreign: tuple[str, ...]
+    all_foreign: bool
+
+
+def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _Choice:
+    """Which of the picks are candidates, and of what kind; the model's order is kept."""
+    named = [replace(pick, id=_session_file(pick.id, request.artifacts)) for pick in picks]
+    once = list({pick.id: pick for pick in reversed(named)}.values())[::-1]
+    topics = {candidate.id for candidate in request.candidates}
+    people = {candidate.id for candidate in request.people}
+    artifacts = {candidate.id for candidate in request.artifacts}
+    foreign = tuple(pick.id for pick in once if pick.id not in topics | people | artifacts)
+    return _Choice(
+        topics=_first(limits.max_topics, once, topics),
+        people=_first(limits.max_people, once, people),
+        artifacts=_first(limits.max_artifacts, once, artifacts),
+        foreign=foreign,
+        all_foreign=bool(once) and len(foreign) == len(once),
+    )
+
+
+def _session_file(id: str, artifacts: Iterable[ItemCandidate]) -> str:
+    """The artifact meant by ``Artifact:session`` (the only one) or ``Artifact:session:2``; else ``id`` as it is."""
+    named = _SESSION_FILE.fullmatch(id)
+    files = [candidate.id for candidate in artifacts if candidate.in_session]
+    if named is None or not (named[1] or len(files) == 1):
+        return id
+    number = int(named[1] or 1)
+    return files[number - 1] if 1 <= number <= len(files) else id
+
+
+def _first(most: int, picks: Iterable[Pick], candidates: set[str]) -> tuple[Pick, ...]:
+    return tuple(pick for pick in picks if pick.id in candidates)[:most]
+
+
+async def _selected_topics(
+    picks: Sequence[Pick], request: RerankRequest, limits: Limits, read: Mapping[str, TopicContent]
+) -> tuple[Selected, ...]:
+    """The chosen topics with their excerpts, located in what was ``read``."""
+    candidates = {candidate.id: candidate for candidate in request.candidates}
+    selected = []
+    for rank, pick in enumerate(picks, start=1):
+        candidate, topic = candidates[pick.id], read.get(pick.id)
+        excerpt, by = await _excerpt(pick, topic, request.query, limits.excerpt_over_chars)
+        selected.append(
+            Selected(
+                id=pick.id,
+                rank=rank,
+                reason=pick.reason,
+                score=candidate.score,
+                vector_rank=candidate.vector_rank,
+                excerpt=excerpt,
+                excerpt_by=by,
+                unread=topic is None,
+            )
+        )
+    return tuple(selected)
+
+
+def _selected_items(picks: Sequence[Pick], candidates: Sequence[ItemCandidate]) -> tuple[Selected, ...]:
+    """The chosen people, or the chosen artifacts."""
+    known = {candidate.id: candidate for candidate in candidates}
+    return tuple(
+        Selected(pick.id, rank, pick.reason, known[pick.id].score, known[pick.id].vector_rank)
+        for rank, pick in enumerate(picks, start=1)
+    )
+
+
+async def _excerpt(
+    pick: Pick, topic: TopicContent | None, query: str, over_chars: int
+) -> tuple[tuple[Piece, ...], Literal["model", "scorer", ""]]:
+    """What the model quoted, verified; for a large topic without a usable quotation the best exchanges."""
+    excerpt: tuple[Piece, ...] = ()
+    if pick.excerpt:
+        messages = topic.messages if topic else ()
+        is_short = topic is None or topic.size_chars + len(str(pick.excerpt)) <= _SHORT_CHARS
+        # A topic of 200,000 characters takes longer than other reranks should wait, a short one less than a thread.
+        excerpt = (
+            verify(pick.excerpt, messages) if is_short else await asyncio.to_thread(verify, pick.excerpt, messages)
+        )
+    if topic and topic.size_chars > over_chars and not is_usable(excerpt):
+        return await asyncio.to_thread(best_exchanges, query, topic.messages), "scorer"
+    return excerpt, "model" if excerpt else ""
+
+
+STRATEGY = Strategy("flash", recall, RerankParameters, prompts=("rerank", "enrich"), needs_model=True)

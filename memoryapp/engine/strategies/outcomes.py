@@ -1,0 +1,88 @@
+"""How a rerank ends: chosen, nothing relevant, or a fallback that stands in for the model's choice.
+
+One rule for every fallback: the topics the model asked to read, else the nearest by vector. Two outcomes
+stay empty, for nothing the model wanted can stand in. People and artifacts are never added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.notes import Note, Notes
+from memoryapp.engine.prompts import RerankRequest
+
+Fallback = Literal[
+    "all_hallucinated",
+    "protocol_violation",
+    "parse_error",
+    "timeout",
+    "turn_timeout",
+    "max_tool_calls",
+    "llm_error",
+    "empty_response",
+    "refused",
+    "content_filter",
+    "disabled",
+    "no_candidates",
+]
+_EMPTY: frozenset[Fallback] = frozenset({"all_hallucinated", "no_candidates"})
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """What the model did before the end: candidates it asked for, ids that are none, topics it read."""
+
+    requested: tuple[str, ...] = ()
+    hallucinated: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+
+def chosen(
+    request: RerankRequest,
+    topics: Sequence[Selected],
+    trail: Trail,
+    *,
+    people: Sequence[Selected] = (),
+    artifacts: Sequence[Selected] = (),
+) -> RunFinished:
+    """The model's own choice; an empty one is respected."""
+    notes = () if topics or people or artifacts else (Note("nothing_relevant"),)
+    return replace(_finished(request, topics, trail, "", notes), people=tuple(people), artifacts=tuple(artifacts))
+
+
+def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trail | None = None) -> RunFinished:
+    """At most ``most`` stand-ins for a choice that did not come."""
+    trail = trail or Trail()
+    # Where no topic came near enough to be shown, the nearest of all would be noise.
+    nearest = request.baseline if request.candidates else ()
+    ids = () if fallback in _EMPTY else (trail.requested or nearest)[:most]
+    instead = "nothing" if not ids else "requested" if trail.requested else "nearest"
+    return _finished(request, _stand_ins(request, ids), trail, fallback, (Note(fallback, {"instead": instead}),))
+
+
+def _stand_ins(request: RerankRequest, ids: Sequence[str]) -> list[Selected]:
+    scores = {candidate.id: candidate.score for candidate in request.candidates}
+    vector_ranks = {id: rank for rank, id in enumerate(request.baseline, start=1)}
+    vector_ranks |= {candidate.id: candidate.vector_rank for candidate in request.candidates}
+    return [
+        Selected(id=id, rank=rank, reason="", score=scores.get(id, 0.0), vector_rank=vector_ranks[id])
+        for rank, id in enumerate(ids, start=1)
+    ]
+
+
+def _finished(
+    request: RerankRequest, selected: Sequence[Selected], trail: Trail, fallback: str, notes: Notes
+) -> RunFinished:
+    ids = {topic.id for topic in selected}
+    return RunFinished(
+        selected=tuple(selected),
+        dropped=tuple(id for id in trail.read if id not in ids),
+        fallback=fallback,
+        notes=notes,
+        requested=trail.requested,
+        hallucinated=trail.hallucinated,
+        baseline=request.baseline,
+    )

@@ -1,0 +1,84 @@
+"""The plain path from a question to an answer: one search, its passages put together, sentences quoted from them.
+
+It asks no model and uses the agent's tools without its steps, so it stays up when agent and models are switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.events import Event, ModelProgress, QueryEnriched
+from memoryapp.engine.notes import Note
+from memoryapp.engine.parameters import Parameters, number
+from memoryapp.engine.prompts import language_of, topic_number
+from memoryapp.engine.strategies.ports import Ports, StrategyRequest
+from memoryapp.engine.strategies.react.answering import Draft, answered, extracted, finished
+from memoryapp.engine.strategies.react.composing import Composing
+from memoryapp.engine.strategies.react.parameters import ReactParameters
+from memoryapp.engine.strategies.react.searching import Searching
+from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput
+from memoryapp.engine.strategies.strategy import Strategy
+
+# So many topics are judged, as where the agent writes without a model.
+_MOST_TOPICS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PlainParameters(Parameters):
+    """``hits`` passages are found, and put together within ``context_tokens``; they mean what they mean to the agent.
+
+    An answer whose passages speak of less than ``least_coverage`` of the question is refused.
+    """
+
+    hits: int = number(10, 1, 50)
+    context_tokens: int = number(1_800, 200, 8_000)
+    least_coverage: float = number(0.5, 0.0, 1.0)
+
+    @property
+    def of_agent(self) -> ReactParameters:
+        """The same for the agent's tools, everything else as usual."""
+        return ReactParameters(hits=self.hits, context_tokens=self.context_tokens, least_coverage=self.least_coverage)
+
+
+async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> AsyncIterator[Event]:
+    """The query as it was typed, its candidates, the answer, and the topics it cites. Raises SearchTimeout."""
+    language, parameters = language_of(request.query), request.parameters.of_agent
+    prepared = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
+    yield prepared.line
+    searching = Searching(request.query, prepared, ports, parameters)
+    composing = Composing(request.query, searching.pool)
+    await searching.search(SearchInput(queries=(request.query,), k=parameters.hits), _unheard)
+    found = searching.pool.event(parameters.candidates)
+    yield found
+    coverage = await _put_together(searching, composing, parameters.context_tokens)
+    candidates = {candidate.id: candidate for candidate in found.ranked()}
+    draft = await _extract(request.query, composing, candidates, ports)
+    answer = answered(draft, coverage, None, parameters, language)
+    yield answer
+    yield finished(answer, draft, candidates, searching.pool.baseline)
+
+
+def _unheard(event: Event | ModelProgress) -> None:
+    """Tools that ask no model have nothing to report on the way."""
+
+
+async def _put_together(searching: Searching, composing: Composing, tokens: int) -> float:
+    """Number the passages found as sources; how much of the question they speak of."""
+    ids = tuple(searching.pool.order)
+    if not ids:
+        return 0.0
+    await searching.fetch(FetchInput(ids=ids), _unheard)
+    return (await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=tokens), _unheard)).coverage_est
+
+
+async def _extract(question: str, composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:
+    """The most telling sentences of the topics that are likely to hold an answer."""
+    wanted = list(dict.fromkeys(document.topic for document in composing.sources.values()))[:_MOST_TOPICS]
+    topics = await ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
+    why = Note("extracts_only")
+    return extracted(question, composing.sources, topics, candidates, language_of(question), why)
+
+
+STRATEGY = Strategy("plain", recall, PlainParameters)

@@ -1,0 +1,182 @@
+"""The answer in words: what a model wrote, or extracts of the messages, and whether it may stand.
+
+Below ``least_coverage`` an answer of extracts is refused, and one of a model is softened where its claims are borne out
+all the same; below ``least_support`` any answer is softened, and refused where nothing of it is borne out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.events import RunFinished, Selected
+from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.memory import TopicContent, topic_id
+from memoryapp.engine.notes import Note, Notes
+from memoryapp.engine.offline.choosing import choose
+from memoryapp.engine.offline.judging import Topic, judge
+from memoryapp.engine.prompts import Language
+from memoryapp.engine.strategies.react.coverage import terms_of
+from memoryapp.engine.strategies.react.parameters import ReactParameters
+from memoryapp.engine.strategies.react.pool import Document
+from memoryapp.engine.strategies.react.statements import (
+    Statements,
+    best_sentence,
+    citations_of,
+    quoting,
+    statements_of,
+)
+from memoryapp.engine.text.lexical import is_wide
+
+NOT_IN_MEMORY = "NOT_IN_MEMORY"
+_UNSURE: Mapping[Language, str] = {
+    "en": "The memory bears this out in part only:",
+    "ru": "Память подтверждает это лишь отчасти:",
+}
+_REFUSAL: Mapping[Language, str] = {
+    "en": "The memory does not hold an answer to this.",
+    "ru": "В памяти нет ответа на этот вопрос.",
+}
+_QUOTES: Mapping[Language, str] = {"en": "“{}”", "ru": "«{}»"}
+_MOST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An answer before it is judged; ``claims`` are what is checked, the fullest first."""
+
+    statements: Statements
+    by: Literal["model", "extracts"]
+    claims: tuple[str, ...] = ()
+    notes: Notes = ()
+
+
+def written(text: str, sources: Mapping[int, Document]) -> Draft:
+    """What a model wrote; nothing of it where it says that the sources hold no answer."""
+    if NOT_IN_MEMORY in text:
+        return Draft(Statements((), {}), "model", notes=(Note("nothing_found"),))
+    statements = statements_of(text, sources)
+    notes = (Note("statements_uncited", {"n": statements.dropped}),) if statements.dropped else ()
+    return Draft(statements, "model", _claims([each.text for each in statements.kept], sources), notes)
+
+
+def extracted(
+    question: str,
+    sources: Mapping[int, Document],
+    topics: Sequence[TopicContent],
+    candidates: Mapping[str, Candidate],
+    language: Language,
+    why: Note,
+) -> Draft:
+    """The most telling sentence of each topic that is likely to hold an answer; ``why`` says why no model wrote it."""
+    cited = {document.topic for document in sources.values()}
+    read = [_judged(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
+    chosen = choose(judge(question, read, len(candidates)))
+    asked = terms_of(question)
+    quotes = [_quote(sources[_telling(sources, found.topic.id, asked)], asked) for found in chosen]
+    numbers = [_telling(sources, found.topic.id, asked) for found in chosen]
+    texts = [f"{head}: {_QUOTES[language].format(quote)}" for head, quote in quotes]
+    statements = quoting(list(zip(texts, numbers, strict=True)), sources)
+    notes = (why,) if chosen else (why, Note("nothing_found"))
+    return Draft(statements, "extracts", _claims([quote for _head, quote in quotes], sources), notes)
+
+
+def _judged(topic: TopicContent, candidates: Mapping[str, Candidate]) -> Topic:
+    found = candidates.get(topic_id(topic.id))
+    authors, texts = zip(*((message.author, message.text) for message in topic.messages), strict=True)
+    return Topic(topic_id(topic.id), found.score if found else 0.0, authors, texts)
+
+
+def _telling(sources: Mapping[int, Document], topic: str, asked: frozenset[str]) -> int:
+    """The number of the topic's source that shares most with the question; of equal ones the first."""
+    numbers = [number for number, document in sources.items() if document.topic == topic]
+    return max(numbers, key=lambda number: len(terms_of(sources[number].text) & asked))
+
+
+def _quote(document: Document, asked: frozenset[str]) -> tuple[str, str]:
+    """Who said it and when, and the sentence."""
+    number, start, end = best_sentence(document, asked)
+    message = next(each for each in document.messages if each.id == number)
+    return f"{message.author or message.role} ({message.sent_at:%Y-%m-%d})", message.text[start:end]
+
+
+def _claims(texts: Sequence[str], sources: Mapping[int, Document]) -> tuple[str, ...]:
+    """Those that can be checked by their words: in the script of a source, and with something to check."""
+    scripts = {is_wide(document.text) for document in sources.values()}
+    checkable = [text for text in texts if is_wide(text) in scripts and terms_of(text)]
+    return tuple(sorted(checkable, key=lambda text: -len(terms_of(text))))
+
+
+def answered(
+    draft: Draft, coverage: float, support: float | None, parameters: ReactParameters, language: Language
+) -> Answered:
+    """The answer as it stands, softened, or refused."""
+    statements = draft.statements
+    outcome, notes = _outcome(draft, coverage, support, parameters)
+    text = statements.text
+    if outcome == "softened":
+        text = f"{_UNSURE[language]}\n{text}"
+    if outcome == "refused":
+        text, statements = _REFUSAL[language], replace(statements, kept=(), sources={})
+    return Answered(
+        text=text,
+        citations=tuple(citation for citation, _piece in citations_of(statements)),
+        outcome=outcome,
+        coverage=coverage,
+        by=draft.by,
+        support=support,
+        dropped_numbers=statements.dropped_numbers,
+        dropped_statements=statements.dropped,
+        notes=notes,
+    )
+
+
+def _outcome(
+    draft: Draft, coverage: float, support: float | None, parameters: ReactParameters
+) -> tuple[Literal["answered", "softened", "refused"], Notes]:
+    if not draft.statements.kept:
+        found_nothing = any(note.code == "nothing_found" for note in draft.notes)
+        return "refused", draft.notes if found_nothing else (*draft.notes, Note("nothing_found"))
+    little = Note("low_coverage", {"coverage": round(coverage, 2), "least": parameters.least_coverage})
+    shaky = Note("unsupported", {"support": round(support or 0.0, 2), "least": parameters.least_support})
+    is_covered = coverage >= parameters.least_coverage
+    is_borne_out = support is None or support >= parameters.least_support
+    notes = (*draft.notes, *(() if is_covered else (little,)), *(() if is_borne_out else (shaky,)))
+    if is_covered and is_borne_out:
+        return "answered", notes
+    is_checked = support is not None and support >= parameters.least_support and draft.by == "model"
+    stands = is_checked if not is_covered else bool(support)
+    return ("softened" if stands else "refused"), notes
+
+
+def finished(
+    event: Answered, draft: Draft, candidates: Mapping[str, Candidate], baseline: tuple[str, ...]
+) -> RunFinished:
+    """The cited topics in the order in which they are cited, each with what is quoted of it."""
+    statements = draft.statements if event.citations else Statements((), {})
+    located = citations_of(statements)
+    ids = list(dict.fromkeys(citation.topic for citation, _piece in located))
+    selected = tuple(
+        Selected(
+            id=id,
+            rank=rank,
+            reason=_reason(draft, [citation.n for citation, _piece in located if citation.topic == id]),
+            score=candidates[id].score if id in candidates else 0.0,
+            vector_rank=candidates[id].vector_rank if id in candidates else 0,
+            excerpt=tuple(piece for citation, piece in located if citation.topic == id),
+            excerpt_by="scorer",
+        )
+        for rank, id in enumerate(ids, start=1)
+    )
+    why = tuple(note for note in event.notes if note.code != "extracts_only")
+    return RunFinished(selected, (), "", baseline=baseline, notes=() if selected else why)
+
+
+def _reason(draft: Draft, numbers: Sequence[int]) -> str:
+    """What the model says by this topic; extracts are their own reason."""
+    if draft.by == "extracts":
+        return ""
+    citing = [each.text for each in draft.statements.kept if set(each.numbers) & set(numbers)]
+    return " ".join(citing)[:_MOST_REASON]

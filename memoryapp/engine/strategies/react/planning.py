@@ -1,0 +1,104 @@
+"""The tool ``query_plan``, and what a model adds to the question when too little was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import json_repair
+
+from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.prompts import PromptBook, language_of
+from memoryapp.engine.strategies.react.shapes import PlanInput, PlanOutput
+from memoryapp.engine.strategies.react.toolbox import Emit
+from memoryapp.engine.text.lexical import fold, stems
+from memoryapp.engine.text.lines import quoted
+
+# A question of so few telling words asks for one thing.
+SHORT_STEMS = 6
+_LONGEST_QUERY, _MOST_WORDS = 256, 12
+_LONGEST_PASSAGE = 600
+_MOST_PARAPHRASES = 2
+_LONGEST_ANSWER = 20_000
+
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
+
+
+def _schema(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+@dataclass(slots=True)
+class Planning:
+    """Asks the ``writer``, where there is one; ``left`` tells how many seconds a question to it may take."""
+
+    writer: Chat | None
+    prompts: PromptBook
+    today: str
+    always: bool
+    left: Callable[[], float]
+
+    async def plan(self, asked: PlanInput, emit: Emit) -> PlanOutput:
+        """What to search for: the question, then what a model makes of a long one, or of one that found little."""
+        if self.writer is None:
+            return PlanOutput(queries=(asked.query,), by="nobody", why="no_model")
+        if asked.found_little:
+            return await self._expanded(asked.query, emit)
+        if not self.always and len(stems(asked.query)) <= SHORT_STEMS:
+            return PlanOutput(queries=(asked.query,), by="nobody", why="short")
+        found = await self._asked("plan", asked.query, _schema(queries=_TEXTS), emit)
+        planned = distinct(asked.query, _texts(found, "queries"))[: asked.most]
+        if not planned:
+            return PlanOutput(queries=(asked.query,), by="nobody", why="no_plan")
+        return PlanOutput(queries=(asked.query, *planned), by="model")
+
+    async def _expanded(self, question: str, emit: Emit) -> PlanOutput:
+        """A passage as the answer might stand in, and paraphrases of the question."""
+        schema = _schema(passage={"type": "string"}, paraphrases=_TEXTS)
+        found = await self._asked("expand", question, schema, emit)
+        passage = " ".join(str(found.get("passage") or "").split())[:_LONGEST_PASSAGE]
+        paraphrases = distinct(question, _texts(found, "paraphrases"))[:_MOST_PARAPHRASES]
+        queries = (question, *((passage,) if passage else ()), *paraphrases)
+        return PlanOutput(queries=queries, by="model" if len(queries) > 1 else "nobody", why="found_little")
+
+    async def _asked(self, name: str, question: str, schema: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:
+        """What the model answers as an object; empty where it fails."""
+        assert self.writer
+        text = self.prompts[name, language_of(question)]
+        variables = {"today": self.today, "query": quoted(question.strip())}
+        ask = Ask(self.writer, text, variables, read=_object, seconds=self.left(), schema=schema, tries=1)
+        async for event in ask.turns():
+            emit(event)
+        return ask.answer or {}
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    """The object that a model wrote, mended where it is broken; None for anything else."""
+    try:
+        value = json_repair.loads(text[:_LONGEST_ANSWER])
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def _texts(found: Mapping[str, Any], name: str) -> Iterable[str]:
+    listed = found.get(name)
+    return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else ()
+
+
+def distinct(question: str, queries: Iterable[str]) -> list[str]:
+    """The queries that say something, on one line, none twice and none that is the question; no word is taken out."""
+    known, kept = {_folded(question)}, []
+    for query in queries:
+        text = " ".join(query.split())
+        shortened = " ".join(text.split()[:_MOST_WORDS])[:_LONGEST_QUERY].strip()
+        if len(shortened) >= 3 and _folded(shortened) not in known:
+            known.add(_folded(shortened))
+            kept.append(shortened)
+    return kept
+
+
+def _folded(text: str) -> str:
+    return fold(text).strip()

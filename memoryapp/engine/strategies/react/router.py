@@ -1,0 +1,111 @@
+"""Where to look: how much meaning and words count for a question, and which filters it really names.
+
+A route weighs the two orders and never excludes one. Dates become a filter only where a day or a month of a year is
+named: a month without a year means two of them, and a year alone is often what is talked about and not when ("the tax
+return for 2025"). What was done in a month is told of afterwards, too, so the filter reaches as far as the search's own
+lift for dates does. Chats and authors are filtered where they are written as ``channel:…`` and ``author:…`` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from memoryapp.engine.strategies.react.shapes import Filters, Route, RouterOutput
+from memoryapp.engine.text.dates import windows
+from memoryapp.engine.text.lexical import stems, words
+
+_WEIGHTS: dict[Route, tuple[float, float]] = {"bm25": (0.85, 1.2), "dense": (1.2, 0.85), "hybrid": (1.0, 1.0)}
+_SHORT_CHARS, _SHORT_STEMS, _LONG_CHARS = 16, 2, 120
+_MENTIONED_BEFORE, _MENTIONED_AFTER = timedelta(days=3), timedelta(days=21)
+_LONGEST_NAMED = timedelta(days=31)
+
+_QUOTED = re.compile(r"[\"«“„][^\"»”“]{2,200}[\"»”“]")
+_HANDLE = re.compile(r"(?<!\w)[@#]\w{2,}|https?://\S")
+_NUMBER = re.compile(r"\d")
+_EXPLAINS = frozenset(["how", "why", "explain", "describe", "как", "почему", "зачем", "объясни", "расскажи", "опиши"])
+_OPERATOR = re.compile(
+    r"(?<!\w)(since|after|с|после|until|before|до|channel|chat|канал|чат|author|from|автор|от):(\"[^\"]{1,100}\"|[^\s\"]{1,100})",
+    re.IGNORECASE,
+)
+_FIELDS = {
+    "since": "since after с после",
+    "until": "until before до",
+    "channels": "channel chat канал чат",
+    "authors": "author from автор от",
+}
+_FIELD = {word: field for field, line in _FIELDS.items() for word in line.split()}
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def routed(question: str, today: date) -> RouterOutput:
+    """The route of a ``question`` as seen on ``today``, with codes that say why."""
+    reasons = tuple(_lexical(question, today))
+    route: Route = "bm25" if reasons else "hybrid"
+    if not reasons and (described := tuple(_descriptive(question))):
+        route, reasons = "dense", described
+    meaning, shared = _WEIGHTS[route]
+    filters = filters_of(question, today)
+    return RouterOutput(route=route, meaning=meaning, words=shared, reasons=reasons, **filters.model_dump())
+
+
+def _lexical(question: str, today: date) -> Iterator[str]:
+    if _QUOTED.search(question):
+        yield "quoted"
+    if windows(question, today):
+        yield "date"
+    elif _NUMBER.search(question):
+        yield "number"
+    if _HANDLE.search(question) or _OPERATOR.search(question):
+        yield "identifier"
+    if len(question) <= _SHORT_CHARS or len(stems(question)) <= _SHORT_STEMS:
+        yield "short"
+
+
+def _descriptive(question: str) -> Iterator[str]:
+    if len(question) > _LONG_CHARS:
+        yield "long"
+    if _EXPLAINS & {word.lower() for word in words(question)[:2]}:
+        yield "descriptive"
+
+
+def weights_of(route: Route) -> tuple[float, float]:
+    """What meaning and words count for."""
+    return _WEIGHTS[route]
+
+
+def filters_of(question: str, today: date) -> Filters:
+    """The filters that a question really names."""
+    named = _operators(question)
+    if not (named.since or named.until):
+        since, until = _dates(question, today)
+        named = named.model_copy(update={"since": since, "until": until})
+    return named
+
+
+def _operators(question: str) -> Filters:
+    found: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    for word, value in _OPERATOR.findall(question):
+        found[_FIELD[word.lower()]].append(value.strip('"'))
+    days = {field: next(filter(_is_day, found[field]), "") for field in ("since", "until")}
+    return Filters(**days, channels=tuple(found["channels"][:10]), authors=tuple(found["authors"][:10]))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return bool(_DAY.fullmatch(text) and date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _dates(question: str, today: date) -> tuple[str, str]:
+    found = windows(question, today)
+    is_exact = len({window.words for window in found}) == len(found)
+    if not found or not is_exact or any(window.last - window.first > _LONGEST_NAMED for window in found):
+        return "", ""
+    first, last = min(window.first for window in found), max(window.last for window in found)
+    try:
+        return f"{first - _MENTIONED_BEFORE}", f"{last + _MENTIONED_AFTER}"
+    except OverflowError:
+        return "", ""

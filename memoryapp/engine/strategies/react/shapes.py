@@ -1,0 +1,172 @@
+"""Input and output of the seven tools, with bounds on every parameter; what lies outside of them is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+LONGEST_QUESTION = 4_000
+MOST_QUERIES = 8
+_LONGEST_SHOWN = 200
+# The context stands in the prompt of the answer; topics have a field of their own.
+_UNTOLD = {"prompt", "topics"}
+
+Question = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
+Route = Literal["bm25", "dense", "hybrid"]
+Day = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\d)?$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Names = Annotated[tuple[Name, ...], Field(max_length=10)]
+PassageIds = Annotated[tuple[int, ...], Field(max_length=1_000)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=10)]
+
+
+class Shape(BaseModel):
+    """A value that is never changed and holds nothing beside its fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def brief(self) -> dict[str, Any]:
+        """The value as an event tells it: texts are cut, lists of numbers and of values counted, the empty left out."""
+        brief = {name: _brief(getattr(self, name)) for name in type(self).model_fields if name not in _UNTOLD}
+        return {name: value for name, value in brief.items() if value not in ("", None, [], ()) and value is not False}
+
+
+def _brief(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_LONGEST_SHOWN]
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, Mapping) or not isinstance(value, Sequence):
+        return value
+    return [_brief(each) for each in value] if all(isinstance(each, str) for each in value) else len(value)
+
+
+class Filters(Shape):
+    """Days as ``2023-05-01``, both included; empty is no bound."""
+
+    since: Day = ""
+    until: Day = ""
+    channels: Names = ()
+    authors: Names = ()
+
+
+class RouterInput(Shape):
+    query: Question
+
+
+class RouterOutput(Filters):
+    """``meaning`` and ``words`` are the weights of the two orders: a route prefers one and excludes none."""
+
+    route: Route
+    meaning: Weight
+    words: Weight
+    reasons: Annotated[tuple[str, ...], Field(max_length=10)] = ()
+
+
+class PlanInput(Shape):
+    """``found_little`` asks for other words than those that were searched for."""
+
+    query: Question
+    most: Annotated[int, Field(ge=3, le=6)]
+    found_little: bool = False
+
+
+class PlanOutput(Shape):
+    """The question itself is always the first of the ``queries``."""
+
+    queries: Annotated[tuple[Question, ...], Field(min_length=1, max_length=MOST_QUERIES)]
+    by: Literal["model", "nobody"]
+    why: str = ""
+
+
+class SearchInput(Filters):
+    queries: Annotated[tuple[Question, ...], Field(min_length=1, max_length=MOST_QUERIES)]
+    k: Annotated[int, Field(ge=1, le=100)] = 10
+    route: Route = "hybrid"
+
+
+class Hit(Shape):
+    id: int
+    score: float
+    snippet: Annotated[str, StringConstraints(max_length=_LONGEST_SHOWN)]
+    topics: tuple[str, ...]
+
+
+class SearchOutput(Shape):
+    """``new`` hits are those that no earlier search had brought, ``relaxed`` tells that filters left too few."""
+
+    hits: Annotated[tuple[Hit, ...], Field(max_length=1_000)]
+    new: int
+    by_meaning: int
+    by_words: int
+    relaxed: bool = False
+
+
+class RerankInput(Shape):
+    query: Question
+    ids: Annotated[PassageIds, Field(min_length=1)]
+    top_n: Annotated[int, Field(ge=1, le=200)] = 40
+
+
+class Rescored(Shape):
+    id: int
+    score: float
+
+
+class RerankOutput(Shape):
+    """``by`` is the cross-encoder's model, or ``scorer``; ``failure`` why the scorer stood in."""
+
+    hits: Annotated[tuple[Rescored, ...], Field(max_length=1_000)]
+    by: str
+    moved: int
+    failure: str = ""
+
+
+class FetchInput(Shape):
+    ids: Annotated[tuple[int, ...], Field(min_length=1, max_length=100)]
+
+
+class FetchOutput(Shape):
+    documents: Annotated[tuple[int, ...], Field(max_length=100)]
+    messages: int
+    missing: int
+    topics: tuple[str, ...] = ()
+
+
+class ComposeInput(Shape):
+    """``beside`` keeps the citations that there are under their numbers."""
+
+    ids: Annotated[tuple[int, ...], Field(max_length=100)]
+    max_tokens_ctx: Annotated[int, Field(ge=200, le=8_000)] = 1_800
+    beside: bool = False
+
+
+class Numbered(Shape):
+    id: int
+    index: int
+
+
+class ComposeOutput(Shape):
+    """``prompt`` is what a model reads; ``coverage_est`` how much of the question the citations speak of."""
+
+    prompt: str
+    citations: tuple[Numbered, ...]
+    coverage_est: Share
+    tokens: int
+    left_out: int
+    topics: tuple[str, ...] = ()
+
+
+class VerifyInput(Shape):
+    claim: Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+    top_k: Annotated[int, Field(ge=1, le=10)] = 3
+
+
+class VerifyOutput(Shape):
+    verified: bool
+    confidence: Share
+    evidence: Annotated[tuple[str, ...], Field(max_length=10)]
+    documents_found: int

@@ -1,0 +1,155 @@
+"""An answer as statements that cite: numbers that stand for nothing are dropped, the rest counted anew from 1.
+
+A statement without a number gets that of a source which says the same; one that no source says is left out, for every
+statement of an answer cites.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memoryapp.engine.events import Piece
+from memoryapp.engine.kinds.agent import Citation
+from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
+from memoryapp.engine.strategies.react.pool import Document
+
+# A statement without a number is credited to a source that holds so much of it.
+_LEAST_CREDITED = 0.6
+_LONGEST_QUOTE = 400
+_QUESTIONS_SHARE = 0.25
+
+_NUMBERS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
+# After a sentence, and after the numbers behind its end; a new line ends it too.
+_BETWEEN = re.compile(r"[,;]")
+_LOOSE = re.compile(r" ([.,;:!?…])")
+_END = re.compile(r"(?<=[.!?…])\s++(?!\[\d)|(?<=\])\s++(?=[A-ZА-ЯЁ«\"“])|\n+")
+_SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*")
+_MARK = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is said, without its numbers, and the numbers of the sources, ascending."""
+
+    text: str
+    numbers: tuple[int, ...]
+
+    @property
+    def cited(self) -> str:
+        """As it stands in the answer: ``She signed in May [1][3].``"""
+        body = self.text.rstrip(".")
+        end = self.text[len(body) :][:1]
+        return f"{body} {''.join(f'[{number}]' for number in self.numbers)}{end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements that cite, with numbers from 1 without gaps; ``sources`` are the documents behind them."""
+
+    kept: tuple[Statement, ...]
+    sources: Mapping[int, Document]
+    dropped_numbers: tuple[int, ...] = ()
+    dropped: int = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(statement.cited for statement in self.kept)
+
+
+def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
+    """What a model wrote, as statements over the ``sources`` that it was given."""
+    parts = [_MARK.sub("", part.strip()) for part in _END.split(answer)]
+    read = [_read(part) for part in parts if _bare(part)]
+    unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
+    credited = [_credited(each, sources) for each in read]
+    kept = [each for each in credited if each.numbers]
+    return _renumbered(kept, sources, unknown, len(read) - len(kept))
+
+
+def quoting(chosen: Sequence[tuple[str, int]], sources: Mapping[int, Document]) -> Statements:
+    """Texts with the number of the source that each is taken from."""
+    return _renumbered([Statement(text, (number,)) for text, number in chosen], sources, (), 0)
+
+
+def _bare(part: str) -> str:
+    return _NUMBERS.sub("", part).strip(" .;,")
+
+
+def _read(part: str) -> Statement:
+    numbers = {int(digits) for found in _NUMBERS.findall(part) for digits in _BETWEEN.split(found)}
+    text = " ".join(_NUMBERS.sub(" ", part).split())
+    return Statement(_LOOSE.sub(r"\1", text), tuple(sorted(numbers)))
+
+
+def _credited(statement: Statement, sources: Mapping[int, Document]) -> Statement:
+    known = tuple(number for number in statement.numbers if number in sources)
+    if known:
+        return Statement(statement.text, known)
+    shares = {number: borne_out(statement.text, document.text) for number, document in sources.items()}
+    best = max(shares, key=lambda number: shares[number], default=0)
+    is_borne_out = bool(best) and shares[best] >= _LEAST_CREDITED
+    return Statement(statement.text, (best,) if is_borne_out else ())
+
+
+def _renumbered(
+    kept: Sequence[Statement], sources: Mapping[int, Document], unknown: tuple[int, ...], dropped: int
+) -> Statements:
+    """With numbers in the order in which they are cited."""
+    order = dict.fromkeys(number for statement in kept for number in statement.numbers)
+    renamed = {number: place for place, number in enumerate(order, start=1)}
+    return Statements(
+        kept=tuple(Statement(each.text, tuple(sorted(renamed[n] for n in each.numbers))) for each in kept),
+        sources={renamed[number]: sources[number] for number in order},
+        dropped_numbers=unknown,
+        dropped=dropped,
+    )
+
+
+def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
+    """What stands behind each number: the sentence of its document that says most of what cites it."""
+    return tuple(
+        _citation(number, document, [each.text for each in statements.kept if number in each.numbers])
+        for number, document in statements.sources.items()
+    )
+
+
+def _citation(number: int, document: Document, claims: Sequence[str]) -> tuple[Citation, Piece]:
+    wanted = frozenset().union(*map(terms_of, claims))
+    message, start, end = best_sentence(document, wanted)
+    text = next(each.text for each in document.messages if each.id == message)
+    quote = text[start:end]
+    return Citation(number, document.topic, message, quote), Piece(quote, "exact", message, start, end)
+
+
+def best_sentence(document: Document, wanted: frozenset[str]) -> tuple[int, int, int]:
+    """The message and the offsets in it of the sentence with the most of the ``wanted`` stems; the first of equals."""
+    return max(_sentences(document), key=lambda place: _worth(document, place, wanted))
+
+
+def _sentences(document: Document) -> Iterable[tuple[int, int, int]]:
+    found = [
+        (message.id, *_trimmed(message.text, match.start(), match.end()))
+        for message in document.messages
+        for match in _SENTENCE.finditer(message.text)
+        if match[0].strip()
+    ]
+    first = document.messages[0]
+    return found or [(first.id, 0, min(len(first.text), _LONGEST_QUOTE))]
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without spaces around it, and no longer than a quotation should be."""
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    end = start + len(text[start:end].rstrip())
+    if end - start > _LONGEST_QUOTE:
+        end = start + len(text[start : start + _LONGEST_QUOTE].rsplit(" ", 1)[0])
+    return start, end
+
+
+def _worth(document: Document, place: tuple[int, int, int], wanted: frozenset[str]) -> float:
+    """A question repeats the words of the one that is asked, and answers nothing."""
+    number, start, end = place
+    sentence = next(message.text for message in document.messages if message.id == number)[start:end]
+    return len(terms_of(sentence) & wanted) * (_QUESTIONS_SHARE if sentence.endswith("?") else 1.0)

@@ -1,0 +1,147 @@
+"""The tool ``get_topics_content``, by which a model reads topics before it chooses.
+
+A call is always answered, whatever is wrong with it: a model that waits for an answer that never comes
+breaks the conversation. What one reply can load is bounded; the rest is listed with its size, so that
+the model can ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.conversation import Tool, ToolResult
+from memoryapp.engine.events import ReadTopic, ToolCall, TopicsRead
+from memoryapp.engine.limits import Limits
+from memoryapp.engine.memory import ReadTopics, TopicContent, topic_id
+from memoryapp.engine.notes import Note, Notes, english
+from memoryapp.engine.prompts import TOOL, TOOL_NAME, topic_number
+from memoryapp.engine.text.answers import parse_ids
+from memoryapp.engine.text.lines import one_line, size_text, topic_text
+from memoryapp.engine.threads import apart
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What a call asks for: candidates in its order, and ids that are none. Both are empty where it cannot be read."""
+
+    wanted: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+class TopicsTool:
+    """What a model asks for in one rerank, and what it has read: candidate ids asked for, ids that are no candidates,
+    and the topics by id."""
+
+    def __init__(self, candidates: Iterable[Candidate], read_topics: ReadTopics, limits: Limits) -> None:
+        self.requested: tuple[str, ...] = ()
+        self.unknown: tuple[str, ...] = ()
+        self.topics: dict[str, TopicContent] = {}
+        self.tool = Tool(TOOL, self._run, self._refuse, Note("topics_out_of_time"))
+        self._candidates: Mapping[str, Candidate] = {candidate.id: candidate for candidate in candidates}
+        self._read_topics = read_topics
+        self._limits = limits
+        self._requests: dict[str, _Request] = {}
+        self._room = limits.read_chars
+
+    async def take(self, calls: Sequence[ToolCall]) -> None:
+        """Understand all calls of a reply before any of them is answered; ``read_chars`` bounds them together."""
+        self._requests = {
+            call.id: await apart(_understood, call, self._candidates, size=len(call.arguments)) for call in calls
+        }
+        self.requested = joined(self.requested, *(request.wanted for request in self._requests.values()))
+        self.unknown = joined(self.unknown, *(request.unknown for request in self._requests.values()))
+        self._room = self._limits.read_chars
+
+    async def _run(self, call: ToolCall, turn: int) -> ToolResult:
+        """Load what the call asks for. Topics that the model has read already are not sent twice."""
+        request = self._requests[call.id]
+        if not (request.wanted or request.unknown):
+            return self._refuse(call, turn, Note("names_nothing"))
+        new = [id for id in request.wanted if id not in self.topics]
+        # The candidates' sizes spare the store from reading what could never fit.
+        asked, omitted = self._fitting([(id, self._candidates[id].size_chars) for id in new])
+        found = {topic_id(topic.id): topic for topic in await self._read(asked)}
+        texts = {id: topic_text(found[id], self._limits.excerpt_over_chars) for id in asked if id in found}
+        loaded, crowded = self._fitting([(id, len(text)) for id, text in texts.items()])
+        notes = _notes(
+            unknown=request.unknown,
+            again=[id for id in request.wanted if id in self.topics],
+            gone=[id for id in asked if id not in found],
+            cut=[id for id in loaded if len(texts[id]) > self._room],
+            limit=self._limits.read_chars,
+        )
+        left_out = tuple(self._size(id) for id in new if id in {*omitted, *crowded})
+        shown = [texts[id][: self._room] for id in loaded]
+        event = TopicsRead(
+            turn=turn,
+            call=call.id,
+            read=tuple(ReadTopic(id, found[id].size_chars, len(found[id].messages)) for id in loaded),
+            omitted=left_out,
+            unknown=request.unknown,
+            size_chars=sum(map(len, shown)),
+            notes=notes,
+        )
+        self.topics |= {id: found[id] for id in loaded}
+        self._room = max(self._room - event.size_chars, 0)
+        sentences = (*(english([note]) for note in notes), *_omission(left_out, self._limits.read_chars))
+        return ToolResult("\n\n".join((*shown, *sentences)), event)
+
+    def _refuse(self, call: ToolCall, turn: int, why: Note) -> ToolResult:
+        unknown = self._requests[call.id].unknown
+        return ToolResult(english([why]), TopicsRead(turn, call.id, (), (), unknown, 0, notes=(why,)))
+
+    async def _read(self, ids: Sequence[str]) -> Sequence[TopicContent]:
+        return await self._read_topics([topic_number(id) for id in ids]) if ids else ()
+
+    def _fitting(self, sizes: Iterable[tuple[str, int]]) -> tuple[list[str], list[str]]:
+        """Ids that fit into the room, in order, and those that do not.
+
+        The first one of a reply always goes in: a topic larger than the whole room could never be read.
+        """
+        fits: list[str] = []
+        rest: list[str] = []
+        room = self._room
+        for id, size in sizes:
+            if size <= room or (not fits and self._room == self._limits.read_chars):
+                fits.append(id)
+                room -= size
+            else:
+                rest.append(id)
+        return fits, rest
+
+    def _size(self, id: str) -> ReadTopic:
+        return ReadTopic(id, self._candidates[id].size_chars, self._candidates[id].message_count)
+
+
+def _understood(call: ToolCall, candidates: Mapping[str, Candidate]) -> _Request:
+    """Read a call leniently: numbers, texts and ``Topic:42`` all name a topic. Another tool's call asks for none."""
+    ids = parse_ids(call.arguments) if call.name == TOOL_NAME else None
+    known = tuple(id for id in ids or () if id in candidates)
+    return _Request(known, tuple(id for id in ids or () if id not in candidates))
+
+
+def joined(*groups: Iterable[str]) -> tuple[str, ...]:
+    """All ids in order, without repeats."""
+    return tuple(dict.fromkeys(id for group in groups for id in group))
+
+
+def _notes(
+    *, unknown: Sequence[str], again: Sequence[str], gone: Sequence[str], cut: Sequence[str], limit: int
+) -> Notes:
+    """What the model should know beside the topics."""
+    named = (
+        (unknown, Note("not_candidates")),
+        (again, Note("already_loaded")),
+        (gone, Note("no_longer_stored")),
+        (cut, Note("cut", {"limit": limit})),
+    )
+    return tuple(Note(note.code, {**note.values, "ids": [one_line(id) for id in ids]}) for ids, note in named if ids)
+
+
+def _omission(topics: Sequence[ReadTopic], limit: int) -> tuple[str, ...]:
+    if not topics:
+        return ()
+    listed = "; ".join(f"{t.id}, {t.message_count} msgs, {size_text(t.size_chars)}" for t in topics)
+    return (f"Not loaded, one answer holds {limit} characters: {listed}. Ask again for those you need.",)

@@ -1,0 +1,166 @@
+"""Dates that a question names, and how near a text's time lies to them.
+
+"What did she do in May 2023?" means a stretch of time; what was said in it, or shortly after it, is worth more. Only a
+day, a month or a year that is really named counts, in English and in Russian: "may" needs a preposition or a number
+beside it ("may I"), a bare year counts where nothing finer is named ("format 2025" is no month), and where no year is
+named, this year's and last year's are meant, as seen from the last message of the memory.
+
+Measured on the development set, of which 91 of 760 questions name a date, five English two-person conversations cut by
+the archive, all questions: recall@5 +.019, recall@10 +.011, MRR +.025. The bounds below were chosen on it too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+
+import numpy as np
+
+from memoryapp.engine.text.lexical import Floats, normal, words
+
+# What was done on a day is told on that day and the next; then less and less, and seldom before.
+_GRACE_DAYS = 1
+_AFTER_DAYS = 21
+_BEFORE_DAYS = 3
+_BEFORE_SHARE = 0.5
+
+_MONTHS = """
+january january's январь января январе январю январем
+february february's февраль февраля феврале февралю февралем
+march march's март марта марте марту мартом
+april april's апрель апреля апреле апрелю апрелем
+may may's май мая мае маю маем
+june june's июнь июня июне июню июнем
+july july's июль июля июле июлю июлем
+august august's август августа августе августу августом
+september sept сентябрь сентября сентябре сентябрю сентябрем
+october october's октябрь октября октябре октябрю октябрем
+november november's ноябрь ноября ноябре ноябрю ноябрем
+december december's декабрь декабря декабре декабрю декабрем
+"""
+_MONTH = {name: month for month, line in enumerate(_MONTHS.strip().split("\n"), start=1) for name in line.split()}
+# Names of months that are other words as well: a number or one of these must stand beside them.
+_AMBIGUOUS = frozenset({"may", "march"})
+_BESIDE = "in of on since until till by during before after around late early mid last this next from to between"
+_PREPOSITIONS = frozenset(_BESIDE.split())
+# What may stand between a day and its month: "12th of May", "12-го мая".
+_BETWEEN = frozenset({"of", "the", "го", "е"})
+
+_DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?!\d)")
+_DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)(?!\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time, both days included, and the ``words`` of the question that name it."""
+
+    first: date
+    last: date
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What was named of a date, as far as it was."""
+
+    words: str
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+
+
+def windows(question: str, today: date) -> tuple[Window, ...]:
+    """The stretches of time that a ``question`` names, as seen on ``today``; each once, in their order."""
+    text = normal(question)
+    numeric = list(_numeric(text))
+    named = numeric or list(_months(words(text)))
+    if not named:
+        named = [_Named(each, int(each)) for each in words(text) if _YEAR.fullmatch(each)]
+    found = (window for each in named for window in _windows_of(each, today))
+    return tuple(dict.fromkeys(found))
+
+
+def closeness(stretches: Sequence[Window], days: Floats) -> Floats:
+    """How near each time lies to the nearest of the ``stretches``, from 0 to 1; of the shape of ``days``.
+
+    ``days`` are days since 1970-01-01 with their fraction, NaN where a time is unknown, which is near nothing.
+    """
+    nearest = np.zeros(len(days))
+    for each in stretches:
+        before = _number(each.first) - days
+        # The last day is over when the next begins.
+        after = days - (_number(each.last) + 1 + _GRACE_DAYS)
+        falling = 1 - after / _AFTER_DAYS
+        rising = _BEFORE_SHARE * (1 - before / _BEFORE_DAYS)
+        near = np.where(before > 0, rising, np.where(after > 0, falling, 1.0))
+        nearest = np.maximum(nearest, near)
+    return np.where(np.isnan(days), 0.0, nearest)
+
+
+def _number(day: date) -> int:
+    return (day - date(1970, 1, 1)).days
+
+
+def _numeric(text: str) -> Iterator[_Named]:
+    """2023-05-12, 2023-05 and 12.05.2023."""
+    for found in _ISO.finditer(text):
+        yield _Named(found[0], int(found[1]), int(found[2]), int(found[3]) if found[3] else None)
+    for found in _DOTTED.finditer(text):
+        yield _Named(found[0], int(found[3]), int(found[2]), int(found[1]))
+
+
+def _months(tokens: Sequence[str]) -> Iterator[_Named]:
+    for at, token in enumerate(tokens):
+        if token in _MONTH:
+            before, after = _neighbours(tokens, at)
+            day = _day(before) or _day(after[0])
+            has_day_behind = not _day(before) and _day(after[0]) is not None
+            year = _year(after[1] if has_day_behind else after[0]) or _year(before)
+            if token in _AMBIGUOUS and not (day or year or (at and tokens[at - 1] in _PREPOSITIONS)):
+                continue
+            yield _Named(_joined(token, day, year), year, _MONTH[token], day)
+
+
+def _neighbours(tokens: Sequence[str], at: int) -> tuple[str, tuple[str, str]]:
+    """The word before a month and the two behind it, without what may stand between a day and its month."""
+    before = [token for token in tokens[max(0, at - 3) : at] if token not in _BETWEEN][-1:]
+    behind = [token for token in tokens[at + 1 : at + 5] if token not in _BETWEEN][:2]
+    return (before or [""])[0], ((behind + ["", ""])[0], (behind + ["", ""])[1])
+
+
+def _day(token: str) -> int | None:
+    found = _DAY.fullmatch(token)
+    return int(found[1]) if found and 1 <= int(found[1]) <= 31 else None
+
+
+def _year(token: str) -> int | None:
+    return int(token) if _YEAR.fullmatch(token) else None
+
+
+def _joined(month: str, day: int | None, year: int | None) -> str:
+    return " ".join(str(part) for part in (day, month, year) if part)
+
+
+def _windows_of(named: _Named, today: date) -> Iterator[Window]:
+    for year in (named.year,) if named.year else (today.year, today.year - 1):
+        try:
+            yield _window(named, year)
+        except ValueError:
+            # The thirtieth of February, or month 13 of what only looked like a date.
+            continue
+
+
+def _window(named: _Named, year: int) -> Window:
+    if named.month is None:
+        return Window(date(year, 1, 1), date(year, 12, 31), named.words)
+    if named.day is None:
+        firsts = [date(year + month // 12, month % 12 + 1, 1) for month in (named.month - 1, named.month)]
+        first, last = next((one, other - timedelta(days=1)) for one, other in pairwise(firsts))
+        return Window(first, last, named.words)
+    day = date(year, named.month, named.day)
+    return Window(day, day, named.words)

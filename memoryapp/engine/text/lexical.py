@@ -1,0 +1,178 @@
+"""Words: how text is folded before Postgres stems it, and what BM25 makes of the matches.
+
+Both sides of a search fold alike, so that ``GPT-5``, ``GPT 5`` and ``gpt5`` find each other: the joined
+form is added beside the parts. Counting and weighing happens here, in numpy, on term counts that the
+database hands over; ``stems`` is the same idea without a database, for the embedded scorer.
+
+BM25 is Lucene's (Robertson and Zaragoza 2009, without the constant k1 + 1). Measured on 760 questions over
+five public two-person conversations, passages of 400 characters: k1 from 0.9 to 1.5 and b from 0.3 to 0.75
+lie within 0.005 recall@5 of each other, k1 2.5 loses 0.01 F1; these values sit in the middle of the plateau.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import snowballstemmer
+from numpy.typing import NDArray
+
+from memoryapp.engine.text.storable import storable
+
+K1 = 1.2
+B = 0.5
+
+# Bytes for a character: Latin text has 1.0 and a little, Russian with many Latin names still 1.5.
+WIDE = 1.3
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+_PUNCTUATION = ".,:;!?…\"'«»“”()[]"
+_WORD = re.compile(r"[^\W_]+")
+# A name and its number ("GPT-5", "llama 3.1"), a number and its name ("3-НДФЛ"), two halves ("Wi-Fi").
+_NAMED = re.compile(r"(?<![^\W_])([^\W\d_]+)[\s\-_]?(\d+(?:\.\d+)*)(?![^\W_])")
+_NUMBERED = re.compile(r"(?<![^\W_])(\d+)-?([^\W\d_]+)(?![^\W_])")
+_HALVES = re.compile(r"(?<![^\W_]|-)([^\W\d_]+)-([^\W\d_]+)(?![^\W_]|-)")
+_MAY_JOIN = re.compile(r"[\d-]")
+# Postgres reads the hyphen before a digit as a minus: "GPT-5" would hold the number -5.
+_HYPHEN_BEFORE_DIGIT = re.compile(r"(?<=\w)-(?=\d)")
+
+_STOPPED = """
+a about after all also am an and any are as at be because been before being between both but by can could did do does
+doing during each ever for from further had has have having he her here hers herself him himself his how i if in into
+is it its itself just me might more most must my myself no nor not of off on once only or other our ours ourselves out
+over own same shall she should so some such than that the their theirs them themselves then there these they this
+those through to too under until up us very was we were what when where which while who whom why will with would you
+your yours yourself
+а без бы был была были было быть в вам вами вас ваш ваша ваше вашего вашей ваши ваших весь во вот все всего всех вы
+где да даже для до его ее ей ему если есть еще ею же за зачем и из или им их к как какая какие каким какими каких
+какого какое какой каком какому какую кем ко когда кого кому которая которого которое которой которую которые который
+которым которых кто куда ли либо между меня мне много мной мое моего моей моем моему можно мои моим моими моих мой мою
+моя мы на над надо нам нами нас наш наша наше нашего нашей нашем нашему наши нашим нашими наших не него нее ней нет ни
+нибудь ними них но ну нужно о об он она они оно от откуда очень по под потом почему при про раз с сам свое своего
+своей свои своих свой свою себе себя сейчас сколько со собой столько так такая такие такое такой там твое твоего твоей
+твои твоих твой твоя те тебя тем то тобой тогда того тоже той только том ты у уже хоть хотя чего чей чем чему что чтоб
+чтобы чье чьи чья эта эти этими это этого этой этом этому этот эту я
+"""
+_STOP_WORDS = frozenset(_STOPPED.split())
+
+
+def is_wide(text: str) -> bool:
+    """Whether ``text`` is written beyond Latin for the most part: then it shares no words with what is not."""
+    return len(storable(text).encode()) > WIDE * len(text)
+
+
+def normal(text: str) -> str:
+    """Lower case, one form per character, ``е`` for ``ё``."""
+    plain = storable(text)
+    return plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain).lower().replace("ё", "е")
+
+
+def fold(text: str) -> str:
+    """The text that ``to_tsvector('russian', …)`` is given, for passages and for queries."""
+    plain = normal(text)
+    return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", plain), *_joined(plain)))
+
+
+def fold_query(text: str) -> str:
+    """``text`` folded, without words that ask but do not tell: Postgres stops "как" and stems "какие" to it."""
+    return " ".join(word for word in fold(text).split() if word.strip(_PUNCTUATION) not in _STOP_WORDS)
+
+
+def is_question_word(word: str) -> bool:
+    """Whether a word asks but does not tell, in English or Russian."""
+    return normal(word) in _STOP_WORDS
+
+
+def _joined(plain: str) -> list[str]:
+    if not _MAY_JOIN.search(plain):
+        return []
+    pairs = [*_NAMED.findall(plain), *_NUMBERED.findall(plain), *_HALVES.findall(plain)]
+    return list(dict.fromkeys(f"{left}{right}".replace(".", "") for left, right in pairs))
+
+
+def words(text: str) -> list[str]:
+    """The words of ``text`` as written, in order."""
+    return _WORD.findall(text)
+
+
+def count_terms(text: str) -> int:
+    """How many words ``text`` has, stop words included: its length for BM25."""
+    return len(words(text))
+
+
+def stems(text: str) -> list[str]:
+    """Stems of the words in order, stop words left out, joined forms last."""
+    plain = normal(text)
+    telling = [word for word in words(plain) if word not in _STOP_WORDS]
+    known = set(telling)
+    return [_stem(word) for word in telling] + [word for word in _joined(plain) if word not in known]
+
+
+class _Stemmers(threading.local):
+    """A stemmer holds the word it works on, so each thread has its own."""
+
+    def __init__(self) -> None:
+        self.english = snowballstemmer.stemmer("english")
+        self.russian = snowballstemmer.stemmer("russian")
+
+
+_stemmers = _Stemmers()
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    stemmed: str = (_stemmers.english if word.isascii() else _stemmers.russian).stemWord(word)
+    return stemmed
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which documents hold a term: their positions, ascending, and how often each holds it."""
+
+    documents: Indices
+    counts: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """BM25 of n documents. ``total`` has shape (n,), ``terms`` what each query term adds to it, also (n,).
+
+    ``weight`` is the idf of all query terms together, found or not: what a perfect match is measured by.
+    """
+
+    total: Floats
+    terms: Mapping[str, Floats]
+    weight: float
+
+
+def idf(documents: int, holding: int) -> float:
+    """Lucene's, never negative."""
+    return float(np.log1p((documents - holding + 0.5) / (holding + 0.5)))
+
+
+def bm25(matches: Mapping[str, Matches | None], lengths: Floats) -> Weighed:
+    """Weigh every document against the query's terms; None stands for a term that no document holds.
+
+    ``lengths`` are the documents' words, shape (n,).
+    """
+    n = len(lengths)
+    mean = max(float(lengths.mean()), 1.0) if n else 1.0
+    total, terms = np.zeros(n), dict[str, Floats]()
+    weight = 0.0
+    for term, found in matches.items():
+        rarity = idf(n, len(found.documents) if found else 0)
+        weight += rarity
+        if found:
+            # A term is in few of the documents, so nothing is computed of all.
+            damping = K1 * (1 - B + B * lengths[found.documents] / mean)
+            terms[term] = np.zeros(n)
+            terms[term][found.documents] = rarity * found.counts / (found.counts + damping)
+            total[found.documents] += terms[term][found.documents]
+    return Weighed(total, terms, weight)

@@ -1,0 +1,178 @@
+"""What a chat model reads of stored text: candidate lines, topics, messages, with nothing posing as ours.
+
+``quoted`` swaps the one character that would let stored text close a tag or pose as a line of ours for its
+fullwidth twin: one character for one, so offsets into the original hold and excerpts can be found again. Labels
+are English in every language, because ``excerpts`` and the embedded model read them back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from memoryapp.engine.memory import MessageContent, TopicContent
+
+NOT_ANALYSED = "(not analysed yet)"
+_NAME_CHARS = 64
+# A line introduces a person or a file; a biography or a list of keywords is told by its beginning.
+_FIELD_CHARS = 400
+
+# Tags of these prompts and of the context a run hands on, and the marks some models end a message with.
+_OURS = (
+    "role|limits|algorithm|criteria|output_format|grounding|context|media"
+    "|user_profile|inner_circle|recent_topics|contextualized_query|user_query|current_messages"
+    "|(?:topic|people|person|artifact|file)_candidates"
+    "|(?:relevant|retrieved|selected|artifact)_(?:context|topics|people|artifacts|files)"
+    "|sources|topics?|people|person|artifacts?|(?:start|end)_of_turn"
+)
+# Characters without width would otherwise part what looks like one.
+# Possessive: what stands beside a gap is none of its characters, so giving some back would find nothing.
+_GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"
+_POSING = re.compile(
+    rf"<(?={_GAP}/?{_GAP}(?:{_OURS})\b|{_GAP}\|)"
+    rf"|\[(?={_GAP}(?:(?:topic|person|artifact){_GAP}:|(?:user|assistant|peer|system|forwarded)\b))"
+    rf"|=(?==={_GAP}topic\b)",
+    re.IGNORECASE,
+)
+# What gives a head or a line its shape.
+_SHAPING = re.compile(r"[\[\]()<>|\"=]")
+_TWINS = {"<": "\uff1c", "[": "\uff3b", "=": "\uff1d"}
+
+# The head of a message as ``message_text`` writes it, and as models shorten it ("[User]: ").
+MESSAGE_HEAD = re.compile(r"^[ \t]*\[(?:User|Assistant|Peer|System|Forwarded)\b[^\]\n]{0,400}\]:[ \t]?", re.MULTILINE)
+
+
+def quoted(text: str) -> str:
+    """``text`` unable to close a tag of ours or to pose as a candidate, topic or message head; same length."""
+    # Most texts hold none of these characters, and looking for three of them costs a tenth of the pattern.
+    if "<" in text or "[" in text or "=" in text:
+        return _POSING.sub(lambda match: _TWINS[match[0]], text)
+    return text
+
+
+def one_line(text: str) -> str:
+    """``text`` quoted, on one line."""
+    return quoted(" ".join(text.split()))
+
+
+def size_text(chars: int) -> str:
+    """``~800 chars``, ``~16K chars``."""
+    return f"~{(chars + 500) // 1000}K chars" if chars >= 1000 else f"~{chars} chars"
+
+
+def candidate_line(id: str, score: float, date: str, message_count: int, size_chars: int, summary: str) -> str:
+    """``[Topic:42] (0.72) 2025-07-25 | 20 msgs, ~16K chars | summary``."""
+    shown = one_line(summary) or NOT_ANALYSED
+    return f"[{id}] ({score:.2f}) {date} | {message_count} msgs, {size_text(size_chars)} | {shown}"
+
+
+def texts_of(listed: object) -> list[str]:
+    """The entries of an imported list as texts; nothing for any other value."""
+    return [str(item) for item in listed] if isinstance(listed, list) else []
+
+
+def person_label(display_name: str, username: str, aliases: Sequence[str], circle: str) -> str:
+    """``Петров (@petrov) (aka Петя, Pete) [Work_Inner]``."""
+    login, also = plain(username.lstrip("@")), ", ".join(filter(None, map(plain, aliases)))
+    parts = (
+        plain(display_name),
+        f"(@{login})" if login else "",
+        f"(aka {also})" if also else "",
+        f"[{plain(circle)}]" if circle else "",
+    )
+    return " ".join(filter(None, parts))
+
+
+def person_line(
+    id: str,
+    score: float,
+    display_name: str,
+    username: str,
+    aliases: Sequence[str],
+    circle: str,
+    mention_count: int,
+    bio: str,
+) -> str:
+    """``[Person:5] (0.65) Петров (@petrov) (aka Петя, Pete) [Work_Inner] | 127 mentions | bio``."""
+    head = f"[{id}] ({score:.2f}) {person_label(display_name, username, aliases, circle)}"
+    return " | ".join((head, f"{mention_count} mentions", _field(bio) or NOT_ANALYSED))
+
+
+def artifact_line(
+    id: str,
+    score: float,
+    file_type: str,
+    name: str,
+    keywords: Sequence[str],
+    entities: Sequence[str],
+    summary: str,
+    rag_hints: Sequence[str],
+    in_session: bool = False,
+) -> str:
+    """``[Artifact:123] (0.68) pdf: "api-docs.pdf" | api, rest | Entities: OAuth2, JWT | summary | Answers: hints``.
+
+    A file of the running conversation has no score and says so.
+    """
+    found = "in this conversation" if in_session else f"{score:.2f}"
+    entity_names, hints = _field(", ".join(entities)), _field("; ".join(rag_hints))
+    fields = (
+        f'[{id}] ({found}) {plain(file_type)}: "{plain(name)}"',
+        _field(", ".join(keywords)),
+        f"Entities: {entity_names}" if entity_names else "",
+        _field(summary) or NOT_ANALYSED,
+        f"Answers: {hints}" if hints else "",
+    )
+    return " | ".join(filter(None, fields))
+
+
+def _field(text: str) -> str:
+    """A field of a line: quoted, bounded, and without the bar that parts fields."""
+    line = one_line(text).replace("|", "/")
+    return line if len(line) <= _FIELD_CHARS else line[: _FIELD_CHARS - 1] + "…"
+
+
+def topic_text(topic: TopicContent, excerpt_over_chars: int = 25_000) -> str:
+    """A topic as the tool hands it over; one above ``excerpt_over_chars`` asks for an excerpt."""
+    large = " | large: give an excerpt" if topic.size_chars > excerpt_over_chars else ""
+    head = (
+        f"=== Topic {topic.id} ===\n"
+        f"Date: {topic.started_at:%Y-%m-%d} | {len(topic.messages)} msgs | {size_text(topic.size_chars)}{large}\n"
+        f"Summary: {one_line(topic.summary) or NOT_ANALYSED}\n"
+    )
+    return "\n".join((head, *(message_text(message) for message in topic.messages)))
+
+
+def message_text(message: MessageContent) -> str:
+    """``[User (@username) (2025-07-25 14:30:00)]: text``."""
+    return f"{message_head(message)} {quoted(message.text)}"
+
+
+def message_head(message: MessageContent) -> str:
+    """``[User (@username) (2025-07-25 14:30:00)]:``."""
+    role = message.role.capitalize() if message.role in {"user", "assistant", "peer"} else "System"
+    if message.forwarded_from:
+        by = f"{role} ({_name(message)})" if role == "Peer" else role
+        return f"[Forwarded from {plain(message.forwarded_from)} by {by} at {moment_text(message.sent_at)}]:"
+    if role == "Assistant":
+        return "[Assistant]:"
+    name = _name(message)
+    name = f" ({name})" if name else ""
+    return f"[{role}{name} ({moment_text(message.sent_at)})]:"
+
+
+def moment_text(moment: datetime) -> str:
+    """``2025-07-25 14:30:00``, in a third of the time that a format takes."""
+    return str(moment)[:19]
+
+
+def _name(message: MessageContent) -> str:
+    username = plain(message.username.lstrip("@"))
+    return f"@{username}" if username else plain(message.author)
+
+
+@lru_cache(maxsize=1_000)
+def plain(name: str) -> str:
+    """A name without the characters that shape a head or a line."""
+    return " ".join(_SHAPING.sub(" ", name).split())[:_NAME_CHARS]

@@ -1,0 +1,133 @@
+"""Passages: the pieces of talk that search compares a query with.
+
+With an assistant a passage is one exchange: what the user said and the replies to it; a long one is cut,
+and each later piece begins with the request it answers. Between people nobody asks and nobody replies, so
+there a passage is a window over consecutive messages that overlaps the one before by a message.
+
+Measured on 760 questions over five public two-person conversations, topics of at most 15 messages
+(recall@5 / MRR): single messages .808/.731, pairs .837/.753, windows of 400 characters .842/.762, of 600
+.838/.766, of 900 .830/.745. On whole sessions as topics (recall@1 / @5 / @10 / MRR): windows of 400 characters
+.646/.880/.937/.805, of 1,400 with up to 200 in common, some 350 tokens, .608/.860/.931/.780.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memoryapp.engine.memory import MessageContent
+
+WINDOW_CHARS = 400
+EXCHANGE_CHARS = 600
+_OVERLAP_CHARS = 80
+_REQUEST_CHARS = 150
+
+# Where a long text may be cut: after a sentence or a line, else after a word.
+_SENTENCE_END = re.compile(r"[.!?…;\n]\s+|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class PassageDraft:
+    """``text`` is "author: text" lines; ``messages`` are the ids it holds a piece of, in order."""
+
+    text: str
+    messages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    message: int
+    text: str
+
+
+def cut_passages(messages: Sequence[MessageContent]) -> list[PassageDraft]:
+    """Passages over ``messages``, in order; every message lies in at least one."""
+    if any(message.role == "assistant" for message in messages):
+        return [passage for exchange in exchanges(messages) for passage in _of_exchange(exchange)]
+    return [_passage(window) for window in _windows(_lines(messages), WINDOW_CHARS)]
+
+
+def exchanges(messages: Sequence[MessageContent]) -> list[list[MessageContent]]:
+    """Runs of messages, each from what the user said to the last reply; together they are ``messages``."""
+    runs: list[list[MessageContent]] = []
+    answered = True
+    for message in messages:
+        if not runs or (message.role == "user" and answered):
+            runs.append([])
+            answered = False
+        answered = answered or message.role in ("assistant", "peer")
+        runs[-1].append(message)
+    return runs
+
+
+def line_of(message: MessageContent) -> str:
+    """``author: text``; a forwarded message also names where it came from."""
+    return f"{_label(message)}: {message.text}"
+
+
+def label(author: str, role: str, forwarded_from: str) -> str:
+    """How a line of a passage begins."""
+    wrote = author or role
+    return f"{wrote} ({forwarded_from})" if forwarded_from else wrote
+
+
+def _label(message: MessageContent) -> str:
+    return label(message.author, message.role, message.forwarded_from)
+
+
+def _of_exchange(exchange: Sequence[MessageContent]) -> list[PassageDraft]:
+    first, *later = _windows(_lines(exchange), EXCHANGE_CHARS)
+    return [_passage(first), *(_passage(window, _request(exchange[0], window)) for window in later)]
+
+
+def _request(message: MessageContent, window: Sequence[_Line]) -> str:
+    """The beginning of the request, unless the window holds some of it anyway."""
+    return "" if any(line.message == message.id for line in window) else line_of(message)[:_REQUEST_CHARS]
+
+
+def _passage(window: Sequence[_Line], request: str = "") -> PassageDraft:
+    lines = [line.text for line in window]
+    return PassageDraft("\n".join([request, *lines] if request else lines), _messages(window))
+
+
+def _messages(window: Sequence[_Line]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(line.message for line in window))
+
+
+def _lines(messages: Sequence[MessageContent]) -> list[_Line]:
+    return [_Line(message.id, f"{_label(message)}: {piece}") for message in messages for piece in pieces(message.text)]
+
+
+def _windows(lines: Sequence[_Line], limit: int) -> Iterator[list[_Line]]:
+    """Greedy windows up to ``limit`` characters; a short last line also begins the next window."""
+    window: list[_Line] = []
+    size = 0
+    for line in lines:
+        if window and size + len(line.text) > limit:
+            yield window
+            last = window[-1]
+            window = [last] if len(window) > 1 and len(last.text) + len(line.text) <= limit else []
+            size = sum(len(kept.text) for kept in window)
+        window.append(line)
+        size += len(line.text)
+    if window:
+        yield window
+
+
+def pieces(text: str, limit: int = EXCHANGE_CHARS) -> Iterator[str]:
+    """``text`` in pieces of at most ``limit`` characters, each repeating the end of the one before."""
+    start = 0
+    while len(text) - start > limit:
+        end = _cut(text, start + limit // 2, start + limit)
+        yield text[start:end].strip()
+        start = max(text.find(" ", end - _OVERLAP_CHARS, end) + 1, end - _OVERLAP_CHARS)
+    yield text[start:].strip()
+
+
+def _cut(text: str, least: int, most: int) -> int:
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, least, most)]
+    if ends:
+        return ends[-1]
+    space = text.rfind(" ", least, most)
+    return space + 1 if space >= 0 else most

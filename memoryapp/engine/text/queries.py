@@ -1,0 +1,49 @@
+"""What of a question its vector is made of: its matter, without names of who speaks and words that only ask.
+
+In a memory of two people every other passage holds their names, and "what did … do" stands in every question; for a
+sentence encoder these are half of a short question. So its vector is made of the question without names and of the
+words that are left without question words, both as unit vectors, added.
+
+Measured on the development set, 760 questions over five public English two-person conversations, whole sessions, by
+vectors alone (recall@5 / MRR): the whole question .717/.603, without names .791/.672, its telling words alone
+.809/.678, both added .819/.690. Neutral on 150 Russian questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from memoryapp.engine.text.lexical import is_question_word
+from memoryapp.engine.text.names import plain, spellings
+
+# A word with what is written together with it, so that "Anna's" goes as a whole.
+_WRITTEN = re.compile(r"[^\W_]+(?:['’]s(?![^\W_]))?")
+_POSSESSIVE = re.compile(r"['’]s$")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMatter:
+    """The ``texts`` whose vectors, added, are that of a question, and the ``names`` that were taken out of them."""
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+def matter_of(question: str, authors: Collection[str]) -> QueryMatter:
+    """What a question is about, in a memory in which ``authors`` speak."""
+    called = {spelling for author in authors for each in spellings(author) for spelling in each}
+    names: list[str] = []
+
+    def nameless(found: re.Match[str]) -> str:
+        word = _POSSESSIVE.sub("", found[0])
+        if plain(word) not in called:
+            return found[0]
+        names.append(word)
+        return ""
+
+    matter = _WRITTEN.sub(nameless, question)
+    telling = [word for word in _WRITTEN.findall(matter) if not is_question_word(_POSSESSIVE.sub("", word))]
+    texts = [" ".join(part.split()) for part in (matter, " ".join(telling)) if _WRITTEN.search(part)]
+    return QueryMatter(tuple(texts or [question]), tuple(dict.fromkeys(names)))

@@ -1,0 +1,15 @@
+"""Text that PostgreSQL and UTF-8 can hold, whoever wrote it."""
+
+from __future__ import annotations
+
+import re
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """``text`` with U+FFFD in place of each NUL and each lone surrogate; same length."""
+    # Most texts of a chat in English: whether they are is known without looking at them.
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSTORABLE.sub("\ufffd", text)

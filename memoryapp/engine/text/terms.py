@@ -1,0 +1,84 @@
+"""Which words name a matter: nouns and names, as far as their endings and a list of common words tell."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from memoryapp.engine.text.lexical import stems
+
+# Words of any talk, which a small memory may hold rarely enough to take for a matter.
+_COMMON = """
+able absolutely actually ago agree alone along already always amazed amazing another anything anytime apologize
+appreciate around ate away awesome aww back bad beautiful believe best better big bit blessed bond bonding book boost
+bring bro busy bye came capture catch caught challenges chance change check cherish come concern congrats
+congratulation conveys cool couple courage crazy create day days decided definitely determination determined different
+done dream dreams dude effort else enjoy even ever every everyday everyone everything everywhere excited exciting
+experience express expressing face fan fantastic fave feel feeling feels felt few fight find fine first forward fri
+friday fun gave getting give glad go goal goals goes going gone gonna good gorgeous got gotta gotten grateful great
+group grow guess guy guys haha happen happened happy hard haven hear heard help helped helpful helping helps hey hi
+hmm hold holding honor honored hope hopefully huge hung idea important incredible inspiration inspire inspired
+inspiring interesting issues join joining journey joy keep keeping kind kinda knew know last lately later learn
+learned least left let life like likes little long look looked looking looks lot lots love loved lovely loves luck
+lucky made make makes making man many matter may maybe mean meant meet met mind miss moment moments mon monday month
+months morning motivate motivation move much must need needed needs never new news next nice night nothing now
+obsessed often oh okay old one ones others own part pass passed passionate past people per perfect perform performing
+person photo photos pic pics place plan planning plans positive positivity possible pretty priority process proud
+proudly provide push put quite rather ready real realize realizing really recent recently red relax remember remind
+reminded reminder reminds report rest right rooting said sat saturday saw say says see seeing seem seems seen share
+shared sharing show showed sign since small someone something sometimes soon sound sounds special spend spent start
+started starting stay step steps stick sticking still stop story strength strong stuff stunning success successful
+such sun sunday super support sure sweet tackle take taken takes taking talk talked talking tell thank thankful thanks
+thing things think thinking thought three thu thurs thursday time times today together told tomorrow took totally
+touch touched tough tried tries true truly try trying tue tues tuesday turn two understand use used using usually vibe
+vibes wait wanna want wanted wants warm watch way ways wed wednesday week weekend weekends well went whole wish
+wondered wonderful wondering word words work worked working works world worries worth wow yeah year years yep yes
+yesterday yet yourself yup будем будет будто буду важно вариант варианта ваш вдруг вечером взять видел вижу вместе
+вообще вопрос воскресенье время всегда вторая вторник второй вчера вышел вышло главное говорил говорит год года голове
+давай дали два две дела делал делать дело день дней днями днём добрый должен друг другая другой думаю ещё жду живут
+завтра завёл зато знаю идея именно иногда интересно итог кажется какой-то класс конечно кстати кто-то лет лучше люблю
+любой людей люди магазине мелких месяц минут минута минуту минуты момент мочь наверное надеюсь написал написала начал
+начать нашел нашёл недавно неделю неделя немного нибудь никогда новый нормально нравится нужен нужна нужно обычно один
+одна однако опять отлично первая первой первый плакал планирую поводу пожалуйста пока поменяла помню помоги
+понедельник понял понятно пора последний потому похоже почти правда привезли привет пришел пришли пришёл просто
+процент процентов пусть пятница пятнице пятницу работает равно рад рада раньше расскажи рублей рубль самый сделал
+сделать сегодня сейчас скажи сказал сказала скоро следующий смотреть снова совсем спасибо спросить среду стал стала
+стало стоит стоит-ли странно суббота субботу супер такой тебе теперь точно три тысяч тысячи утро утром хватит хорошо
+хотел хочется хочу час часа часов часто часы человек четверг что-то штука
+"""
+
+
+@cache
+def common() -> frozenset[str]:
+    """The stems of the common words."""
+    return frozenset(stem for word in _COMMON.split() for stem in stems(word))
+
+
+# Endings of what is seldom a noun, with how likely it is one after all.
+_ENDINGS = (
+    (("ость", "асть", "есть", "ция", "ние", "тель"), 1.0),
+    (("ться", "тся", "ешь", "ишь", "ете", "ите", "ают", "яют", "уют", "ила", "ала", "ыла", "или", "али", "ыли"), 0.3),
+    (("овать", "ать", "ять", "ить", "еть", "лся", "лась", "лись", "ует", "ает", "яет"), 0.3),
+    (
+        ("ый", "ий", "ая", "яя", "ое", "ее", "ые", "ие", "ого", "его", "ому", "ему", "ыми", "ими", "ную", "ной", "ных"),
+        0.5,
+    ),
+    (("ly", "ful", "ous", "able", "ible", "ive", "less"), 0.4),
+    (("ed",), 0.4),
+)
+
+
+def likeness_of_a_noun(word: str) -> float:
+    """From 0 to 1, by the ending; 1 where it tells nothing."""
+    lower = word.lower()
+    if len(lower) < 5:
+        return 1.0
+    return next((likeness for endings, likeness in _ENDINGS if lower.endswith(endings)), 1.0)
+
+
+# Endings of Russian nouns that depend on another word: "врачу", "плиткой".
+_OBLIQUE = ("у", "ю", "ой", "ей", "ом", "ем", "ам", "ям", "ами", "ями", "ах", "ях", "ов", "ев", "ого", "его")
+
+
+def is_oblique(word: str) -> bool:
+    """Whether a Russian word looks as if it stood in no title by itself."""
+    return not word.isascii() and word.lower().endswith(_OBLIQUE)

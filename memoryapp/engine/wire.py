@@ -1,0 +1,36 @@
+"""A stored event as programs receive it: each candidate a value of its own, remarks in English words."""
+
+from __future__ import annotations
+
+import json
+from operator import itemgetter
+from typing import Any
+
+from memoryapp.engine.candidates import UnshownCandidates
+from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
+from memoryapp.engine.json_values import built, written
+from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.notes import Note, english
+
+
+def to_wire(kind: str, payload: str) -> str:
+    """The JSON text of a row's payload, made into what goes out."""
+    if kind == CandidatesFound.kind:
+        return _one_by_one(json.loads(payload))
+    if kind in (TopicsRead.kind, Answered.kind, RunFinished.kind):
+        return _in_words(json.loads(payload)) if '"notes"' in payload else payload
+    return payload
+
+
+def _one_by_one(stored: dict[str, Any]) -> str:
+    """All candidates in one list, best first."""
+    unshown = built(UnshownCandidates, stored.pop("below", {}))
+    ranked = [(each["rank"], each) for each in stored["candidates"]]
+    ranked += [(each.rank, each) for each in unshown.candidates()]
+    return _in_words({**stored, "candidates": [each for _rank, each in sorted(ranked, key=itemgetter(0))]})
+
+
+def _in_words(stored: dict[str, Any]) -> str:
+    """The sentences that the notes stand for; what an event says in words alone stays as it is."""
+    sentences = english([Note(**note) for note in stored.get("notes", ())])
+    return written({**stored, "note": sentences or stored.get("note", "")})

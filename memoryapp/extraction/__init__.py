@@ -1,0 +1,49 @@
+"""Facts and people extracted from topics by the archivist, and the inbox in which a person decides about them.
+
+In: a topic's messages, and a model's answers about them. Out: ``Finding`` rows with the messages they stand in, and
+changes through ``knowledge``, which any of them can be undone by. What a person edited, deleted, undid or rejected is
+neither overwritten nor made again. It imports the rows, ``knowledge``, questions of agents and background work.
+"""
+
+from memoryapp.extraction.archivist import Extracted, Model, ModelFailed, enough_after, extract
+from memoryapp.extraction.inbox import (
+    Decided,
+    confirm,
+    last_decided,
+    merge,
+    next_waiting,
+    outcome,
+    reject,
+    take_back,
+    target_of,
+    waiting,
+)
+from memoryapp.extraction.sources import messages_of, sources, succession
+from memoryapp.extraction.unread import Backlog, backlog, failed, retry, unread, with_due
+
+__all__ = [
+    "Backlog",
+    "Decided",
+    "Extracted",
+    "Model",
+    "ModelFailed",
+    "backlog",
+    "confirm",
+    "enough_after",
+    "extract",
+    "failed",
+    "last_decided",
+    "merge",
+    "messages_of",
+    "next_waiting",
+    "outcome",
+    "reject",
+    "retry",
+    "sources",
+    "succession",
+    "take_back",
+    "target_of",
+    "unread",
+    "waiting",
+    "with_due",
+]

@@ -1,0 +1,190 @@
+"""The archivist at work: topics nobody has read yet, one after another, the oldest first.
+
+The model is asked outside of any transaction and its answer kept before it is used; what is found is stored in one
+transaction with the mark that the topic was read. A process killed in between asks nothing again and stores nothing
+twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memoryapp import knowledge, prompt_versions, work
+from memoryapp.agent_calls import Agent, Answered, OpenChat
+from memoryapp.curation import CurationError
+from memoryapp.engine.agents import extracting
+from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.agents.extracting import Found, FoundPerson
+from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.engine.embeddings import Embedder, EmbeddingError
+from memoryapp.engine.memory import MessageContent
+from memoryapp.extraction import unread
+from memoryapp.extraction.facts import KnownFacts
+from memoryapp.extraction.findings import Reading
+from memoryapp.extraction.meanings import Meanings, folded
+from memoryapp.extraction.people import KnownPeople
+from memoryapp.models import AgentCall, ChatUser, Message, Topic, UnreadTopic, Work
+from memoryapp.operations import advisory_locks, metrics
+from memoryapp.operations.logs import cause
+from memoryapp.reading import content
+
+# Of one chat user before the others get their turn.
+MOST_TOPICS = 200
+# Unreadable answers in a row are the model's fault and not the topics'.
+MOST_UNREADABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Which chat model is asked, and how many seconds it has for a question."""
+
+    name: str
+    seconds: float
+    open_chat: OpenChat
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """How many topics were read in a pass, and how many of them the model answered unreadably about."""
+
+    topics: int = 0
+    failed: int = 0
+
+
+class ModelFailed(Exception):
+    """The model gives no answers or no readable ones, and is left alone for a while; the text is for people."""
+
+
+def extract(
+    owner: ChatUser,
+    model: Model,
+    embedder: Embedder,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    worker: str = work.WORKER,
+) -> Extracted:
+    """Reads the owner's topics whose turn it is, until there is none or ``until`` says that it is enough.
+
+    Nothing is done while another worker is at it, nor for a chat user for whom nothing is to be extracted. Raises
+    ModelFailed when the model is at fault; the topic then waits, and so do the others.
+    """
+    with _only_worker(owner) as alone:
+        topics = list(unread.due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
+        if not topics:
+            return Extracted()
+        with work.tracked(owner, Work.Kind.EXTRACT, worker) as steps:
+            return _read_each(_Archivist(owner, model, embedder), topics, until, steps)
+
+
+def _read_each(
+    archivist: _Archivist, topics: Sequence[Topic], until: Callable[[], bool], steps: work.Steps
+) -> Extracted:
+    read = failed = in_a_row = 0
+    for place, topic in enumerate(topics, start=1):
+        if until():
+            break
+        is_read = archivist.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
+        in_a_row = 0 if is_read else in_a_row + 1
+        read, failed = read + is_read, failed + (not is_read)
+        steps.reached(place, place / len(topics))
+    return Extracted(read, failed)
+
+
+class _Archivist:
+    """Reads topics of one chat user in one pass; what texts mean is worked out once a pass."""
+
+    def __init__(self, owner: ChatUser, model: Model, embedder: Embedder) -> None:
+        self._owner, self._seconds = owner, model.seconds
+        self._agent = Agent(owner, AgentCall.Agent.ARCHIVIST, model.name, model.open_chat)
+        self._meanings = Meanings(embedder)
+        self._prompts = prompt_versions.in_force_now()
+
+    def read(self, topic: Topic, *, may_give_up: bool) -> bool:
+        """Whether the topic was read; if not, it waits for a person, where it ``may_give_up``. Raises ModelFailed."""
+        messages = [content(row) for row in Message.objects.of(self._owner).filter(topic=topic).in_order()]
+        try:
+            with metrics.extracting(self._owner.pk):
+                self._keep(topic, messages, [self._ask(topic, part) for part in extracting.parts(messages)])
+        except (LLMError, EmbeddingError) as error:
+            unread.postpone(topic, cause(error))
+            raise ModelFailed(str(error)) from error
+        except UnreadableAnswer as error:
+            sentence = _("The model's answer cannot be read as facts and people.")
+            if not may_give_up:
+                unread.postpone(topic, sentence)
+                raise ModelFailed(sentence) from error
+            unread.give_up(topic, sentence)
+            return False
+        except CurationError as error:
+            unread.give_up(topic, str(error))
+            return False
+        return True
+
+    def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> Answered[Found]:
+        question = partial(extracting.extract, part, seconds=self._seconds, prompts=self._prompts)
+        return self._agent.ask(lambda chat: question(chat=chat), [topic])
+
+    def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Found]]) -> None:
+        """Stores what was found, as soon as everything that it has to be compared with has a vector."""
+        facts = [fact for answered in answers for fact in answered.answer.facts]
+        while not self._stored(topic, messages, answers):
+            self._meanings.learn(KnownFacts(self._owner, self._meanings).texts(facts))
+
+    @transaction.atomic
+    def _stored(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Found]]) -> bool:
+        """False, and nothing is stored, where a vector is missing."""
+        knowledge.lock(self._owner)
+        owner = ChatUser.objects.get(pk=self._owner.pk)
+        still = Topic.objects.of(owner).live().filter(pk=topic.pk, facts_extracted=False)
+        if owner.extraction == owner.Extraction.OFF or not still.select_for_update(no_key=True):
+            return True
+        known_facts, known_people = KnownFacts(owner, self._meanings), KnownPeople(owner)
+        if self._meanings.lacks(known_facts.texts([f for answered in answers for f in answered.answer.facts])):
+            return False
+        times = {message.id: message.sent_at for message in messages}
+        selves = _selves(owner, messages)
+        for answered in answers:
+            is_automatic = owner.extraction == owner.Extraction.AUTOMATIC
+            reading = Reading(owner, topic, answered.call, is_automatic, times)
+            for fact in answered.answer.facts:
+                known_facts.place(reading, fact)
+            for person in answered.answer.people:
+                if not _names(person) & selves:
+                    known_people.place(reading, person)
+        still.update(facts_extracted=True)
+        UnreadTopic.objects.filter(topic=topic).delete()
+        return True
+
+
+def _selves(owner: ChatUser, messages: Sequence[MessageContent]) -> frozenset[str]:
+    """What the chat user and the assistant are called, who are nobody the user speaks of."""
+    authors = {message.author for message in messages if message.role != "peer"}
+    return frozenset(folded(name) for name in (owner.name, owner.display_name, *authors)) - {""}
+
+
+def _names(person: FoundPerson) -> frozenset[str]:
+    return frozenset(map(folded, (person.name, person.username))) - {""}
+
+
+@contextmanager
+def _only_worker(owner: ChatUser) -> Iterator[bool]:
+    """Whether this process alone reads the owner's topics now."""
+    alone = advisory_locks.try_acquire("extract", owner.pk)
+    try:
+        yield alone
+    finally:
+        if alone:
+            advisory_locks.release("extract", owner.pk)
+
+
+def enough_after(seconds: float) -> Callable[[], bool]:
+    """Says that it is enough when so many seconds have passed."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end

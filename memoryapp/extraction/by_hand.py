@@ -1,0 +1,42 @@
+"""What people decided about facts and people, so that the archivist leaves it alone.
+
+A change is the machine's where it carries out an agent's answer in the archivist's own name; every other was made or
+confirmed by a person, or by a program on a person's behalf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from memoryapp.models import AgentCall, ChatUser, Finding, KnowledgeEdit
+
+ARCHIVIST = AgentCall.Agent.ARCHIVIST.value
+BY_MACHINE = Q(actor=ARCHIVIST, call__isnull=False)
+
+
+def is_machine_made(owner: ChatUser, noun: str, number: int) -> bool:
+    """Whether the row was made by the archivist and no person had a hand in it since."""
+    changes = KnowledgeEdit.objects.filter(owner=owner, noun=noun, after__has_key=str(number))
+    return changes.filter(BY_MACHINE).exists() and not changes.exclude(BY_MACHINE).exists()
+
+
+def withdrawn(owner: ChatUser, noun: str) -> Iterator[tuple[int, dict[str, Any], dict[str, Any] | None]]:
+    """The number of a row, values that a person took from it, and those it got instead; None where the row went."""
+    changes: QuerySet[KnowledgeEdit] = KnowledgeEdit.objects.filter(owner=owner, noun=noun).exclude(BY_MACHINE)
+    for before, after in changes.values_list("before", "after").iterator():
+        for number, values in before.items():
+            if values:
+                yield int(number), values, after.get(number)
+
+
+def rejected(owner: ChatUser, noun: str) -> QuerySet[Finding]:
+    return Finding.objects.filter(owner=owner, noun=noun, state=Finding.State.REJECTED)
+
+
+def reworded(owner: ChatUser, noun: str) -> QuerySet[Finding]:
+    """Findings that a person decided about, whose words were perhaps changed before they became part of the memory."""
+    decided = Finding.objects.filter(owner=owner, noun=noun, state=Finding.State.CONFIRMED)
+    return decided.exclude(decided_by=ARCHIVIST)

@@ -1,0 +1,70 @@
+"""Findings as they are stored: waiting, or carried out at once in the archivist's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from memoryapp.extraction.by_hand import ARCHIVIST
+from memoryapp.models import AgentCall, ChatUser, Finding, FindingMessage, KnowledgeEdit, Message, Topic
+from memoryapp.operations import metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One topic that is read: where its findings come from and what may be done with them.
+
+    ``times`` are those of its messages by number; ``is_automatic`` says that findings are used without a person.
+    """
+
+    owner: ChatUser
+    topic: Topic
+    call: AgentCall
+    is_automatic: bool
+    times: Mapping[int, datetime] = field(default_factory=dict)
+
+    def latest(self, messages: Iterable[int]) -> datetime:
+        return max((self.times[number] for number in messages if number in self.times), default=self.topic.ended_at)
+
+
+def put_waiting(
+    reading: Reading, noun: str, values: Mapping[str, Any], messages: Iterable[int], **more: Any
+) -> Finding:
+    """A finding that a person has to decide about; ``more`` says what it would change."""
+    return _put(reading, noun, messages, values=dict(values), **more)
+
+
+def put_confirmed(
+    reading: Reading, noun: str, row: int, messages: Iterable[int], edit: KnowledgeEdit | None = None, **more: Any
+) -> Finding:
+    """A finding that is in the memory: by ``edit`` just made, or it was there before and is found in more messages."""
+    decided = {"state": Finding.State.CONFIRMED, "decided_by": ARCHIVIST, "decided_at": timezone.now()}
+    return _put(reading, noun, messages, row=row, edit=edit, **decided, **more)
+
+
+def _put(reading: Reading, noun: str, messages: Iterable[int], **fields: Any) -> Finding:
+    made = Finding.objects.create(owner=reading.owner, noun=noun, topic=reading.topic, call=reading.call, **fields)
+    add_messages(made, messages)
+    outcome = "waiting" if made.state == Finding.State.WAITING else "used" if made.edit_id else "known"
+    transaction.on_commit(partial(metrics.found, noun, outcome, made.owner_id))
+    return made
+
+
+def add_messages(finding: Finding, messages: Iterable[int]) -> None:
+    FindingMessage.objects.bulk_create(
+        [FindingMessage(owner_id=finding.owner_id, finding=finding, message_id=number) for number in messages],
+        ignore_conflicts=True,
+    )
+
+
+def last_time(finding: Finding) -> datetime:
+    """When what was found was last talked of."""
+    last = Message.objects.filter(findingmessage__finding=finding).aggregate(at=Max("sent_at"))["at"]
+    return last or finding.found_at

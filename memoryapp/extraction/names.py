@@ -1,0 +1,50 @@
+"""Whose name it is: exactly, by another name they have, or by the beginning of their name within the same circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memoryapp.extraction.meanings import folded
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Somebody's names, folded; ``row`` is the number of the person, ``finding`` that of one who waits."""
+
+    name: str
+    aliases: frozenset[str]
+    username: str
+    circle: str
+    row: int | None = None
+    finding: int | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.aliases | {self.name}
+
+
+def named(name: str, aliases: Iterable[object], username: str, circle: str, **whose: int | None) -> Named:
+    others = frozenset(folded(str(alias)) for alias in aliases) - {""}
+    return Named(folded(name), others, folded(username), circle, **whose)
+
+
+def matching(someone: Named, known: Sequence[Named]) -> list[Named]:
+    """Who of the ``known`` it may be, by the first of the three ways that finds anybody; several where none is sure."""
+    exact = [each for each in known if each.name == someone.name or someone.username and _same_user(each, someone)]
+    if exact:
+        return exact
+    by_alias = [each for each in known if each.names & someone.names]
+    if by_alias:
+        return by_alias
+    return [each for each in known if each.circle == someone.circle and _begins(each.name, someone.name)]
+
+
+def _same_user(one: Named, other: Named) -> bool:
+    return one.username == other.username
+
+
+def _begins(one: str, other: str) -> bool:
+    """Whether the words of the shorter name are the first ones of the longer: ``anna`` and ``anna petrova``."""
+    shorter, longer = sorted((one.split(), other.split()), key=len)
+    return bool(shorter) and len(shorter) < len(longer) and longer[: len(shorter)] == shorter

@@ -1,0 +1,207 @@
+"""Who a found person is: somebody the memory knows, somebody who waits to be decided about, or somebody new.
+
+What is found of a known person is only added: names, a username or a circle where there is none, a line about them.
+Mentions are counted for everybody there is. What a person deleted, renamed or rejected does not come back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+from django.db.models import Count, Max, Min
+
+from memoryapp import knowledge
+from memoryapp.engine.agents.extracting import FoundPerson
+from memoryapp.extraction.by_hand import ARCHIVIST, is_machine_made, rejected, reworded, withdrawn
+from memoryapp.extraction.findings import Reading, add_messages, put_confirmed, put_waiting
+from memoryapp.extraction.meanings import folded
+from memoryapp.extraction.names import Named, matching, named
+from memoryapp.knowledge.values import MOST_ENTRIES
+from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, Person
+
+NOUN = KnowledgeEdit.Noun.PERSON
+# Beyond this nothing is added to what is known about a person.
+MOST_BIO_CHARS = 4_000
+_MOST_ALIKE = 5
+
+
+class KnownPeople:
+    """All that a found person is compared with, read in the transaction that stores them."""
+
+    def __init__(self, owner: ChatUser) -> None:
+        self._owner = owner
+        self._people = [*_rows(owner), *_waiting(owner)]
+        self._gone = frozenset(_gone(owner))
+        self._lost = _lost_names(owner)
+
+    def place(self, reading: Reading, found: FoundPerson) -> None:
+        someone = named(found.name, found.aliases, found.username, found.circle)
+        them = self._them(someone)
+        if len(them) == 1:
+            self._met_again(reading, found, them[0])
+        elif them or not someone.names & self._gone:
+            self._put(reading, found, someone, them)
+
+    def _them(self, someone: Named) -> list[Named]:
+        """Who they may be; one who has another name by now is found by the one that a person changed."""
+        found = matching(someone, self._people)
+        return found or [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
+
+    def _met_again(self, reading: Reading, found: FoundPerson, them: Named) -> None:
+        if them.row is None:
+            _add_to_waiting(Finding.objects.get(pk=them.finding or 0), found)
+            return
+        person = Person.objects.get(owner=reading.owner, pk=them.row)
+        more = self._additions(person, found)
+        if not more:
+            put_confirmed(reading, NOUN, person.pk, found.messages)
+        elif reading.is_automatic and is_machine_made(reading.owner, NOUN, person.pk):
+            edit = knowledge.edit(reading.owner, person, grown(person, more), actor=ARCHIVIST, call=reading.call)
+            put_confirmed(reading, NOUN, person.pk, found.messages, edit, values=more)
+            self._people = [*(each for each in self._people if each is not them), _named(person)]
+        elif waiting := Finding.objects.filter(
+            owner=reading.owner, noun=NOUN, state=Finding.State.WAITING, target=person.pk
+        ).first():
+            _add_to_waiting(waiting, found, [person.display_name, *person.aliases])
+        else:
+            put_waiting(reading, NOUN, more, found.messages, target=person.pk, alike=[person.pk])
+        count_mentions(self._owner, [person.pk])
+
+    def _put(self, reading: Reading, found: FoundPerson, someone: Named, alike: list[Named]) -> None:
+        """Somebody new; where it may be one of several people, a person has to decide."""
+        values = _values(found)
+        if reading.is_automatic and not alike:
+            edit = knowledge.create(reading.owner, NOUN, values, actor=ARCHIVIST, call=reading.call)
+            row = knowledge.number_made(edit)
+            put_confirmed(reading, NOUN, row, found.messages, edit, values=values)
+            self._people.append(named(found.name, found.aliases, found.username, found.circle, row=row))
+            count_mentions(self._owner, [row])
+            return
+        rows = [each.row for each in alike if each.row is not None][:_MOST_ALIKE]
+        waiting = put_waiting(reading, NOUN, values, found.messages, alike=rows)
+        self._people.append(named(found.name, found.aliases, found.username, found.circle, finding=waiting.pk))
+
+    def _additions(self, person: Person, found: FoundPerson) -> dict[str, Any]:
+        """What of the found person is new, but for what somebody took away or rejected."""
+        refused = self._lost.get(person.pk, frozenset()) | {folded(person.display_name)}
+        known = {folded(str(alias)) for alias in person.aliases} | refused
+        names = [name for name in (found.name, *found.aliases) if folded(name) not in known]
+        more: dict[str, Any] = {}
+        if names and len(person.aliases) + len(names) <= MOST_ENTRIES:
+            more["aliases"] = list(dict.fromkeys(names))
+        if found.username and not person.username and folded(found.username) not in refused:
+            more["username"] = found.username
+        if found.circle != Person.Circle.OTHER and person.circle == Person.Circle.OTHER:
+            more |= {} if folded(found.circle) in refused else {"circle": found.circle}
+        if _bio_with(person.bio, found.bio) != person.bio and folded(found.bio) not in refused:
+            more["bio"] = found.bio
+        return more
+
+
+def count_mentions(owner: ChatUser, numbers: Iterable[int]) -> None:
+    """Counts anew in how many messages these people were found, and when; nobody's count becomes smaller by it."""
+    listed = FindingMessage.objects.filter(owner=owner, finding__noun=NOUN, finding__row__in=list(numbers))
+    rows = listed.values("finding__row").annotate(
+        n=Count("message", distinct=True), first=Min("message__sent_at"), last=Max("message__sent_at")
+    )
+    for row in rows.order_by():
+        person = Person.objects.filter(owner=owner, pk=row["finding__row"] or 0)
+        for known in person.values("mention_count", "first_seen", "last_seen"):
+            person.update(
+                mention_count=max(known["mention_count"], row["n"]),
+                first_seen=min(filter(None, (known["first_seen"], row["first"]))),
+                last_seen=max(filter(None, (known["last_seen"], row["last"]))),
+            )
+
+
+def _add_to_waiting(waiting: Finding, found: FoundPerson, there: Iterable[str] = ()) -> None:
+    """What waits grows by what is found of the same person, who has the names ``there`` already."""
+    values: dict[str, Any] = waiting.values
+    known = {folded(name) for name in (*there, str(values.get("display_name", "")), *values.get("aliases", []))}
+    more = [name for name in (found.name, *found.aliases) if folded(name) not in known]
+    if more:
+        values["aliases"] = [*values.get("aliases", []), *dict.fromkeys(more)]
+    if found.username and not values.get("username"):
+        values["username"] = found.username
+    values["bio"] = _bio_with(values.get("bio", ""), found.bio)
+    if waiting.target is not None:
+        values = {name: value for name, value in values.items() if value}
+    waiting.values = values
+    waiting.save(update_fields=("values",))
+    add_messages(waiting, found.messages)
+
+
+def grown(person: Person, more: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the person with those ``more``: names and lines are added, the others take an empty place."""
+    whole = dict(more)
+    if "aliases" in more:
+        whole["aliases"] = list(dict.fromkeys([*person.aliases, *more["aliases"]]))
+    if "bio" in more:
+        whole["bio"] = reduce(_bio_with, more["bio"].split("\n"), person.bio)
+    return whole
+
+
+def _bio_with(bio: str, line: str) -> str:
+    """What is known about a person, and a line more where it says something else."""
+    if not line or folded(line) in folded(bio) or len(bio) + len(line) > MOST_BIO_CHARS:
+        return bio
+    return "\n".join(filter(None, (bio, line)))
+
+
+def _values(found: FoundPerson) -> dict[str, Any]:
+    values = {"display_name": found.name, "aliases": list(found.aliases), "username": found.username}
+    return {**values, "circle": found.circle, "bio": found.bio}
+
+
+def _named(person: Person) -> Named:
+    return named(person.display_name, person.aliases, person.username, person.circle, row=person.pk)
+
+
+def _rows(owner: ChatUser) -> Iterator[Named]:
+    rows = Person.objects.filter(owner=owner).only("display_name", "aliases", "username", "circle")
+    return map(_named, rows.order_by("-mention_count", "pk").iterator())
+
+
+def _waiting(owner: ChatUser) -> Iterator[Named]:
+    """Those who would be new; what would be added to somebody known is found by them."""
+    rows = Finding.objects.filter(owner=owner, noun=NOUN, state=Finding.State.WAITING, target__isnull=True)
+    for number, values in rows.values_list("pk", "values").iterator():
+        yield _of_values(values, finding=number)
+
+
+def _of_values(values: Mapping[str, Any], **whose: int | None) -> Named:
+    texts = (str(values.get(name, "")) for name in ("display_name", "username", "circle"))
+    name, username, circle = texts
+    return named(name, values.get("aliases") or (), username, circle, **whose)
+
+
+def _gone(owner: ChatUser) -> Iterator[str]:
+    """Names of those who were deleted, undone or rejected by a person."""
+    there = {str(number) for number in Person.objects.filter(owner=owner).values_list("pk", flat=True)}
+    for number, values, _after in withdrawn(owner, NOUN):
+        if str(number) not in there and values.get("display_name"):
+            yield from _of_values(values).names
+    for values in rejected(owner, NOUN).filter(target__isnull=True).values_list("values", flat=True).iterator():
+        yield from _of_values(values).names
+
+
+def _lost_names(owner: ChatUser) -> Mapping[int, frozenset[str]]:
+    """By the number of a person what somebody took from them or refused to add: names, username, circle, what was
+    written about them, folded."""
+    lost: dict[int, set[str]] = defaultdict(set)
+    for number, values, after in withdrawn(owner, NOUN):
+        lost[number] |= _words(values) - _words(after or {})
+    for finding in rejected(owner, NOUN).filter(target__isnull=False).iterator():
+        lost[finding.target or 0] |= _words(finding.values)
+    for finding in reworded(owner, NOUN).filter(row__isnull=False).iterator():
+        lost[finding.row or 0] |= _words(finding.values)
+    return {number: frozenset(words) for number, words in lost.items()}
+
+
+def _words(values: Mapping[str, Any]) -> set[str]:
+    texts = [values.get("display_name"), values.get("username"), values.get("circle"), *(values.get("aliases") or ())]
+    lines = str(values.get("bio") or "").split("\n")
+    return {folded(str(text)) for text in (*texts, *lines) if text} - {""}

@@ -1,0 +1,32 @@
+"""Messages, a person or a whole chat user erased everywhere, with a receipt by which residue can be looked for.
+
+In: the numbers of what has to go. Out: an ``Erasure``, which the worker carries to its end whatever happens. It may
+import curation, ingestion and knowledge, whose locks it takes and whose rows it makes whole again; the scanner that
+checks it (``memoryapp/verification.py``) shares no code with it.
+"""
+
+from memoryapp.forgetting.course import (
+    LOOK_AGAIN,
+    MOST_MESSAGES,
+    Nothing,
+    begin,
+    due,
+    dumped,
+    finish,
+    look_again,
+)
+from memoryapp.forgetting.reach import Reach, Target, reach_of
+
+__all__ = [
+    "LOOK_AGAIN",
+    "MOST_MESSAGES",
+    "Nothing",
+    "Reach",
+    "Target",
+    "begin",
+    "due",
+    "dumped",
+    "finish",
+    "look_again",
+    "reach_of",
+]

@@ -1,0 +1,292 @@
+"""The course of an erasure, from the receipt that begins it to the last look, each step of which may be repeated.
+
+The marks come first, while the text is still there; then the rows go in one transaction, and everything that was made
+of them or quotes them is redacted. A process that read the text before the cut may write it afterwards: the erasure
+ends when the runs that were going on have ended, and looks once more when no answer of a model can be under way.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp import erasure as whole
+from memoryapp.forgetting import files, marks
+from memoryapp.forgetting.conversations import Changes, redact_calls, redact_runs
+from memoryapp.forgetting.cutting import Moved, cut, deleted
+from memoryapp.forgetting.leftovers import redact_leftovers, texts_of
+from memoryapp.forgetting.marks import Marks
+from memoryapp.forgetting.reach import Reach, Target, reach_of
+from memoryapp.forgetting.redaction import Redaction
+from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
+from memoryapp.operations import advisory_locks
+
+MOST_MESSAGES = 5_000
+# Nobody waits for a model longer than this.
+LOOK_AGAIN = timedelta(minutes=15)
+_TRIES = 5
+_MARKS_OF_A_TEXT = 3
+_AT_ONCE = 1_000
+_LOCK = "forget"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of words by which texts are recognised, and how many texts are too short to have any."""
+
+    runs: frozenset[str]
+    unmarked: int
+
+    def without(self, texts: Iterable[str]) -> Runs:
+        return Runs(frozenset(marks.without_shared(set(self.runs), texts)), self.unmarked)
+
+    def beyond(self, texts: Iterable[str]) -> Runs:
+        """The runs with a word that none of the ``texts`` has."""
+        known = {word for text in texts for word in marks.words(text)}
+        return Runs(frozenset(run for run in self.runs if not known.issuperset(run.split(" "))), self.unmarked)
+
+
+class Nothing(Exception):
+    """There is nothing to erase, or too much at once; the text is a sentence for people."""
+
+
+def begin(target: Target, actor: str) -> Erasure:
+    """The receipt of an erasure that the worker carries out; nothing is gone yet. Raises Nothing."""
+    if len(target.messages) > MOST_MESSAGES:
+        raise Nothing(_("At most %(most)s messages can be erased at once.") % {"most": f"{MOST_MESSAGES:,}"})
+    reach = reach_of(target)
+    if not reach.messages and not reach.people:
+        raise Nothing(_("It is gone already: there is nothing to erase."))
+    return Erasure.objects.create(
+        kind=target.kind,
+        owner_number=target.owner_id,
+        messages=list(reach.messages),
+        person=target.person,
+        actor=actor,
+        salt=secrets.token_bytes(32),
+    )
+
+
+def due() -> QuerySet[Erasure]:
+    """Erasures that have not ended, and those that have to look once more."""
+    late = Q(looked_again_at__isnull=True, ended_at__lt=timezone.now() - LOOK_AGAIN)
+    return Erasure.objects.filter(Q(ended_at__isnull=True) | late).order_by("pk")
+
+
+def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
+    """Continues an erasure as far as it goes; while another process works on it, waits for that one.
+
+    It has no ``ended_at`` while a run goes on that may have read what is erased, or when ``wait`` was too short.
+    """
+    if advisory_locks.try_acquire(_LOCK, erasure.pk, wait=wait):
+        try:
+            _go_on(erasure)
+        finally:
+            advisory_locks.release(_LOCK, erasure.pk)
+    erasure.refresh_from_db()
+    return erasure
+
+
+def look_again(erasure: Erasure) -> None:
+    """Erases once more what was written since the cut by somebody who had read before it."""
+    with transaction.atomic():
+        deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=_topics_of(erasure)))
+    _redact(erasure)
+    erasure.looked_again_at = erasure.verify_asked_at = timezone.now()
+    erasure.save(update_fields=["looked_again_at", "verify_asked_at"])
+
+
+def _go_on(erasure: Erasure) -> None:
+    erasure.refresh_from_db()
+    if erasure.ended_at is not None:
+        if erasure.looked_again_at is None and erasure in due():
+            look_again(erasure)
+        return
+    if erasure.kind == Erasure.Kind.USER:
+        _erase_user(erasure)
+    else:
+        _erase_part(erasure)
+
+
+def _erase_user(erasure: Erasure) -> None:
+    if erasure.marked_at is None:
+        owner = ChatUser.with_erased.get(pk=erasure.owner_number)
+        found = runs_of(_texts_of_owner(owner), _MARKS_OF_A_TEXT)
+        _store_marks(erasure, found, stays=Message.objects.exclude(owner=owner))
+    whole.finish(erasure)
+    erasure.refresh_from_db()
+    if erasure.ended_at is not None:
+        _redact(erasure)
+        vacuum(erasure)
+
+
+def _erase_part(erasure: Erasure) -> None:
+    owner = ChatUser.objects.filter(pk=erasure.owner_number).first()
+    if owner is None:
+        # The whole chat user is being erased, or was, and took everything along.
+        erasure.ended_at = erasure.looked_again_at = timezone.now()
+        erasure.save(update_fields=["ended_at", "looked_again_at"])
+        return
+    if erasure.cut_at is None:
+        _cut(erasure, owner)
+    _redact(erasure)
+    if not _still_running(erasure):
+        erasure.ended_at = timezone.now()
+        erasure.save(update_fields=["ended_at"])
+        vacuum(erasure)
+
+
+def _cut(erasure: Erasure, owner: ChatUser) -> None:
+    """Marks, then the cut; again when somebody changed the topics in between. Raises Moved when that never ends."""
+    for last in (*[False] * _TRIES, True):
+        reach = reach_of(Target.of(erasure))
+        erasure.touched = reach.ids
+        erasure.save(update_fields=["touched"])
+        spoken = runs_of(_texts(Message.objects.filter(pk__in=reach.messages)))
+        stays = Message.objects.exclude(owner=owner, pk__in=reach.messages)
+        # What stays in these topics is summed up and read for facts anew, in words of its own that may be the old ones.
+        beside = stays.filter(topicmessage__topic__in=reach.touched)
+        made = runs_of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(_texts(beside))
+        _store_marks(erasure, spoken, made, stays=stays)
+        try:
+            cut(erasure, owner)
+        except Moved:
+            if last:
+                raise
+        else:
+            whole.erased.send(ChatUser, number=owner.pk)
+            return
+
+
+def runs_of(texts: Iterable[str], most: int = 0) -> Runs:
+    runs: set[str] = set()
+    unmarked = 0
+    for text in texts:
+        found = marks.runs_of(text, most)
+        unmarked += bool(text) and not found
+        runs |= found
+    return Runs(frozenset(runs), unmarked)
+
+
+def _store_marks(erasure: Erasure, *found: Runs, stays: QuerySet[Message]) -> None:
+    """Marks of what was found, but for the runs of words that messages which stay hold as well."""
+    runs = set().union(*(each.runs for each in found))
+    left = marks.without_shared(runs, _texts(stays))
+    erasure.marks, erasure.lengths = marks.packed(left, bytes(erasure.salt))
+    erasure.unmarked, erasure.marked_at = sum(each.unmarked for each in found), timezone.now()
+    erasure.save(update_fields=["marks", "lengths", "unmarked", "marked_at"])
+
+
+def _texts(rows: QuerySet[Message]) -> Iterator[str]:
+    """What messages say, and what they carry beside it."""
+    for text, metadata in rows.order_by().values_list("text", "metadata").iterator(_AT_ONCE):
+        yield text
+        yield from strings(metadata)
+
+
+def _texts_made(reach: Reach) -> Iterator[str]:
+    yield from Topic.objects.filter(pk__in=reach.touched).values_list("summary", flat=True)
+    for model, numbers in ((Fact, reach.facts), (Artifact, reach.artifacts), (Person, reach.people)):
+        names = [name for name in texts_of(model) if name not in ("sha256", "file_type", "mime_type")]
+        for row in model._base_manager.filter(pk__in=numbers).values_list(*names):
+            yield from strings(row)
+
+
+def _texts_made_otherwise(reach: Reach) -> Iterator[str]:
+    """What was made of what stays: words that these share with what goes tell nobody anything."""
+    for model, name, numbers in (
+        (Topic, "summary", reach.touched),
+        (Fact, "content", reach.facts),
+        (Person, "display_name", reach.people),
+        (Person, "bio", reach.people),
+    ):
+        rows = model._base_manager.exclude(pk__in=numbers).order_by()
+        yield from rows.values_list(name, flat=True).iterator(_AT_ONCE)
+
+
+def _texts_of_owner(owner: ChatUser) -> Iterator[str]:
+    """What was said in a memory, and what was made of it."""
+    yield from (owner.name, owner.display_name, owner.profile)
+    yield from _texts(Message.objects.of(owner))
+    yield from Topic.objects.of(owner).values_list("summary", flat=True).iterator(_AT_ONCE)
+    yield from Fact.objects.filter(owner=owner).values_list("content", flat=True).iterator(_AT_ONCE)
+    yield from Person.objects.filter(owner=owner).values_list("bio", flat=True).iterator(_AT_ONCE)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings(item)
+
+
+def _redact(erasure: Erasure) -> None:
+    redaction = Redaction(Marks.of(erasure), frozenset(erasure.touched), frozenset(erasure.messages))
+    cut_at = erasure.cut_at or erasure.began_at
+    owner = erasure.owner_number
+    for changes in (
+        Changes(gone=Counter({whole.FILES: files.discard_imports(owner) if erasure.messages else 0})),
+        redact_runs(owner, redaction, cut_at),
+        redact_calls(owner, redaction, cut_at),
+        redact_leftovers(erasure, redaction),
+        Changes(changed=Counter({whole.FILES: files.blank_logs(redaction.marks)})),
+    ):
+        erasure.counts = dict(Counter(erasure.counts) + changes.gone)
+        erasure.redacted = dict(Counter(erasure.redacted) + changes.changed)
+        erasure.save(update_fields=["counts", "redacted"])
+
+
+def _topics_of(erasure: Erasure) -> list[int]:
+    return [int(name.partition(":")[2]) for name in erasure.touched if name.startswith("Topic:")]
+
+
+def _still_running(erasure: Erasure) -> bool:
+    runs = Run.objects.of(erasure.owner_number).exclude(state=Run.State.FINISHED)
+    return runs.filter(created_at__lte=erasure.cut_at).exists()
+
+
+def vacuum(erasure: Erasure) -> None:
+    """Frees the room of the rows in the tables' files; in a transaction that is left to autovacuum."""
+    if connection.in_atomic_block:
+        return
+    tables = {*erasure.counts, *erasure.redacted} & set(connection.introspection.table_names())
+    for table in sorted(tables):
+        with connection.cursor() as cursor:
+            cursor.execute(f"VACUUM {connection.ops.quote_name(table)}")
+
+
+def dumped(erasure: Erasure) -> str:
+    """The receipt as a file."""
+    return json.dumps(
+        {
+            "erasure": erasure.pk,
+            "kind": erasure.kind,
+            "began_at": erasure.began_at.isoformat(),
+            "ended_at": erasure.ended_at.isoformat() if erasure.ended_at else None,
+            "counts": erasure.counts,
+            "redacted": erasure.redacted,
+            "unmarked": erasure.unmarked,
+            "salt": base64.b64encode(bytes(erasure.salt)).decode(),
+            "lengths": erasure.lengths,
+            "marks": base64.b64encode(bytes(erasure.marks)).decode(),
+        }
+    )

@@ -1,0 +1,210 @@
+"""The cut: the rows of what is erased go, and what stays is made whole without them, in one transaction.
+
+A message leaves every topic that ever listed it, so the edits of those topics still lead from and to the same
+messages, and an undo brings back topics without it. The laws of the database yield to the erasure that the
+transaction names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from memoryapp.curation.plans import opening
+from memoryapp.curation.settling import settle
+from memoryapp.curation.swapping import lock_owner
+from memoryapp.erasure import by_table, delete_media, forget_in_log
+from memoryapp.forgetting.reach import Reach, Target, reach_of
+from memoryapp.ingestion.topics import put_passages
+from memoryapp.knowledge.writing import lock as lock_knowledge
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    EditedTopic,
+    Erasure,
+    Fact,
+    Finding,
+    KnowledgeEdit,
+    Media,
+    Message,
+    Passage,
+    PassageMessage,
+    Person,
+    Suggestion,
+    Topic,
+    TopicEdit,
+    TopicVector,
+)
+from memoryapp.operations import advisory_locks
+from memoryapp.reading import content
+
+REWRITE = """
+UPDATE memoryapp_topic t SET summary = %(summary)s, erased_at = %(at)s, is_live = t.is_live,
+       consolidation_checked = false, facts_extracted = t.facts_extracted AND NOT %(lists)s,
+       message_count = real.n, size_chars = real.size, started_at = real.first, ended_at = real.last
+FROM (
+    SELECT count(*) AS n, sum(char_length(m.text)) AS size, min(m.sent_at) AS first, max(m.sent_at) AS last
+    FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id WHERE tm.topic_id = %(topic)s
+) real WHERE t.id = %(topic)s
+"""
+# All edits of the chains of undo that an edit is in.
+CHAINED = """
+WITH RECURSIVE chained AS (
+    SELECT id, undoes_id FROM memoryapp_knowledgeedit WHERE id = ANY(%(ids)s)
+    UNION
+    SELECT e.id, e.undoes_id FROM chained JOIN memoryapp_knowledgeedit e
+    ON e.id = chained.undoes_id OR e.undoes_id = chained.id
+)
+SELECT id FROM chained
+"""
+
+
+class Moved(Exception):
+    """Somebody changed what the erasure reaches after its marks were made."""
+
+
+def name_erasure(erasure: Erasure) -> None:
+    """Until the transaction ends, the laws of history yield to this erasure."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
+
+
+def lock(owner: ChatUser) -> None:
+    """Keeps everybody else from the owner's topics, messages and knowledge until the transaction ends."""
+    lock_owner(owner)
+    lock_knowledge(owner)
+    advisory_locks.acquire_until_commit("messages", owner.pk)
+
+
+@transaction.atomic
+def cut(erasure: Erasure, owner: ChatUser) -> None:
+    """Erases the rows and counts them in the receipt. Raises Moved when the marks have to be made anew."""
+    lock(owner)
+    name_erasure(erasure)
+    reach = reach_of(Target.of(erasure))
+    if not set(reach.ids) <= set(erasure.touched):
+        raise Moved
+    gone = _knowledge(owner, reach) + _messages(owner, reach) + _topics(owner, reach)
+    settle(owner)
+    erasure.counts = dict(Counter(erasure.counts) + gone)
+    erasure.cut_at = erasure.cut_at or timezone.now()
+    erasure.save(update_fields=["counts", "cut_at"])
+
+
+def _knowledge(owner: ChatUser, reach: Reach) -> Counter[str]:
+    """People, facts and artifacts with their cards, their history, and files that nothing else names."""
+    gone = deleted(Finding.objects.filter(owner=owner, pk__in=reach.findings))
+    hashes = list(Artifact.objects.filter(pk__in=reach.artifacts).values_list("sha256", flat=True))
+    nouns = KnowledgeEdit.Noun
+    for model, noun, numbers in (
+        (Fact, nouns.FACT, reach.facts),
+        (Artifact, nouns.ARTIFACT, reach.artifacts),
+        (Person, nouns.PERSON, reach.people),
+    ):
+        gone += _changes_of(owner, noun, numbers)
+        gone += deleted(model._base_manager.filter(owner=owner, pk__in=numbers))
+    return gone + delete_media(Media.objects.filter(owner=owner, sha256__in=hashes))
+
+
+def _changes_of(owner: ChatUser, noun: str, numbers: Sequence[int]) -> Counter[str]:
+    keys = [str(number) for number in numbers]
+    named = Q(before__has_any_keys=keys) | Q(after__has_any_keys=keys)
+    rows = KnowledgeEdit.objects.filter(named, owner=owner, noun=noun) if keys else KnowledgeEdit.objects.none()
+    return delete_changes(list(rows.values_list("pk", flat=True)))
+
+
+def delete_changes(numbers: Sequence[int]) -> Counter[str]:
+    """These changes of people, facts and artifacts with their undos and redos."""
+    with connection.cursor() as cursor:
+        cursor.execute(CHAINED, {"ids": list(numbers)})
+        chained = [number for (number,) in cursor.fetchall()]
+    return deleted(KnowledgeEdit.objects.filter(pk__in=chained))
+
+
+def _messages(owner: ChatUser, reach: Reach) -> Counter[str]:
+    """The messages, and the passages that hold them; what these held besides is put into passages anew."""
+    holding = PassageMessage.objects.filter(message__in=reach.messages).values_list("passage", flat=True)
+    passages = Passage.objects.filter(owner=owner, pk__in=sorted(set(holding)))
+    beside: dict[int, set[int]] = defaultdict(set)
+    rest = PassageMessage.objects.filter(passage__in=passages).exclude(message__in=reach.messages)
+    for passage, message in rest.values_list("passage", "message"):
+        beside[passage].add(message)
+    gone = deleted(passages)
+    gone += deleted(Message.objects.of(owner).filter(pk__in=reach.messages))
+    _put_rest(owner, [beside[number] for number in sorted(beside)])
+    return gone
+
+
+def _put_rest(owner: ChatUser, groups: Sequence[set[int]]) -> None:
+    rows = Message.objects.of(owner).in_bulk(list(set().union(*groups)))
+    placed = set(PassageMessage.objects.filter(message__in=list(rows)).values_list("message", flat=True))
+    parts = []
+    for group in groups:
+        part = sorted((rows[number] for number in group - placed), key=lambda row: (row.sent_at, row.pk))
+        placed |= group
+        parts.append([content(row) for row in part])
+    put_passages(owner, [part for part in parts if part])
+
+
+def _topics(owner: ChatUser, reach: Reach) -> Counter[str]:
+    gone = deleted(TopicVector.objects.filter(topic__in=reach.touched))
+    gone += _suggestions(owner, reach)
+    edits = EditedTopic.objects.filter(owner=owner, topic__in=reach.empty).values_list("edit", flat=True)
+    touched = sorted(set(edits))
+    gone += deleted(EditedTopic.objects.filter(owner=owner, topic__in=reach.empty))
+    gone += deleted(Topic.objects.of(owner).filter(pk__in=reach.empty))
+    bare = TopicEdit.objects.filter(pk__in=touched, editedtopic__isnull=True).exclude(batch__message__isnull=False)
+    gone += deleted(TopicEdit.objects.filter(pk__in=list(bare.values_list("pk", flat=True))))
+    for number in reach.rewritten:
+        _rewrite(number, lists=number in reach.listing)
+    return gone
+
+
+def make_anew(topic: Topic) -> Counter[str]:
+    """Another summary for a topic that quotes what others say; for a transaction that names the erasure."""
+    lock_owner(ChatUser(pk=topic.owner_id))
+    gone = deleted(TopicVector.objects.filter(topic=topic))
+    _rewrite(topic.pk, lists=False)
+    return gone
+
+
+def _rewrite(number: int, *, lists: bool) -> None:
+    """Another summary, from the messages that the topic still lists, and their count, size and times."""
+    rows = Message.objects.filter(topicmessage__topic=number).in_order()[:20]
+    values: dict[str, Any] = {
+        "topic": number,
+        "summary": opening([content(row) for row in rows]),
+        "at": timezone.now(),
+        "lists": lists,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(REWRITE, values)
+
+
+def _suggestions(owner: ChatUser, reach: Reach) -> Counter[str]:
+    """Of topics that go; those of topics that stay were made from what they said, so the open ones go too."""
+    named = [
+        (pk, state, set(topics))
+        for pk, state, topics in Suggestion.objects.filter(owner=owner).values_list("pk", "state", "topics")
+    ]
+    empty, touched = set(reach.empty), set(reach.touched)
+    doomed = [
+        pk for pk, state, topics in named if topics & empty or (topics & touched and state == Suggestion.State.OPEN)
+    ]
+    kept = [pk for pk, _state, topics in named if topics & touched and pk not in doomed]
+    Suggestion.objects.filter(pk__in=kept).update(evidence={})
+    return deleted(Suggestion.objects.filter(pk__in=doomed))
+
+
+def deleted(rows: QuerySet[Any]) -> Counter[str]:
+    """Deletes the rows, what refers to them, and what the administration's log quotes of them; counts by table."""
+    numbers = list(rows.values_list("pk", flat=True))
+    if not numbers:
+        return Counter()
+    gone = by_table(rows.model._base_manager.filter(pk__in=numbers).delete()[1])
+    return gone + forget_in_log(rows.model, numbers)

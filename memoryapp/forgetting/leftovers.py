@@ -1,0 +1,108 @@
+"""Whatever else quotes erased words: every text and JSON value of the owner's rows, whatever the table.
+
+Messages that stay are not looked at, for what they say was not erased. A fact or a change of the history that quotes
+goes, and the summary of a topic is made anew; of any other row the lines and values that quote are replaced. Reports of
+evaluations and the administration's log belong to nobody and are looked through too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.contrib.admin.models import LogEntry
+from django.db import models, transaction
+
+from memoryapp.erasure import by_table
+from memoryapp.forgetting.conversations import Changes
+from memoryapp.forgetting.cutting import delete_changes, deleted, make_anew, name_erasure
+from memoryapp.forgetting.redaction import ERASED, Redaction
+from memoryapp.models import (
+    AgentCall,
+    ChatUser,
+    Erasure,
+    Evaluation,
+    Fact,
+    KnowledgeEdit,
+    Message,
+    RawReply,
+    Run,
+    RunEvent,
+    Topic,
+)
+from memoryapp.models.user import Owned
+
+_ELSEWHERE = {Message, Run, RunEvent, RawReply, AgentCall}
+_AT_ONCE = 500
+
+
+def redact_leftovers(erasure: Erasure, redaction: Redaction) -> Changes:
+    """All tables that hold rows of the owner, and what belongs to nobody."""
+    changes, words = Changes(), redaction.by_words()
+    for model in apps.get_app_config("memoryapp").get_models():
+        if issubclass(model, Owned) and model not in _ELSEWHERE:
+            _table(erasure, model, model._base_manager.filter(owner=erasure.owner_number), words, changes)
+    _table(erasure, ChatUser, ChatUser.objects.filter(pk=erasure.owner_number), words, changes)
+    _table(erasure, Evaluation, Evaluation.objects.all(), words, changes)
+    quoting = [
+        row.pk for row in LogEntry.objects.iterator(_AT_ONCE) if _quoted(row, ("object_repr", "change_message"), words)
+    ]
+    changes.gone += by_table(LogEntry.objects.filter(pk__in=quoting).delete()[1])
+    return changes
+
+
+def _table(
+    erasure: Erasure, model: type[models.Model], rows: models.QuerySet[Any], words: Redaction, changes: Changes
+) -> None:
+    names = list(texts_of(model))
+    for row in rows.order_by("pk").iterator(_AT_ONCE) if names else ():
+        if _quoted(row, names, words):
+            with transaction.atomic():
+                name_erasure(erasure)
+                _mended(model, row, names, words, changes)
+
+
+def texts_of(model: type[models.Model]) -> Iterator[str]:
+    """The names of the columns that hold text or JSON."""
+    for column in model._meta.concrete_fields:
+        if isinstance(column, models.CharField | models.TextField | models.JSONField) and not column.choices:
+            yield column.attname
+
+
+def _quoted(row: models.Model, names: Any, words: Redaction) -> bool:
+    return any(_redacted(getattr(row, name), words) != getattr(row, name) for name in names)
+
+
+def _redacted(value: Any, words: Redaction) -> Any:
+    return words.text(value) if isinstance(value, str) else words.json(value)
+
+
+def _mended(model: type[models.Model], row: models.Model, names: list[str], words: Redaction, changes: Changes) -> None:
+    if model is Fact:
+        changes.gone += deleted(Fact.objects.filter(pk=row.pk))
+    elif model is KnowledgeEdit:
+        changes.gone += delete_changes([row.pk])
+    elif isinstance(row, Topic):
+        changes.gone += make_anew(row)
+        changes.changed[model._meta.db_table] += 1
+    else:
+        new = {name: _fitting(model, name, row, words) for name in names}
+        model._base_manager.filter(pk=row.pk).update(**new)
+        changes.changed[model._meta.db_table] += 1
+
+
+def _fitting(model: type[models.Model], name: str, row: models.Model, words: Redaction) -> Any:
+    """The redacted value, told apart by the row's number where no two rows may have the same."""
+    old = getattr(row, name)
+    new = _redacted(old, words)
+    if new == old or not isinstance(new, str):
+        return new
+    column: Any = model._meta.get_field(name)
+    unique = column.unique or any(
+        name in constraint.fields
+        for constraint in model._meta.constraints
+        if isinstance(constraint, models.UniqueConstraint)
+    )
+    text = f"{ERASED} {row.pk}" if unique else new
+    return text[: column.max_length] if column.max_length else text

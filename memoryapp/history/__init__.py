@@ -1,0 +1,39 @@
+"""Everything that was changed in a memory, topics and what was distilled from them in one list, and its undo.
+
+In: a chat user, a filter and a cursor. Out: pages of entries, each with what it changed and whether it stands. It
+writes only by the undo of ``curation`` and of ``knowledge``, which it imports beside the models.
+"""
+
+from memoryapp.history.automatic import AutomaticChanges, automatic_changes
+from memoryapp.history.entries import Cursor, Entry, Record, Source, Topics, entries, entry
+from memoryapp.history.import_batches import Import, Withdrawal, imports, withdrawal
+from memoryapp.history.listing import MODELS, Narrowing, Page, actors, page
+from memoryapp.history.nights import Night, night_of, nights, undo_night
+from memoryapp.history.undoing import standing_between, undo_between
+
+__all__ = [
+    "MODELS",
+    "AutomaticChanges",
+    "Cursor",
+    "Entry",
+    "Import",
+    "Narrowing",
+    "Night",
+    "Page",
+    "Record",
+    "Source",
+    "Topics",
+    "Withdrawal",
+    "actors",
+    "automatic_changes",
+    "entries",
+    "entry",
+    "imports",
+    "night_of",
+    "nights",
+    "page",
+    "standing_between",
+    "undo_between",
+    "undo_night",
+    "withdrawal",
+]

@@ -1,0 +1,33 @@
+"""Files that people gave to the page of imports, from their arrival until they are imported, restored or removed.
+
+In: a file that was uploaded, a person's answers and decisions. Out: its row with what was found in it, and messages or
+a whole memory. It imports ingestion, which rehearses and imports chats, and transfer, which restores memories.
+"""
+
+from memoryapp.import_files.files import (
+    Refused,
+    answer,
+    batches,
+    begin,
+    clear,
+    discard,
+    pause,
+    stage,
+    unfinished,
+)
+from memoryapp.import_files.working import MOST_USERS, fail, work_on
+
+__all__ = [
+    "MOST_USERS",
+    "Refused",
+    "answer",
+    "batches",
+    "begin",
+    "clear",
+    "discard",
+    "fail",
+    "pause",
+    "stage",
+    "unfinished",
+    "work_on",
+]

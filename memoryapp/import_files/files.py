@@ -1,0 +1,119 @@
+"""Files that people gave to the page of imports: staged, answered about, begun, paused, removed.
+
+What is to be done stands in the row's state; ``working`` does it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid5
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp import erasure
+from memoryapp.models import ChatUser, ImportBatch, ImportFile
+
+State = ImportFile.State
+
+
+class Refused(Exception):
+    """This cannot be done with the file now; the text is a sentence for people."""
+
+
+def stage(owner: ChatUser, received: Path, source: str, asked_by: str, zone: str = "") -> ImportFile:
+    """Takes over the file ``received``, which is moved; it is rehearsed next. Raises BeingErased, OSError.
+
+    ``zone`` is the time zone of who gives it, for times that are written without one.
+    """
+    erasure.check_kept(owner)
+    settings.IMPORT_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+    size, who = received.stat().st_size, asked_by[:150]
+    row = ImportFile(owner=owner, source=_name(source), size_bytes=size, asked_by=who, timezone=zone)
+    # The file comes first: a row must never name a file that is not there.
+    os.replace(received, row.path)
+    row.path.chmod(0o600)
+    row.save()
+    return row
+
+
+def _name(source: str) -> str:
+    """What the browser calls the file, as one line."""
+    plain = "".join(sign for sign in source.replace("\\", "/").rpartition("/")[2] if sign.isprintable())
+    return plain.strip()[:300] or _("a file without a name")
+
+
+def answer(row: ImportFile, **answers: Any) -> None:
+    """A person's answers to what the file does not tell; it is rehearsed anew. Raises Refused."""
+    _move(row, (State.ASKING, State.READY, State.FAILED), State.REHEARSING, **answers)
+
+
+def begin(row: ImportFile, *, takes_changes: bool | None = None) -> None:
+    """Imports what was rehearsed, or goes on with what was paused; ``takes_changes`` is what a person decided about
+    texts that changed, None where they were not asked. Raises Refused."""
+    fields: dict[str, Any] = {"started_at": row.started_at or timezone.now()}
+    if takes_changes is not None:
+        fields["takes_changes"] = takes_changes
+    _move(row, (State.READY, State.PAUSED, State.FAILED), State.IMPORTING, **fields)
+
+
+def pause(row: ImportFile) -> None:
+    _move(row, (State.IMPORTING,), State.PAUSED)
+
+
+def discard(row: ImportFile) -> None:
+    """Removes the row and its file. What it brought stays, and is taken back as an import. Raises Refused."""
+    with transaction.atomic():
+        if ImportFile.objects.filter(pk=row.pk, state=State.IMPORTING).exists():
+            raise Refused(_("Pause the import first."))
+        ImportFile.objects.filter(pk=row.pk).delete()
+    row.path.unlink(missing_ok=True)
+
+
+def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: Any) -> None:
+    """Changes the state, unless somebody was faster."""
+    fields = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), **fields}
+    if not ImportFile.objects.filter(pk=row.pk, state__in=before).update(**fields):
+        raise Refused(_("This was decided meanwhile; the page shows what is so now."))
+    row.refresh_from_db()
+
+
+def unfinished() -> QuerySet[ImportFile]:
+    """The files somebody has to work on, the longest waiting first."""
+    return ImportFile.objects.filter(state__in=(State.REHEARSING, State.IMPORTING)).order_by("asked_at", "pk")
+
+
+def batches(row: ImportFile) -> QuerySet[ImportBatch]:
+    """What the file brought so far, one a chat user, and one of changed texts that were taken over."""
+    keys = (row.key, uuid5(row.key, "wordings"))
+    return ImportBatch.objects.filter(file__in=keys).select_related("owner").order_by("pk")
+
+
+def clear(now: datetime | None = None) -> None:
+    """Removes files nobody decided about for long, and those no row names."""
+    before = (now or timezone.now()) - settings.IMPORT_KEEP
+    for row in ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before):
+        with suppress(Refused):
+            discard(row)
+    if not settings.IMPORT_DIR.is_dir():
+        return
+    kept = {str(key) for key in ImportFile.objects.values_list("key", flat=True)}
+    for path in settings.IMPORT_DIR.iterdir():
+        if path.name not in kept and _age(path) > settings.IMPORT_KEEP.total_seconds():
+            path.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    """Seconds since the file was written to."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,216 @@
+"""The work on a file that a person gave: it is looked through, then imported, or a whole memory restored from it.
+
+Whoever works on a file holds its lock, so a file whose worker was killed is taken up by the next sweep: the rehearsal
+begins anew, the import goes on in the batches it had begun, a restoration, which is one transaction, begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp import erasure, transfer
+from memoryapp.import_files import attachments
+from memoryapp.importers import NAMING, ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.ingestion.imports import Addressee, Course, Paused, import_for
+from memoryapp.ingestion.rehearsal import Findings, rehearse
+from memoryapp.models import ImportFile, Message
+from memoryapp.operations import advisory_locks
+
+LOCK = "import file"
+SLOT = "import slot"
+# How many files are worked on at once, so that long ones leave the worker time for everything else.
+SLOTS = 2
+# How often the row says how far the work is, in seconds.
+BEAT_SECONDS = 0.5
+MOST_USERS = 1_000
+
+State = ImportFile.State
+
+logger = logging.getLogger(__name__)
+
+
+def work_on(row: ImportFile) -> bool:
+    """Does what the file waits for; False where others are at it, or at as many files as may be."""
+    with _alone(SLOT, range(SLOTS)) as slot, _alone(LOCK, (row.pk,)) as alone:
+        if not (slot and alone):
+            return False
+        row.refresh_from_db()
+        if row.is_worked_on:
+            _work(row)
+    return True
+
+
+@contextmanager
+def _alone(what: str, numbers: Any) -> Iterator[bool]:
+    """Whether one of the locks could be taken, for as long as the block lasts."""
+    taken = next((number for number in numbers if advisory_locks.try_acquire(what, number)), None)
+    try:
+        yield taken is not None
+    finally:
+        if taken is not None:
+            advisory_locks.release(what, taken)
+
+
+def _work(row: ImportFile) -> None:
+    try:
+        if row.state == State.IMPORTING and row.findings.get("restores"):
+            return _restore(row)
+        chat = _opened(row)
+        if row.state == State.REHEARSING:
+            _rehearse(row, chat, _whole(row))
+        else:
+            _import(row, chat)
+    except UnknownSpeaker as error:
+        _end(row, State.ASKING, findings={"speakers": [{"author": name} for name in error.speakers]})
+    except (UnreadableFile, transfer.NotEmpty, erasure.BeingErased) as error:
+        _fail(row, str(error).replace(f"{row.path}/", "").replace(str(row.path), row.source))
+    except Paused:
+        logger.info("The import of file %s was paused.", row.pk)
+
+
+def _opened(row: ImportFile) -> ChatFile:
+    zone = ZoneInfo(row.timezone or "UTC")
+    hints = Hints(row.owner.name, row.me, row.start, advises=False, name=row.source, zone=zone)
+    return open_chat(row.path, "auto", hints)
+
+
+def _whole(row: ImportFile) -> Counter[str]:
+    """How many rows of each kind are in the export of a whole memory, which an empty one can become again.
+
+    Empty where the file is none, or this memory has messages already: those of the file are imported then.
+    """
+    if Message.objects.of(row.owner).exists() or not transfer.recognises(row.path):
+        return Counter()
+    return transfer.outline(row.path)
+
+
+def _restore(row: ImportFile) -> None:
+    """Restores the memory of the file and says so in one transaction; how far it is is written beside it."""
+    watch = _Watch(row, lambda: 0.0)
+    total = sum(row.findings["restores"].values())
+
+    def stored(count: int) -> None:
+        watch.share = lambda: count / max(1, total)
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(_on_own_connection, watch, count).result()
+
+    with transaction.atomic():
+        restored = transfer.restore(row.path, row.owner.name, stored)
+        numbers = {
+            "added": restored.counts.get("message", 0),
+            "restores": restored.counts,
+            "missing_files": restored.missing_files,
+        }
+        if not _end(row, State.DONE, findings={**row.findings, **numbers}, done=total, share=1.0):
+            raise Paused
+    row.path.unlink(missing_ok=True)
+
+
+def _on_own_connection(watch: _Watch, count: int) -> None:
+    try:
+        watch(count)
+    finally:
+        connection.close()
+
+
+def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
+    if not whole and chat.format in NAMING and not row.addressee:
+        several = _users(chat)
+        if len(several) > 1:
+            users = [{"name": name, "count": count} for name, count in several.items()]
+            _end(row, State.ASKING, format=chat.format, findings={"users": users})
+            return
+    found = rehearse(row.owner, chat, addressee(row, whole), Course(stored=_Watch(row, lambda: chat.meter.share)))
+    found.restores = dict(whole)
+    if not found.messages and not found.timeless:
+        return _fail(row, _nothing(row, found), findings=found.document(), format=chat.format)
+    state = State.READY if found.messages else State.ASKING
+    _end(row, state, format=chat.format, findings=found.document())
+
+
+def _users(chat: ChatFile) -> dict[str, int]:
+    """The users a file names, each with the number of their messages; not more than a page can list."""
+    counts: dict[str, int] = {}
+    for item in chat.records():
+        if isinstance(item, MessageRecord) and item.user and (item.user in counts or len(counts) < MOST_USERS):
+            counts[item.user] = counts.get(item.user, 0) + 1
+    return counts
+
+
+def addressee(row: ImportFile, whole: Counter[str] | None = None) -> Addressee:
+    """Who gets the messages: this memory, all of them or those of one user, or each user the file names their own."""
+    here, whose = row.owner.name, "" if whole else row.addressee
+    if whose == ImportFile.EVERYBODY:
+        return lambda named: named or here
+    return lambda named: here if not whose or named in ("", whose) else None
+
+
+def _nothing(row: ImportFile, found: Findings) -> str:
+    sentence = _("No message could be read from %(path)s.") % {"path": row.source}
+    first = found.rejections[:1]
+    return f"{sentence} {first[0]['line']}: {first[0]['reason']}." if first else sentence
+
+
+def _import(row: ImportFile, chat: ChatFile) -> None:
+    watch = _Watch(row, lambda: chat.meter.share)
+    taker = row.asked_by if row.takes_changes else ""
+    course = Course(worker="worker", source=row.source, key=row.key, stored=watch, taker=taker)
+    imported = import_for(chat, addressee(row), course)
+    artifacts = attachments.take(row.path, chat, addressee(row))
+    numbers = {
+        "added": imported.added,
+        "skipped": imported.skipped,
+        "rejected": imported.rejected.count,
+        "changed": imported.changed.count,
+        "taken": imported.taken,
+        "artifacts": artifacts,
+    }
+    done = imported.added + imported.skipped
+    _end(row, State.DONE, findings={**row.findings, **numbers}, done=done, share=1.0)
+    row.path.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Writes into the row how far the work is, and raises Paused when the row says that it is to stop."""
+
+    row: ImportFile
+    share: Callable[[], float]
+    _written: float = 0.0
+
+    def __call__(self, count: int) -> None:
+        rows = ImportFile.objects.filter(pk=self.row.pk, state=self.row.state)
+        if time.monotonic() - self._written >= BEAT_SECONDS:
+            self._written = time.monotonic()
+            is_wanted = bool(rows.update(done=count, share=self.share(), at=timezone.now()))
+        else:
+            is_wanted = rows.exists()
+        if not is_wanted:
+            raise Paused
+
+
+def _end(row: ImportFile, state: State, **fields: Any) -> bool:
+    """Ends this piece of work, unless somebody stopped it meanwhile; whether it did."""
+    fields = {"share": 0.0, "done": 0, "fault": "", **fields, "state": state, "at": timezone.now()}
+    return bool(ImportFile.objects.filter(pk=row.pk, state=row.state).update(**fields))
+
+
+def _fail(row: ImportFile, sentence: str, **fields: Any) -> None:
+    _end(row, State.FAILED, fault=sentence, **fields)
+
+
+def fail(row: ImportFile) -> None:
+    """After a fault of the program: the file waits until a person tries again."""
+    _fail(row, _("A fault in the program stopped this; the log has it. Nothing is lost: try again."))

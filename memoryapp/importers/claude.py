@@ -1,0 +1,153 @@
+"""Claude's ``conversations.json``: conversations with all that was said in them, perhaps with versions.
+
+``content`` is preferred to ``text``, a flattening that loses what is no text. What was on the screen is kept: words,
+voice notes, documents the assistant wrote, names of files; reasoning, calls of tools and what these returned are left
+out. Where a message was edited, the export has every version, and the one that was shown is the path to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+
+_ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
+_NOBODY = "00000000-0000-4000-8000-000000000000"
+# What the flattened text says in place of a block that it cannot show.
+_UNSUPPORTED = "This block is not supported on your current device yet."
+
+Fields = Mapping[str, Any]
+
+
+def recognises(value: object) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, Mapping) and isinstance(item.get("chat_messages"), list) for item in items)
+
+
+def prefix(value: object) -> str:
+    """Where the conversations of a document with this outline are, in ijson's notation."""
+    return "item" if isinstance(value, list) else ""
+
+
+def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The shown messages of every conversation, in order."""
+    for index, conversation in enumerate(conversations):
+        place = f"[{index}]"
+        if not isinstance(conversation, Mapping):
+            reason = _("a conversation must be a JSON object, not %(value)s") % {"value": shown(conversation)}
+            yield Rejected(place, reason)
+            continue
+        yield from _conversation(conversation, place, clock)
+        clock.pause()
+
+
+def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    key, items = conversation.get("uuid"), conversation.get("chat_messages")
+    if not isinstance(key, str) or not key:
+        yield Rejected(place, _("the conversation has no id"))
+        return
+    if not isinstance(items, list):
+        yield Rejected(place, _("the conversation has no messages"))
+        return
+    visible = _shown(conversation, items)
+    for index, item in enumerate(items):
+        if id(item) not in visible:
+            continue
+        line = f"{place}.chat_messages[{index}]"
+        try:
+            record = _record(conversation, key, item, line, clock)
+        except BadRecord as error:
+            yield Rejected(line, str(error))
+            continue
+        if record.text:
+            yield record
+
+
+def _shown(conversation: Fields, items: Sequence[object]) -> set[int]:
+    """The messages on the path that was shown last, by ``id()``; all of them where the export has no tree."""
+    known = {key: item for item in items if (key := _uuid(item)) and isinstance(item, Mapping)}
+    parents = [item.get("parent_message_uuid") for item in known.values()]
+    if not any(parent in known for parent in parents if isinstance(parent, str)):
+        return {id(item) for item in items}
+    leaf = conversation.get("current_leaf_message_uuid")
+    key = leaf if isinstance(leaf, str) and leaf in known else next(reversed(known))
+    path = {id(item) for item in items if not _uuid(item)}
+    while isinstance(key, str) and key in known and id(known[key]) not in path:
+        path.add(id(known[key]))
+        key = known[key].get("parent_message_uuid") or _NOBODY
+    return path
+
+
+def _uuid(item: object) -> str:
+    key = item.get("uuid") if isinstance(item, Mapping) else None
+    return key if isinstance(key, str) else ""
+
+
+def _record(conversation: Fields, key: str, item: object, line: str, clock: Clock) -> MessageRecord:
+    if not isinstance(item, Mapping):
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+    if not _uuid(item):
+        raise BadRecord(_("it has no id"))
+    sender = str(item.get("sender") or "")
+    sent_at = clock.read(item.get("created_at"))
+    return message(
+        user="",
+        external_id=f"claude:{key}:{item['uuid']}",
+        role=_ROLES.get(sender, sender),
+        author="Claude" if sender == "assistant" else "",
+        sent_at=sent_at,
+        text=_text(item),
+        session=key,
+        metadata={"conversation": conversation.get("name") or "", **_extracted(item), **clock.mark()},
+        line=line,
+    )
+
+
+def _text(item: Fields) -> str:
+    blocks = item.get("content")
+    parts = [_block(block) for block in blocks] if isinstance(blocks, list) else []
+    if not any(parts) and isinstance(item.get("text"), str):
+        parts = [item["text"].replace(_UNSUPPORTED, "").replace("```\n```", "")]
+    return "\n".join([*_files(item), *(part.strip() for part in parts if part.strip())]).strip()
+
+
+def _block(block: object) -> str:
+    """The words of a block that a person saw; nothing of reasoning, tools and what these returned."""
+    if not isinstance(block, Mapping):
+        return ""
+    kind, text = block.get("type"), block.get("text")
+    if kind == "tool_use" and block.get("name") == "artifacts":
+        return _artifact(block.get("input"))
+    if kind == "voice_note":
+        return "\n".join(part for part in (block.get("title"), text) if isinstance(part, str))
+    return text if kind == "text" and isinstance(text, str) else ""
+
+
+def _artifact(value: object) -> str:
+    """A document that the assistant wrote beside the talk; of its later versions, what was changed."""
+    fields = value if isinstance(value, Mapping) else {}
+    title, content = fields.get("title"), fields.get("content") or fields.get("new_str")
+    head = f"[{title}]" if isinstance(title, str) and title else ""
+    return "\n".join(part for part in (head, content) if isinstance(part, str) and part)
+
+
+def _named(item: Fields) -> list[Fields]:
+    both = [value for field in ("attachments", "files") if isinstance(value := item.get(field), list)]
+    return [file for value in both for file in value if isinstance(file, Mapping) and file.get("file_name")]
+
+
+def _files(item: Fields) -> list[str]:
+    return list(dict.fromkeys(f"[file: {file['file_name']}]" for file in _named(item)))
+
+
+def _extracted(item: Fields) -> dict[str, Any]:
+    """What was read out of the files that came with a message, beside its text: nobody said it."""
+    found = [
+        {"name": str(file["file_name"]), "content": file["extracted_content"]}
+        for file in _named(item)
+        if isinstance(file.get("extracted_content"), str)
+    ]
+    return {"attachments": found} if found else {}

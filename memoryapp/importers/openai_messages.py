@@ -1,0 +1,174 @@
+"""Lists of messages as they are sent to OpenAI's API: ``{"messages": [{"role", "content"}, …]}``, or the list alone.
+
+There are no ids and mostly no times. A conversation is known by its first words up to what the user says, and by how
+many others in the file began alike, so that a longer file, or a longer conversation, has the same ids in its
+beginning. Calls of tools and what these returned are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers import jsonl
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.source import Source
+
+_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
+_TOOLS = {"tool", "function"}
+_TIMES = ("timestamp", "created_at", "created", "ts", "time")
+_PARTS = {"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]", "file": "[file]"}
+_TEXTS = {"text", "input_text", "output_text"}
+# A message of such a list has a role and one of these; JSON Lines of ours have an id and a text.
+_CONTENTS = ("content", "tool_calls", "function_call", "refusal")
+
+Fields = Mapping[str, Any]
+
+
+def is_message(item: object) -> bool:
+    return (
+        isinstance(item, Mapping)
+        and isinstance(item.get("role"), str)
+        and any(field in item for field in _CONTENTS)
+        and not {"id", "text"} <= item.keys()
+    )
+
+
+def recognises(value: object) -> bool:
+    """Whether a document, or a line, is a conversation or a list of conversations or of messages."""
+    if isinstance(value, Mapping):
+        items = value.get("messages")
+        return isinstance(items, list) and any(is_message(item) for item in items[:20])
+    return isinstance(value, list) and any(is_message(item) or recognises(item) for item in value[:20])
+
+
+def read(conversations: Iterable[tuple[str, object]], clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The messages of each conversation, given with its place in the file."""
+    alike: Counter[str] = Counter()
+    for place, value in conversations:
+        fields = value if isinstance(value, Mapping) else {"messages": value}
+        items = fields.get("messages")
+        if not isinstance(items, list):
+            yield Rejected(place, _("it has no list of messages"))
+            continue
+        yield from _conversation(fields, items, place, alike, clock)
+        clock.pause()
+
+
+def read_lines(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+    """The same of a file that has a conversation a line; a line that is none is left out with its number."""
+    bad: list[Rejected] = []
+    for item in read(_lines(source, bad), clock):
+        yield from bad
+        bad.clear()
+        yield item
+    yield from bad
+
+
+def _lines(source: Source, bad: list[Rejected]) -> Iterator[tuple[str, object]]:
+    for number, value in jsonl.values(source):
+        if isinstance(value, Rejected):
+            bad.append(value)
+        else:
+            yield f"line {number}", value
+
+
+def grouped(document: Iterable[object]) -> Iterator[tuple[str, object]]:
+    """The conversations of a list: each item one of them, or all items the messages of one."""
+    loose: list[object] = []
+    for index, item in enumerate(document):
+        if is_message(item) or loose:
+            loose.append(item)
+        else:
+            yield f"[{index}]", item
+    if loose:
+        yield "$", loose
+
+
+def _conversation(
+    fields: Fields, items: Sequence[object], place: str, alike: Counter[str], clock: Clock
+) -> Iterator[MessageRecord | Rejected]:
+    key = _key(fields, items)
+    alike[key] += 1
+    key = key if alike[key] == 1 else f"{key}.{alike[key]}"
+    rest = {name: value for name, value in fields.items() if name != "messages"}
+    for index, item in enumerate(items):
+        line = f"{place}.messages[{index}]"
+        try:
+            record = _record(item, f"openai:{key}", index, line, clock)
+        except BadRecord as error:
+            yield Rejected(line, str(error))
+            continue
+        if record:
+            yield _with(record, rest)
+            rest = {}
+
+
+def _with(record: MessageRecord, rest: Fields) -> MessageRecord:
+    """The first message carries what else the conversation holds."""
+    if not rest:
+        return record
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    try:
+        return message(**{**fields, "metadata": {**record.metadata, "conversation": rest}})
+    except BadRecord:
+        return record
+
+
+def _key(fields: Fields, items: Sequence[object]) -> str:
+    own = fields.get("id") or fields.get("conversation_id")
+    if isinstance(own, str | int) and not isinstance(own, bool):
+        return str(own)[:100]
+    first: list[object] = []
+    for item in items:
+        first.append([item.get("role"), item.get("content")] if isinstance(item, Mapping) else item)
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            break
+    return hashlib.sha256(json.dumps(first, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _record(item: object, key: str, index: int, line: str, clock: Clock) -> MessageRecord | None:
+    """The message, or None where it is of tools or holds nothing that was said."""
+    if not isinstance(item, Mapping):
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+    role = str(item.get("role") or "")
+    text = _text(item.get("content")) or _text(item.get("refusal"))
+    if role in _TOOLS or (not text and role in _ROLES):
+        return None
+    sent_at = clock.read(next((item[name] for name in _TIMES if item.get(name) is not None), None))
+    author = item.get("name")
+    return message(
+        user="",
+        external_id=f"{key}:{index}",
+        role=_ROLES.get(role, role),
+        author=author if isinstance(author, str) else "",
+        sent_at=sent_at,
+        text=text,
+        session=key,
+        metadata={**({"model": item["model"]} if item.get("model") else {}), **clock.mark()},
+        line=line,
+    )
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content.strip()
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(filter(None, map(_part, content))).strip()
+
+
+def _part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return ""
+    kind, text = str(part.get("type") or ""), part.get("text")
+    if kind in _TEXTS and isinstance(text, str):
+        return text
+    return _PARTS.get(kind, "")

@@ -1,0 +1,239 @@
+"""A chat file opened: its format found, and the reader that goes with it.
+
+A file is read twice or more: once to its end to see that it is whole, then message by message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers import (
+    chatgpt,
+    claude,
+    coding_agents,
+    document,
+    foreign,
+    jsonl,
+    laplaced,
+    openai_messages,
+    telegram,
+    telegram_chats,
+    whatsapp,
+)
+from memoryapp.importers.document import Document
+from memoryapp.importers.record import Clock, MessageRecord, Rejected, UnreadableFile
+from memoryapp.importers.source import Meter, Source, sources
+
+FORMATS = ("jsonl", "telegram", "chatgpt", "claude", "whatsapp", "claude-code", "codex", "openai", "laplaced")
+# The formats whose messages say whose memory they are of.
+NAMING = ("jsonl", "laplaced")
+LINES_LOOKED_AT = 100
+
+Records = Iterator[MessageRecord | Rejected]
+Reader = Callable[[Clock], Records]
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a file may not tell: under which name its user speaks (``owner`` is the chat user's own, ``me`` another
+    one, or an id, or ``-`` for nobody), when a file without times began, in which ``zone`` times without one are, and
+    that odd dates are right. ``advises`` says that reasons may name the options of the command, ``name`` is what
+    people call the file."""
+
+    owner: str = ""
+    me: str = ""
+    start: datetime | None = None
+    any_dates: bool = False
+    advises: bool = True
+    name: str = ""
+    zone: tzinfo = UTC
+
+
+@dataclass(slots=True)
+class ChatFile:
+    """A file whose format is known; ``records()`` reads it from the beginning each time, ``meter`` says how far.
+
+    ``clock`` is that of the records read last.
+    """
+
+    path: Path
+    format: str
+    hints: Hints
+    meter: Meter
+    readers: Sequence[Reader] = field(default=())
+    clock: Clock = field(default_factory=Clock)
+
+    def records(self) -> Records:
+        self.meter.read = 0
+        hints = self.hints
+        self.clock = Clock(hints.start, hints.any_dates, hints.advises, self._first_time, hints.zone)
+        return self._read(self.clock)
+
+    def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
+        for reader in self.readers:
+            yield from reader(clock)
+
+    def _first_time(self) -> datetime | None:
+        """The time of the first message that has one."""
+        read = self.meter.read
+        with closing(self._read(Clock(any_dates=self.hints.any_dates, zone=self.hints.zone))) as records:
+            found = next((item.sent_at for item in records if isinstance(item, MessageRecord)), None)
+        self.meter.read = read
+        return found
+
+
+def read(path: Path, format: str = "auto", **hints: Any) -> Records:
+    """The messages of a file, see ``open_chat``."""
+    return open_chat(path, format, Hints(**hints)).records()
+
+
+def open_chat(path: Path, format: str = "auto", hints: Hints | None = None) -> ChatFile:
+    """The chat in ``path``. Raises UnreadableFile, or UnknownSpeaker when ``hints.me`` has to be said."""
+    hints = hints or Hints()
+    try:
+        parts = sources(path)
+        opened = [_open(part, format, hints) for part in parts]
+    except OSError as error:
+        raise UnreadableFile(
+            _("%(path)s cannot be read: %(error)s.") % {"path": path, "error": error.strerror or error}
+        ) from None
+    formats = sorted({found for found, _reader in opened})
+    if len(formats) > 1:
+        raise UnreadableFile(_("%(path)s holds chats of several programs; import each alone.") % {"path": path})
+    return ChatFile(path, formats[0], hints, parts[0].meter, [reader for _format, reader in opened])
+
+
+def _open(source: Source, format: str, hints: Hints) -> tuple[str, Reader]:
+    """The format of one source, and what reads it."""
+    if not source.packing and laplaced.recognises(source.path):
+        laplaced.check(source)
+        return _wanted(source, format, "laplaced"), partial(laplaced.read, source)
+    found = _lines_format(source, most=1) if format != "jsonl" else "jsonl"
+    if found:
+        return _wanted(source, format, found), _lines_reader(found, source)
+    try:
+        read_through = document.read(source)
+    except UnreadableFile:
+        # Lines with a broken one at the top are no document either, but the others can be read.
+        found = _lines_format(source, most=LINES_LOOKED_AT)
+        if found and format in ("auto", found):
+            return found, _lines_reader(found, source)
+        if format in ("auto", "whatsapp") and whatsapp.recognises(whatsapp.beginning(source)):
+            chat = whatsapp.scan(source, hints.owner, hints.me, hints.name)
+            source.meter.passes = 1
+            return "whatsapp", partial(whatsapp.read, source, chat)
+        _refuse_other_text(source)
+        raise
+    return _open_document(read_through, format, hints)
+
+
+def _wanted(source: Source, format: str, found: str) -> str:
+    """The format that was found, if it is the one that was asked for. Raises UnreadableFile."""
+    if format not in ("auto", found):
+        raise UnreadableFile(
+            _("%(path)s is in the format %(found)s, not %(format)s.")
+            % {"path": source.name, "found": found, "format": format}
+        )
+    return found
+
+
+def _lines_format(source: Source, most: int) -> str:
+    """Of which format the first of ``most`` lines is that has one, and is no whole export."""
+    return next((found for value in _first_values(source, most) if (found := _format_of_line(value))), "")
+
+
+def _format_of_line(value: object) -> str:
+    if not isinstance(value, dict):
+        return ""
+    if coding_agents.is_claude_code(value):
+        return "claude-code"
+    if coding_agents.is_codex(value):
+        return "codex"
+    found = _format_of(value)
+    return found if found in ("jsonl", "openai") and not foreign.document(value) else ""
+
+
+def _lines_reader(format: str, source: Source) -> Reader:
+    if format == "claude-code":
+        return partial(coding_agents.read_claude_code, source)
+    if format == "codex":
+        return partial(coding_agents.read_codex, source)
+    if format == "openai":
+        return partial(openai_messages.read_lines, source)
+    return partial(jsonl.read, source)
+
+
+def _first_values(source: Source, most: int) -> Iterator[Any]:
+    for _number, line in islice(jsonl.lines(source), most):
+        if len(line) <= jsonl.MOST_LINE:
+            try:
+                yield document.parse(line.decode("utf-8", "replace"))
+            except ValueError:
+                continue
+
+
+def _refuse_other_text(source: Source) -> None:
+    """Raises UnreadableFile with the name of what the text is, if it has one."""
+    with source.opened() as file:
+        beginning = file.read(20_000).decode("utf-8", "replace")
+    foreign.refuse(source.name, foreign.text(beginning))
+    values = list(_first_values(source, 2))
+    if len(values) == 2 and isinstance(values[0], dict):
+        foreign.refuse_lines(source.name, values[0])
+
+
+def _open_document(read_through: Document, format: str, hints: Hints) -> tuple[str, Reader]:
+    path, outline, found = read_through.source.name, None, ""
+    for most in document.OUTLINES:
+        outline = read_through.outline(most)
+        foreign.refuse(path, foreign.document(outline))
+        found = _format_of(outline)
+        if found:
+            break
+    if not found:
+        raise UnreadableFile(
+            _("%(path)s is in none of the formats that can be read: %(formats)s.")
+            % {"path": path, "formats": ", ".join(FORMATS)}
+        )
+    return _wanted(read_through.source, format, found), _reader(found, read_through, outline, hints)
+
+
+def _reader(format: str, read_through: Document, outline: Any, hints: Hints) -> Reader:
+    if format == "telegram":
+        chats = telegram_chats.scan(read_through, hints.owner, hints.me)
+        read_through.source.meter.passes = max(1, len({chat.part for chat in chats}))
+        return partial(telegram.read, read_through, chats)
+    if format == "chatgpt":
+        conversations = partial(read_through.items, chatgpt.prefix(outline))
+        return lambda clock: chatgpt.read(conversations(), clock)
+    if format == "claude":
+        conversations = partial(read_through.items, claude.prefix(outline))
+        return lambda clock: claude.read(conversations(), clock)
+    if format == "openai":
+        values = partial(read_through.items, "item" if isinstance(outline, list) else "")
+        return lambda clock: openai_messages.read(openai_messages.grouped(values()), clock)
+    if isinstance(outline, dict) and "messages" in outline:
+        return partial(jsonl.read_conversation, read_through)
+    return partial(jsonl.read_document, read_through, "item" if isinstance(outline, list) else "")
+
+
+def _format_of(value: object) -> str:
+    if telegram.recognises(value):
+        return "telegram"
+    if chatgpt.recognises(value):
+        return "chatgpt"
+    if claude.recognises(value):
+        return "claude"
+    if openai_messages.recognises(value):
+        return "openai"
+    items = value if isinstance(value, list) else [value]
+    return "jsonl" if any(jsonl.recognises(item) for item in items) else ""

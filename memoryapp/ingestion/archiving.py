@@ -1,0 +1,176 @@
+"""Archives sessions: those that are over become topics.
+
+One transaction a session. The splitter works outside of it, and what it worked on is looked at again inside, so a
+crash in between loses nothing and repeats nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import BooleanField, Count, ExpressionWrapper, Max, Q, QuerySet, Sum
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp import work
+from memoryapp.ingestion.sessions import Moment, Session, SessionLimits, cut_sessions
+from memoryapp.ingestion.splitters import Cut, Splitter
+from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
+from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
+from memoryapp.operations import advisory_locks, metrics
+from memoryapp.reading import content
+
+ARCHIVIST = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """``busy`` when another worker was archiving this chat user, and nothing was done."""
+
+    sessions: int
+    topics: int
+    messages: int
+    busy: bool = False
+
+
+def limits(owner: ChatUser) -> SessionLimits:
+    """The chat user's, and those of the settings where they have none."""
+    return SessionLimits(
+        timedelta(seconds=owner.silence_seconds or settings.CHUNK_INTERVAL),
+        owner.session_messages or settings.MAX_CHUNK_SIZE,
+        settings.SPLIT_THRESHOLD_CHARS,
+        owner.topic_messages or settings.TOPIC_LEAST_MESSAGES,
+    )
+
+
+def archive(
+    owner: ChatUser,
+    splitter: Splitter,
+    limits: SessionLimits,
+    *,
+    now: bool = False,
+    wait: timedelta = timedelta(0),
+    meanwhile: Callable[[], None] = lambda: None,
+    worker: str = work.WORKER,
+    report: work.Report = lambda shown: None,
+) -> Archived:
+    """Topics from the owner's sessions that are over, or from all of them ``now`` or when somebody asked for it.
+
+    One worker an owner: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then gives up. How
+    far it is stands in the owner's row of work, and goes to ``report``. Raises IngestionError, and what ``splitter``
+    raises; the sessions before it stay archived.
+    """
+    with _only_worker(owner, wait, meanwhile) as alone:
+        if not alone:
+            return Archived(0, 0, 0, busy=True)
+        is_asked = work.is_asked(owner)
+        sessions = _due(owner, now or is_asked, limits)
+        if not (sessions or is_asked):
+            return Archived(0, 0, 0)
+        with work.tracked(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
+            done = list(_archive_each(owner, sessions, splitter, limits, steps))
+    return Archived(
+        sessions=sum(bool(topics) for topics in done),
+        topics=sum(len(topics) for topics in done),
+        messages=sum(topic.message_count for topics in done for topic in topics),
+    )
+
+
+def _archive_each(
+    owner: ChatUser, sessions: Sequence[Session], splitter: Splitter, limits: SessionLimits, steps: work.Steps
+) -> Iterator[list[Topic]]:
+    total, done = sum(len(session.messages) for session in sessions), 0
+    for session in sessions:
+        yield _archive_session(owner, session, splitter, limits)
+        done += len(session.messages)
+        steps.reached(done, done / total)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMark:
+    """A place in the history of some chat users, from which what was archived is counted, whoever did it."""
+
+    owners: Sequence[ChatUser]
+    last_edit: int
+
+    @classmethod
+    def now(cls, owners: Sequence[ChatUser]) -> ArchiveMark:
+        last = TopicEdit.objects.filter(owner__in=owners).aggregate(last=Max("pk"))["last"]
+        return cls(owners, last or 0)
+
+    def archived_since(self) -> Archived:
+        edits = TopicEdit.objects.filter(owner__in=self.owners, kind=TopicEdit.Kind.ARCHIVE, pk__gt=self.last_edit)
+        made = Topic.objects.filter(owner__in=self.owners, editedtopic__side="in", editedtopic__edit__in=edits)
+        totals = made.aggregate(topics=Count("pk"), messages=Sum("message_count"))
+        return Archived(edits.count(), totals["topics"], totals["messages"] or 0)
+
+
+def with_active_sessions() -> QuerySet[ChatUser]:
+    """The chat users who have messages in no topic yet."""
+    return ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")).order_by("pk")
+
+
+def latest_sessions(owner: ChatUser, limits: SessionLimits, most: int) -> list[Session]:
+    """The sessions of the owner's ``most`` latest messages that are in no topic, the latest first.
+
+    The oldest of them may have begun earlier.
+    """
+    latest = Message.objects.of(owner).active().order_by("-sent_at", "-id").values("pk")[:most]
+    return _cut(Message.objects.filter(pk__in=latest), limits)[::-1]
+
+
+def _due(owner: ChatUser, now: bool, limits: SessionLimits) -> list[Session]:
+    clock = timezone.now()
+    sessions = _cut(Message.objects.of(owner).active(), limits)
+    return [session for session in sessions if now or session.is_due(clock, limits.interval)]
+
+
+def _cut(rows: QuerySet[Message], limits: SessionLimits) -> list[Session]:
+    asking = ExpressionWrapper(Q(text__contains="?"), output_field=BooleanField())
+    columns = rows.annotate(is_question=asking).values_list("id", "sent_at", "session", "is_question")
+    moments = (Moment(*row) for row in columns.order_by("session", "sent_at", "id").iterator())
+    return cut_sessions(moments, interval=limits.interval, most=limits.most)
+
+
+def _archive_session(owner: ChatUser, session: Session, splitter: Splitter, limits: SessionLimits) -> list[Topic]:
+    ids = [message.id for message in session.messages]
+    messages = [content(row) for row in Message.objects.of(owner).active().filter(id__in=ids).in_order()]
+    if not messages:
+        return []
+    with metrics.splitting(owner.pk):
+        cut = splitter(messages, limits)
+    covered = sorted(number for draft in cut.drafts for number in draft.messages)
+    if covered != sorted(message.id for message in messages):
+        raise IngestionError(_("The topics do not cover each message of the session once."))
+    try:
+        topics = _put(owner, cut)
+    except AlreadyArchived:
+        return []
+    metrics.archived((topic.size_chars for topic in topics), owner.pk, gaps=cut.left_out)
+    return topics
+
+
+@transaction.atomic
+def _put(owner: ChatUser, cut: Cut) -> list[Topic]:
+    """The topics of a session; each question to a model that led to them names them."""
+    call = cut.calls[0] if cut.calls else None
+    topics = put_topics(owner, cut.drafts, actor=ARCHIVIST, reason=cut.reason, call=call)
+    names = [topic.pk for topic in topics]
+    AgentCall.objects.filter(owner=owner, pk__in=[call.pk for call in cut.calls]).update(topics=names)
+    return topics
+
+
+@contextmanager
+def _only_worker(owner: ChatUser, wait: timedelta, meanwhile: Callable[[], None]) -> Iterator[bool]:
+    """Whether this process alone archives the owner now."""
+    alone = advisory_locks.try_acquire("archive", owner.pk, wait=wait, meanwhile=meanwhile)
+    try:
+        yield alone
+    finally:
+        if alone:
+            advisory_locks.release("archive", owner.pk)

@@ -1,0 +1,316 @@
+"""Imports a chat file into the memory of one chat user, or of the several that it names.
+
+The messages go to the chat user whom the person at the import names, as long as the file names nobody or one person;
+where it names several, each gets their own. A dry run reads and compares everything and writes nothing, so its
+numbers are those the import will have.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from uuid import UUID, uuid5
+
+from django.utils.translation import gettext as _
+
+from memoryapp import erasure, work
+from memoryapp.importers import NAMING, ChatFile, MessageRecord, Rejected
+from memoryapp.ingestion import rewording
+from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out
+from memoryapp.ingestion.reading_ahead import read_ahead
+from memoryapp.models import ChatUser, ImportBatch, Message, Work
+
+MOST_REJECTED_KEPT = 1000
+# How many rejected and changed messages a report names; the rest are only counted.
+MOST_NAMED = 10_000
+# Characters of a batch that is stored before it has its number of messages.
+MOST_CHARS = 4_000_000
+
+# From the user a record names to the name of the chat user who gets it: empty for nobody, None for a record that is
+# not asked for.
+Addressee = Callable[[str], str | None]
+
+
+class Paused(Exception):
+    """Somebody paused the import; what is stored stays, and the next one goes on."""
+
+
+@dataclass(slots=True)
+class Named:
+    """Messages to name in a report: the first ones, and how many there are."""
+
+    items: list[Rejected] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, found: Sequence[Rejected]) -> None:
+        self.count += len(found)
+        self.items += found[: MOST_NAMED - len(self.items)]
+
+    def join(self, other: Named) -> None:
+        self.add(other.items)
+        self.count += other.count - len(other.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a file brought. ``users`` are the chat users with at least one message in it; ``changed`` are messages
+    that were edited since they were imported, of which the memory keeps the text it has but for those ``taken``;
+    ``note`` is a sentence when the importer's choice of a chat user was not followed, else empty."""
+
+    users: tuple[str, ...]
+    added: int
+    skipped: int
+    rejected: Named
+    changed: Named
+    note: str = ""
+    taken: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a file is imported, and who hears of it.
+
+    ``source`` is what people call the file, ``key`` marks its batches so that an interrupted import goes on in them,
+    ``report`` hears of each step of the work. ``stored`` is called with the number of messages so far after each
+    batch and may raise Paused; ``observe`` sees every record with the name of the chat user who gets it. Texts that
+    changed since they were imported take the place of those before if ``taker`` wants that; empty for nobody.
+    """
+
+    dry_run: bool = False
+    worker: str = "import_chat"
+    source: str = ""
+    key: UUID | None = None
+    report: work.Report = lambda shown: None
+    stored: Callable[[int], None] = lambda count: None
+    observe: Callable[[MessageRecord | Rejected, str], None] = lambda item, name: None
+    taker: str = ""
+
+
+class _SeenIds:
+    """The ids of a file with the hashes of their contents, for a rehearsal, which stores nothing to compare with.
+
+    They are on the disk, for a file may hold millions.
+    """
+
+    def __init__(self) -> None:
+        self._rows = sqlite3.connect("")
+        self._rows.execute("CREATE TABLE seen (owner TEXT, id TEXT, hash TEXT, PRIMARY KEY (owner, id))")
+
+    def first(self, owner: str, record: MessageRecord) -> str:
+        """The hash of the record that first had this id in the file; empty if it is this one."""
+        row = (owner, record.external_id)
+        if self._rows.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (*row, record.content_hash)).rowcount:
+            return ""
+        found: str = self._rows.execute("SELECT hash FROM seen WHERE owner = ? AND id = ?", row).fetchone()[0]
+        return found
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+@dataclass
+class _Intake:
+    """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run.
+
+    ``is_resumed`` says that the batch was begun before: what it brought then counts as added. ``wordings`` is the batch
+    of changed texts that are taken over, once there are any.
+    """
+
+    chat: ChatFile
+    course: Course
+    owner: ChatUser | None
+    batch: ImportBatch | None
+    steps: work.Steps | None
+    is_resumed: bool = False
+    waiting: list[MessageRecord] = field(default_factory=list)
+    chars: int = 0
+    changed: Named = field(default_factory=Named)
+    conflicts: Named = field(default_factory=Named)
+    added: int = 0
+    skipped: int = 0
+    wordings: ImportBatch | None = None
+    taken: int = 0
+
+    def take(self, record: MessageRecord) -> bool:
+        """Whether a batch was full and is stored now."""
+        self.waiting.append(record)
+        self.chars += len(record.text)
+        is_full = len(self.waiting) >= BATCH or self.chars >= MOST_CHARS
+        if is_full:
+            self.store()
+        return is_full
+
+    def store(self) -> None:
+        stored = self._stored(self.waiting)
+        self.waiting, self.chars = [], 0
+        own = stored.own if self.is_resumed else 0
+        self.added += stored.added + own
+        self.skipped += stored.skipped - own
+        self.changed.add([item for item in stored.rejected if item.known_id])
+        self.conflicts.add([item for item in stored.rejected if not item.known_id])
+        if self.batch:
+            self.batch.added, self.batch.skipped = self.added, self.skipped
+            self.batch.save(update_fields=["added", "skipped"])
+        if self.owner and self.batch and self.course.taker and stored.changed:
+            self.wordings = self.wordings or self._of_wordings(self.owner)
+            rewording.keep(self.owner, self.wordings, stored.changed)
+        if self.steps:
+            self.steps.reached(self.added + self.skipped, self.chat.meter.share)
+
+    def _of_wordings(self, owner: ChatUser) -> ImportBatch:
+        source = _("%(source)s: changed texts") % {"source": self.course.source or self.chat.path.name}
+        fields = {"source": source[:300], "format": self.chat.format}
+        key = uuid5(self.course.key, "wordings") if self.course.key else None
+        if key is None:
+            return ImportBatch.objects.create(owner=owner, **fields)
+        return ImportBatch.objects.get_or_create(owner=owner, file=key, defaults=fields)[0]
+
+    def _stored(self, records: Sequence[MessageRecord]) -> Added:
+        if self.owner is None:
+            return Added(len(records), 0)
+        if self.batch is None:
+            found = sort_out(self.owner, records)
+            return Added(len(found.new), found.known, tuple(found.refused))
+        return add_messages(self.owner, records, batch=self.batch)
+
+    def finish(self, rejected: Sequence[Rejected]) -> None:
+        self.store()
+        if not self.batch:
+            return
+        if self.is_resumed:
+            # A message that the file has twice was counted twice, for its batch brought it before.
+            total, self.added = self.added + self.skipped, Message.objects.filter(batch=self.batch).count()
+            self.batch.added, self.batch.skipped = self.added, total - self.added
+            self.skipped = self.batch.skipped
+        if self.owner and self.wordings:
+            self.taken = rewording.take(self.owner, self.wordings, actor=self.course.taker)
+        stored = [*rejected, *self.conflicts.items, *self.changed.items][:MOST_REJECTED_KEPT]
+        self.batch.rejected = [{"line": item.line, "reason": item.reason} for item in stored]
+        self.batch.save(update_fields=["added", "skipped", "rejected"])
+
+
+class _Import:
+    """One file on its way into the memory."""
+
+    def __init__(self, chat: ChatFile, seen: _SeenIds | None, rows: ExitStack, course: Course) -> None:
+        self.chat, self.seen, self.rows, self.course = chat, seen, rows, course
+        self.intakes: dict[str, _Intake] = {}
+        self.rejected = Named()
+
+    def take(self, item: MessageRecord | Rejected, name: str) -> None:
+        self.course.observe(item, name)
+        if isinstance(item, Rejected):
+            self.rejected.add([Rejected(item.line, item.reason, name)])
+        elif not name:
+            reason = _("it names no user: say whose memory this is with --user")
+            self.rejected.add([Rejected(item.line, reason)])
+        else:
+            self._sort_in(item, name)
+
+    def _sort_in(self, record: MessageRecord, name: str) -> None:
+        intake = self.intakes.get(name)
+        if intake is None:
+            intake = self.intakes[name] = self._opened(name)
+        first = self.seen.first(name, record) if self.seen else ""
+        if not first:
+            if intake.take(record):
+                self.course.stored(self.added + self.skipped)
+        elif first == record.content_hash:
+            intake.skipped += 1
+        else:
+            intake.conflicts.add([id_conflict(record, is_own=True)])
+
+    def _opened(self, name: str) -> _Intake:
+        if self.course.dry_run:
+            return _Intake(self.chat, self.course, ChatUser.objects.filter(name=name).first(), None, None)
+        owner = erasure.found_or_made(name)
+        source = (self.course.source or self.chat.path.name)[:300]
+        row = work.tracked(owner, Work.Kind.IMPORT, self.course.worker, source, self.course.report)
+        batch, is_made = self._batch(owner, source)
+        return _Intake(self.chat, self.course, owner, batch, self.rows.enter_context(row), is_resumed=not is_made)
+
+    def _batch(self, owner: ChatUser, source: str) -> tuple[ImportBatch, bool]:
+        """The batch, and whether it is a new one."""
+        fields = {"source": source, "format": self.chat.format}
+        if self.course.key is None:
+            return ImportBatch.objects.create(owner=owner, **fields), True
+        found: tuple[ImportBatch, bool] = ImportBatch.objects.get_or_create(
+            owner=owner, file=self.course.key, defaults=fields
+        )
+        return found
+
+    @property
+    def added(self) -> int:
+        return sum(intake.added for intake in self.intakes.values())
+
+    @property
+    def skipped(self) -> int:
+        return sum(intake.skipped for intake in self.intakes.values())
+
+    def finish(self, note: str) -> Imported:
+        changed, rejected = Named(), self.rejected
+        for name, intake in self.intakes.items():
+            intake.finish([item for item in self.rejected.items if item.user in ("", name)])
+            changed.join(intake.changed)
+        for intake in self.intakes.values():
+            rejected.join(intake.conflicts)
+        taken = sum(intake.taken for intake in self.intakes.values())
+        return Imported(tuple(self.intakes), self.added, self.skipped, rejected, changed, note, taken)
+
+
+def import_chat(
+    chat: ChatFile, user: str = "", *, dry_run: bool = False, report: work.Report = lambda shown: None
+) -> Imported:
+    """Stores the messages of ``chat`` that are not there yet; any part of it may be repeated.
+
+    A message whose id is there with another text or time is reported as changed and left as it is: passages, topics
+    and past runs were made from what is stored. How far it is stands in a row of work for each chat user, and goes
+    to ``report``.
+    """
+    addressee, note = _addressee(chat, user)
+    return import_for(chat, addressee, Course(dry_run, report=report), note)
+
+
+def import_for(chat: ChatFile, addressee: Addressee, course: Course, note: str = "") -> Imported:
+    """The same for whom ``addressee`` says. Raises Paused when ``course`` does; it is then done again to go on."""
+    paused: Paused | None = None
+    with ExitStack() as rows:
+        seen = rows.enter_context(closing(_SeenIds())) if course.dry_run else None
+        items = rows.enter_context(read_ahead(chat.records(), _size, MOST_CHARS))
+        running = _Import(chat, seen, rows, course)
+        try:
+            for item in items:
+                name = addressee(item.user)
+                if name is not None:
+                    running.take(item, name)
+            return running.finish(note)
+        except Paused as error:
+            # No fault: the rows of work end as they are.
+            paused = error
+    raise paused
+
+
+def _size(item: MessageRecord | Rejected) -> int:
+    """Characters; also has the record make its hash, in the thread that reads."""
+    return len(item.text) + len(item.content_hash if isinstance(item, MessageRecord) else "")
+
+
+def _addressee(chat: ChatFile, user: str) -> tuple[Addressee, str]:
+    """From the user a record names to the chat user who gets it, and a sentence if ``user`` is not they."""
+    if not user or not names_several(chat):
+        return (lambda named: user or named), ""
+    note = _("%(path)s names several users; each keeps their own messages, and %(user)s is not used.")
+    return (lambda named: named), note % {"path": chat.path.name, "user": user}
+
+
+def names_several(chat: ChatFile) -> bool:
+    """Whether the file names more than one user; only JSON Lines and the predecessor's database name any."""
+    first = ""
+    for item in chat.records() if chat.format in NAMING else ():
+        if isinstance(item, MessageRecord) and item.user:
+            first = first or item.user
+            if item.user != first:
+                return True
+    return False

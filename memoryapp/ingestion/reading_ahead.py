@@ -1,0 +1,87 @@
+"""An iterator that works in a thread of its own, ahead of whoever takes its items.
+
+Reading a file takes about as long as storing it, and while the database stores, this process only waits.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from queue import Empty, Queue
+from typing import TypeVar
+
+# Items handed over at once, and how many such lists may wait.
+AT_ONCE = 500
+MOST_WAITING = 4
+
+Item = TypeVar("Item")
+Chunk = list[Item] | BaseException | None
+
+
+@contextmanager
+def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[Iterator[Item]]:
+    """The items, read in a thread that ends with the block; at most ``most`` of ``size`` go into a list.
+
+    What reading raises is raised where the item would have come.
+    """
+    chunks: Queue[Chunk[Item]] = Queue(MOST_WAITING)
+    stopped = threading.Event()
+    # The language of messages goes along with the context.
+    reading = contextvars.copy_context()
+    thread = threading.Thread(
+        target=reading.run, args=(_read, items, size, most, chunks, stopped), name="reading ahead", daemon=True
+    )
+    thread.start()
+    try:
+        yield _taken(chunks)
+    finally:
+        stopped.set()
+        while thread.is_alive():
+            _empty(chunks)
+            thread.join(0.01)
+
+
+def _read(
+    items: Iterable[Item], size: Callable[[Item], int], most: int, chunks: Queue[Chunk[Item]], stopped: threading.Event
+) -> None:
+    try:
+        for chunk in _cut(items, size, most):
+            chunks.put(chunk)
+            if stopped.is_set():
+                return
+        chunks.put(None)
+    except BaseException as error:  # noqa: BLE001 it is raised where the item would have come
+        chunks.put(error)
+    finally:
+        if isinstance(items, Generator):
+            items.close()
+
+
+def _cut(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    chunk: list[Item] = []
+    total = 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if len(chunk) >= AT_ONCE or total >= most:
+            yield chunk
+            chunk, total = [], 0
+    yield chunk
+
+
+def _taken(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
+    while (chunk := chunks.get()) is not None:
+        if isinstance(chunk, BaseException):
+            raise chunk
+        yield from chunk
+
+
+def _empty(chunks: Queue[Chunk[Item]]) -> None:
+    """Room for a reader that waits for it."""
+    try:
+        while True:
+            chunks.get_nowait()
+    except Empty:
+        return

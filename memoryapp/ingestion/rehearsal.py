@@ -1,0 +1,160 @@
+"""A file read to its end without a change: what an import would bring, for a person to decide by.
+
+The findings are a JSON document, for they are kept in the row of the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memoryapp.importers import ChatFile, MessageRecord, Rejected
+from memoryapp.ingestion import archiving
+from memoryapp.ingestion.forecast import Forecast
+from memoryapp.ingestion.imports import Addressee, Course, Imported, Named, import_for
+from memoryapp.ingestion.messages import BATCH
+from memoryapp.models import ChatUser, Message
+
+MOST_SAMPLES = 4
+MOST_SPEAKERS = 20
+MOST_SHOWN = 50
+MOST_CHARS = 500
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found. Times are ISO 8601; ``speakers`` and ``users`` have a count each, the most frequent first.
+
+    ``added``, ``skipped`` and ``changed`` are what the import would report, ``taken`` how many changed texts it took,
+    ``artifacts`` how many documents that lie beside the chat;
+    ``borrowed`` messages have a neighbour's time, ``counted`` ones a time counted from the start that was given;
+    ``timeless`` ones were rejected for want of a time. ``tokens`` are what the embedding model would be sent,
+    ``chat_tokens`` what the chat model would; dollars are None where the price is not known. ``restores`` counts the
+    rows of each kind of a whole memory, which the file is.
+    """
+
+    users: list[dict[str, Any]] = field(default_factory=list)
+    messages: int = 0
+    added: int = 0
+    skipped: int = 0
+    first: str = ""
+    last: str = ""
+    borrowed: int = 0
+    counted: int = 0
+    timeless: int = 0
+    speakers: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    rejected: int = 0
+    rejections: list[dict[str, Any]] = field(default_factory=list)
+    changed: int = 0
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    sessions: int = 0
+    topics: int = 0
+    tokens: int = 0
+    chat_tokens: int = 0
+    embedding_usd: float | None = None
+    chat_usd: float | None = None
+    cost_usd: float | None = None
+    taken: int = 0
+    artifacts: int = 0
+    restores: dict[str, int] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class _Observer:
+    """Counts what passes by."""
+
+    def __init__(self, forecast: Forecast, course: Course) -> None:
+        self.forecast, self.course = forecast, course
+        self.count = 0
+        self.times: Counter[str] = Counter()
+        self.users: Counter[str] = Counter()
+        self.speakers: Counter[tuple[str, str]] = Counter()
+        self.first: datetime | None = None
+        self.last: datetime | None = None
+        self.samples: list[dict[str, Any]] = []
+
+    def observe(self, item: MessageRecord | Rejected, name: str) -> None:
+        if isinstance(item, MessageRecord):
+            self._count(item)
+            if self.count % BATCH == 0:
+                self.course.stored(self.count)
+
+    def _count(self, record: MessageRecord) -> None:
+        self.count += 1
+        self.users[record.user] += 1
+        self.speakers[record.author[:MOST_CHARS], record.role] += 1
+        self.times[str(record.metadata.get("time_source", ""))] += 1
+        self.first = min(self.first or record.sent_at, record.sent_at)
+        self.last = max(self.last or record.sent_at, record.sent_at)
+        self.forecast.add(record)
+        if len(self.samples) < MOST_SAMPLES and record.role != "system" and record.text:
+            text, at = record.text[:MOST_CHARS], record.sent_at.isoformat()
+            self.samples.append({"author": record.author, "role": record.role, "at": at, "text": text})
+
+
+def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
+    """What importing ``chat`` would bring. ``course.stored`` is called from time to time and may raise Paused."""
+    forecast = Forecast.of(owner, archiving.limits(owner))
+    observer = _Observer(forecast, course)
+    imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe))
+    return Findings(
+        users=[{"name": name, "count": count} for name, count in observer.users.most_common(MOST_SHOWN) if name],
+        messages=observer.count,
+        added=imported.added,
+        skipped=imported.skipped,
+        first=observer.first.isoformat() if observer.first else "",
+        last=observer.last.isoformat() if observer.last else "",
+        borrowed=observer.times["neighbour"],
+        counted=observer.times["counted"],
+        timeless=chat.clock.refused,
+        speakers=_speakers(observer),
+        samples=observer.samples,
+        rejected=imported.rejected.count,
+        rejections=_rejections(imported.rejected),
+        changed=imported.changed.count,
+        changes=_changes(owner, imported),
+        sessions=forecast.sessions,
+        topics=forecast.topics,
+        tokens=forecast.tokens,
+        chat_tokens=forecast.chat_tokens,
+        embedding_usd=forecast.embedding_usd,
+        chat_usd=forecast.chat_usd,
+        cost_usd=forecast.cost_usd,
+    )
+
+
+def _speakers(observer: _Observer) -> list[dict[str, Any]]:
+    return [
+        {"author": author, "role": role, "count": count}
+        for (author, role), count in observer.speakers.most_common(MOST_SPEAKERS)
+    ]
+
+
+def _rejections(rejected: Named) -> list[dict[str, Any]]:
+    return [{"line": item.line, "reason": item.reason[:MOST_CHARS]} for item in rejected.items[:MOST_SHOWN]]
+
+
+def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:
+    """The changed messages of this memory, each with its text as it is and as the file has it."""
+    found: Sequence[Rejected] = imported.changed.items[:MOST_SHOWN]
+    rows: Mapping[str, Message] = {
+        row.external_id: row
+        for row in Message.objects.of(owner).filter(external_id__in=[item.known_id for item in found])
+    }
+    return [
+        {
+            "line": item.line,
+            "id": item.known_id,
+            "pk": row.pk,
+            "old": row.text[:MOST_CHARS],
+            "new": item.text[:MOST_CHARS],
+        }
+        for item in found
+        if (row := rows.get(item.known_id))
+    ]

@@ -1,0 +1,85 @@
+"""Changed texts that a person takes from a file: stored beside the old ones, then put in their places in one edit.
+
+The wordings are in a batch of their own, withdrawn until the edit, so an import that is killed and done again takes
+each once. Their passages are made anew together with those of their neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from django.db import transaction
+
+from memoryapp import curation, erasure
+from memoryapp.curation.rewording import REPLACES, hand_over
+from memoryapp.engine.memory import MessageContent
+from memoryapp.importers.record import MessageRecord
+from memoryapp.ingestion.messages import store, wording_id
+from memoryapp.ingestion.topics import put_passages
+from memoryapp.models import ChatUser, ImportBatch, Message, PassageMessage, TopicMessage
+from memoryapp.operations import advisory_locks
+from memoryapp.reading import content
+
+
+def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) -> None:
+    """Stores these texts of messages that have another one, withdrawn, unless they are here. Raises BeingErased."""
+    with transaction.atomic():
+        advisory_locks.acquire_until_commit("messages", owner.pk)
+        erasure.check_kept(owner)
+        ids = [wording_id(record) for record in records]
+        known = set(Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", flat=True))
+        current = _current(owner, [record.external_id for record in records])
+        new = {
+            wording_id(record): replace(
+                record,
+                external_id=wording_id(record),
+                metadata={
+                    **record.metadata,
+                    "wording_of": record.external_id,
+                    REPLACES: current.get(record.external_id, record.external_id),
+                },
+            )
+            for record in records
+            if wording_id(record) not in known
+        }
+        store(owner, new.values(), batch, is_withdrawn=True)
+
+
+def _current(owner: ChatUser, ids: Sequence[str]) -> dict[str, str]:
+    """Of messages that were worded anew before, by which id the wording in force is known."""
+    rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=ids)
+    return dict(rows.values_list("metadata__wording_of", "external_id"))
+
+
+@transaction.atomic
+def take(owner: ChatUser, batch: ImportBatch, *, actor: str) -> int:
+    """Puts what was kept for the batch in its places; how many messages have a new text now."""
+    edit = curation.reword(owner, batch, actor=actor)
+    if edit is None:
+        return 0
+    taken = Message.objects.of(owner).filter(batch=batch, is_withdrawn=False)
+    replaced = dict(taken.values_list(f"metadata__{REPLACES}", "pk"))
+    olds = dict(Message.objects.of(owner).filter(external_id__in=replaced).values_list("pk", "external_id"))
+    pairs = {number: replaced[name] for number, name in olds.items()}
+    beside = set(
+        PassageMessage.objects.filter(passage__passagemessage__message__in=olds).values_list("message", flat=True)
+    )
+    put_passages(owner, _parts([topic.pk for topic in curation.put_in(edit)], beside | set(pairs.values())))
+    hand_over(pairs.items())
+    return len(replaced)
+
+
+def _parts(topics: Sequence[int], chosen: set[int]) -> Iterator[list[MessageContent]]:
+    """The chosen messages of each topic, cut where others lie between them."""
+    for topic in topics:
+        part: list[MessageContent] = []
+        listed = TopicMessage.objects.filter(topic=topic).values("message")
+        for row in Message.objects.filter(pk__in=listed).in_order():
+            if row.pk in chosen:
+                part.append(content(row))
+            elif part:
+                yield part
+                part = []
+        if part:
+            yield part

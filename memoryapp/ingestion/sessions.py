@@ -1,0 +1,81 @@
+"""Cuts messages into sessions.
+
+A session is messages of one label without a long pause, and not too many of them. Each label is a stream of its own,
+for chats at the same time would else cut one another to pieces. A session is closed, and may be archived, when no
+message can join it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import NamedTuple
+
+# How many messages a full session takes in so that it does not end with a question.
+MOST_WAITED = 20
+
+
+class Moment(NamedTuple):
+    """What of a message decides its session."""
+
+    id: int
+    sent_at: datetime
+    label: str
+    is_question: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Where sessions and topics end.
+
+    A session ends before a pause of ``interval`` and after ``most`` messages, a topic before it has more than
+    ``topic_chars`` characters. Topics of fewer than ``least`` messages are joined to others of their session.
+    """
+
+    interval: timedelta
+    most: int
+    topic_chars: int
+    least: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Messages that belong together, in order; ``closed`` when another session of the label follows."""
+
+    messages: tuple[Moment, ...]
+    closed: bool
+
+    def is_due(self, now: datetime, interval: timedelta) -> bool:
+        return now >= self.due_at(interval)
+
+    def due_at(self, interval: timedelta) -> datetime:
+        """When nothing can join it any more; for a closed session the time of its last message."""
+        return self.messages[-1].sent_at + (timedelta(0) if self.closed else interval)
+
+
+def cut_sessions(messages: Iterable[Moment], *, interval: timedelta, most: int) -> list[Session]:
+    """The sessions of messages that are ordered by label and time, oldest session first."""
+    sessions = [
+        session
+        for _label, stream in groupby(messages, key=lambda message: message.label)
+        for session in _cut_stream(stream, interval, most)
+    ]
+    return sorted(sessions, key=lambda session: (session.messages[0].sent_at, session.messages[0].id))
+
+
+def _cut_stream(stream: Iterable[Moment], interval: timedelta, most: int) -> Iterator[Session]:
+    open_: list[Moment] = []
+    for message in stream:
+        if open_ and (_is_full(open_, most) or message.sent_at - open_[-1].sent_at >= interval):
+            yield Session(tuple(open_), closed=True)
+            open_ = []
+        open_.append(message)
+    if open_:
+        yield Session(tuple(open_), closed=_is_full(open_, most))
+
+
+def _is_full(messages: Sequence[Moment], most: int) -> bool:
+    """Whether the session ends for its size; a question at its end waits for the answer, within reason."""
+    return len(messages) >= most + MOST_WAITED or (len(messages) >= most and not messages[-1].is_question)

@@ -1,0 +1,179 @@
+"""Splitters, which cut a session into topics: a chat model, and the embedded segmenter.
+
+Where a chat model is connected, it is asked about each session, and what it answers is kept before it is used, so that
+a process killed in between asks nothing twice. What it cuts too small is joined to a neighbour. Where it fails, the
+segmenter cuts the session, so that no session waits for a model; one that failed several times in a row is left alone
+for a while.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
+from itertools import takewhile
+from typing import Protocol
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp import prompt_versions, reading
+from memoryapp.agent_calls import Agent, OpenChat
+from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
+from memoryapp.engine.agents.joining import joined
+from memoryapp.engine.agents.proposing import Division, propose_topics
+from memoryapp.engine.chat.protocol import Chat, LLMError
+from memoryapp.engine.embeddings import Embedder
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.offline.segmenter import segment
+from memoryapp.engine.text.summaries import Background, background
+from memoryapp.ingestion.sessions import SessionLimits
+from memoryapp.models import AgentCall, ChatUser, Message
+
+# How many messages tell which words are common in a memory.
+SAMPLED = 4000
+# So many failures in a row, and the model is not asked for a while; each one more doubles it.
+FAILURES = 3
+REST = timedelta(minutes=5)
+LONGEST_REST = timedelta(hours=6)
+_LOOKED_AT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A session cut into drafts that hold each message once.
+
+    ``calls`` are the questions to a model that led to it, the one about the whole session first; that one may have
+    failed. ``left_out`` counts messages that the model did not mention, ``reason`` says why no model was asked.
+    """
+
+    drafts: Sequence[TopicDraft]
+    calls: tuple[AgentCall, ...] = ()
+    left_out: int = 0
+    reason: str = ""
+
+
+class Splitter(Protocol):
+    """Cuts the messages of a session, oldest first. Called outside of transactions and event loops."""
+
+    def __call__(self, messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
+        """Raises EmbeddingError."""
+
+
+def splitter(owner: ChatUser, embedder: Embedder, open_chat: OpenChat | None) -> Splitter:
+    """The chat model where one is connected, else the segmenter."""
+    segmenter = Segmenter(owner, embedder)
+    return ModelSplitter(owner, open_chat, segmenter) if open_chat else segmenter
+
+
+class Segmenter:
+    """The embedded splitter. Its summaries leave out what the owner's messages say everywhere."""
+
+    def __init__(self, owner: ChatUser, embedder: Embedder) -> None:
+        self._owner, self._embedder = owner, embedder
+
+    def __call__(self, messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
+        cut = async_to_sync(segment)
+        return Cut(cut(messages, self._embedder, limits.topic_chars, self._background, limits.least))
+
+    @cached_property
+    def _background(self) -> Background:
+        """The words of the owner's messages, of a large memory of some thousands that lie evenly in it."""
+        ids = list(Message.objects.of(self._owner).order_by("pk").values_list("pk", flat=True))
+        chosen = ids[:: len(ids) // SAMPLED + 1]
+        return background(Message.objects.of(self._owner).filter(pk__in=chosen).values_list("text", flat=True))
+
+
+class ModelSplitter:
+    """A chat model cuts the session, and ``segmenter`` where it fails."""
+
+    def __init__(self, owner: ChatUser, open_chat: OpenChat, segmenter: Splitter) -> None:
+        self._owner, self._segmenter = owner, segmenter
+        self._agent = Agent(owner, AgentCall.Agent.SPLITTER, settings.SPLITTER_MODEL, open_chat)
+
+    def __call__(self, messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
+        if is_resting(self._owner):
+            reason = _("Cut by the embedded segmenter: the chat model failed several times and is asked again later.")
+            return replace(self._segmenter(messages, limits), reason=reason)
+        return _Splitting(self._agent, self._segmenter, limits, self._question(limits)).cut(messages)
+
+    def _question(self, limits: SessionLimits) -> Callable[[Sequence[MessageContent], Chat], Ask[Division]]:
+        prompts, profile = prompt_versions.in_force_now(), reading.profile(self._owner)
+
+        def question(messages: Sequence[MessageContent], chat: Chat) -> Ask[Division]:
+            return propose_topics(
+                messages,
+                chat=chat,
+                seconds=settings.PROPOSAL_TIMEOUT,
+                prompts=prompts,
+                profile=profile,
+                least=limits.least,
+                parts=math.ceil(_size(messages) / limits.topic_chars),
+            )
+
+        return question
+
+
+@dataclass
+class _Splitting:
+    """One session on its way through the model."""
+
+    agent: Agent
+    segmenter: Splitter
+    limits: SessionLimits
+    question: Callable[[Sequence[MessageContent], Chat], Ask[Division]]
+    calls: list[AgentCall] = field(default_factory=list)
+    left_out: int = 0
+
+    def cut(self, messages: Sequence[MessageContent]) -> Cut:
+        fitting = list(self._fitting(messages, self._drafts(messages)))
+        drafts = joined(fitting, messages, self.limits.least, self.limits.topic_chars)
+        return Cut(drafts, tuple(self.calls), self.left_out)
+
+    def _drafts(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
+        """The model's, or the segmenter's where it has none."""
+        asked = self.agent.asked(lambda chat: self.question(messages, chat))
+        self.calls.append(asked.call)
+        try:
+            division = asked.ask.result()
+        except (LLMError, UnreadableAnswer):
+            return self.segmenter(messages, self.limits).drafts
+        self.left_out += division.left_out
+        return division.drafts
+
+    def _fitting(self, messages: Sequence[MessageContent], drafts: Sequence[TopicDraft]) -> Iterator[TopicDraft]:
+        """``drafts``; one that is too long is cut once more, by the segmenter if the model left everything in it."""
+        for draft in drafts:
+            part = _of(messages, draft)
+            if self._fits(part):
+                yield draft
+            else:
+                again = self._drafts(part) if len(part) < len(messages) else ()
+                fits = again and all(self._fits(_of(part, small)) for small in again)
+                yield from again if fits else self.segmenter(part, self.limits).drafts
+
+    def _fits(self, part: Sequence[MessageContent]) -> bool:
+        return len(part) == 1 or _size(part) <= self.limits.topic_chars
+
+
+def _of(messages: Sequence[MessageContent], draft: TopicDraft) -> list[MessageContent]:
+    chosen = set(draft.messages)
+    return [message for message in messages if message.id in chosen]
+
+
+def _size(messages: Sequence[MessageContent]) -> int:
+    return sum(len(message.text) for message in messages)
+
+
+def is_resting(owner: ChatUser) -> bool:
+    """Whether the model failed so often in a row that it is not asked about the owner's sessions now."""
+    calls = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.SPLITTER).order_by("-at", "-pk")
+    failed = list(takewhile(lambda call: call[0], calls.values_list("outcome", "at")[:_LOOKED_AT]))
+    if len(failed) < FAILURES:
+        return False
+    rest: timedelta = min(REST * 2 ** (len(failed) - FAILURES), LONGEST_REST)
+    return timezone.now() < failed[0][1] + rest

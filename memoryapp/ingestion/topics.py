@@ -1,0 +1,75 @@
+"""New topics over messages that no topic holds yet, with the passages by which search finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.contrib.postgres.search import SearchVector
+from django.db import transaction
+from django.db.models import TextField, Value
+
+from memoryapp.curation.change import Change, CurationError, Stale
+from memoryapp.curation.swapping import put_in, swap
+from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.text.lexical import count_terms, fold
+from memoryapp.engine.text.passages import cut_passages
+from memoryapp.models import AgentCall, ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit
+from memoryapp.reading import content
+
+
+class IngestionError(Exception):
+    """These topics cannot be put over these messages; the text is a sentence for people."""
+
+
+class AlreadyArchived(IngestionError):
+    """Somebody else archived these messages meanwhile, or erased them."""
+
+
+@transaction.atomic
+def put_topics(
+    owner: ChatUser, drafts: Sequence[TopicDraft], *, actor: str, reason: str = "", call: AgentCall | None = None
+) -> list[Topic]:
+    """New live topics over messages no topic holds yet, with their passages, in one edit.
+
+    ``call`` is the question to a model about these messages.
+
+    Raises IngestionError when a draft is empty or two share a message, AlreadyArchived when a message
+    is in a topic by now or gone. Vectors follow, see ``vectors.embed_pending``.
+    """
+    if not drafts:
+        return []
+    try:
+        made = Change((), tuple(drafts))
+        edit = swap(owner, made, kind=TopicEdit.Kind.ARCHIVE, actor=actor, reason=reason, by_hand=False, call=call)
+    except Stale as error:
+        raise AlreadyArchived(str(error)) from error
+    except CurationError as error:
+        raise IngestionError(str(error)) from error
+    rows = Message.objects.of(owner).in_bulk([number for draft in drafts for number in draft.messages])
+    parts = [sorted((rows[number] for number in draft.messages), key=_order) for draft in drafts]
+    put_passages(owner, [[content(row) for row in part] for part in parts])
+    return put_in(edit)
+
+
+def _order(row: Message) -> tuple[datetime, int]:
+    return row.sent_at, row.pk
+
+
+def put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) -> None:
+    """Passages over each of the ``parts``, whose messages are in order; their vectors follow."""
+    drafts = [draft for part in parts for draft in cut_passages(part)]
+    passages = Passage.objects.bulk_create(
+        Passage(
+            owner=owner,
+            text=draft.text,
+            terms=SearchVector(Value(fold(draft.text), output_field=TextField()), config="russian"),
+            term_count=count_terms(draft.text),
+        )
+        for draft in drafts
+    )
+    PassageMessage.objects.bulk_create(
+        PassageMessage(owner=owner, passage=passage, message_id=number)
+        for passage, draft in zip(passages, drafts, strict=True)
+        for number in dict.fromkeys(draft.messages)
+    )

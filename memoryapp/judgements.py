@@ -1,0 +1,51 @@
+"""What operators think of answers, and the golden questions that come of it.
+
+A question whose answer somebody found good, and nobody bad, is labelled: the messages that the answer cites are known
+to answer it. An evaluation reads such questions as it reads any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from memoryapp.models import ChatUser, Judgement, Message, Run
+from memoryapp.runs import following
+from memoryapp.runs.answered import answer_of
+
+CATEGORY = "judged"
+
+
+def judge(run: Run, operator: User, is_good: bool | None) -> None:
+    """Keep what this operator thinks of the run's answer; None takes it back."""
+    if is_good is None:
+        Judgement.objects.filter(run=run, operator=operator).delete()
+        return
+    values = {"owner": run.owner, "is_good": is_good}
+    Judgement.objects.update_or_create(run=run, operator=operator, defaults=values)
+
+
+def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
+    """A golden question for each question with a good answer, as a line of a file for ``evaluate``.
+
+    The newest answer counts. One whose messages are gone is left out.
+    """
+    asked = set()
+    bad = Judgement.objects.filter(owner=owner, is_good=False).values("run")
+    good = Judgement.objects.filter(owner=owner, is_good=True).values("run")
+    for run in Run.objects.of(owner).filter(pk__in=good).exclude(pk__in=bad).order_by("-created_at", "-id"):
+        evidence = _cited(run)
+        if evidence and run.query not in asked:
+            asked.add(run.query)
+            fields = {"user": owner.name, "qid": str(run.pk), "question": run.query}
+            yield {**fields, "category": CATEGORY, "evidence": evidence}
+
+
+def _cited(run: Run) -> list[str]:
+    """The ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
+    answered = answer_of([item.event for item in following.stored(run.pk)])
+    numbers = [citation.message for citation in answered.citations] if answered else []
+    messages = Message.objects.of(run.owner_id).in_bulk(numbers)
+    return [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]

@@ -1,0 +1,170 @@
+"""People, facts and artifacts created, edited, replaced, deleted and merged; each call is one change of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp.curation.bounds import too_many_people
+from memoryapp.curation.change import CurationError, Stale
+from memoryapp.knowledge.rows import MODELS, Kind, Noun, Row, Rows, Values, labels, noun_of, plain, recorded
+from memoryapp.knowledge.values import check, cleaned
+from memoryapp.knowledge.writing import lock, locked, make, record
+from memoryapp.models import AgentCall, ChatUser, Fact, KnowledgeEdit, Person
+
+MOST_MERGED = 100
+
+
+def create(
+    owner: ChatUser,
+    noun: KnowledgeEdit.Noun,
+    values: Values,
+    *,
+    actor: str,
+    reason: str = "",
+    call: AgentCall | None = None,
+    **fixed: Any,
+) -> KnowledgeEdit:
+    """A new person or fact with ``values``, and ``fixed`` for what cannot be edited later.
+
+    A fact is created now unless ``created_at`` says otherwise. ``call`` is the agent's question whose answer this is.
+    Raises CurationError.
+    """
+    if noun == Noun.ARTIFACT:
+        raise CurationError(_("An artifact comes with its file and cannot be written by hand."))
+    if noun == Noun.FACT:
+        fixed.setdefault("created_at", timezone.now())
+    row = MODELS[noun](owner=owner, **cleaned(noun, values), **fixed)
+    with transaction.atomic():
+        lock(owner)
+        check(row)
+        row.save(force_insert=True)
+        number = str(row.pk)
+        change = KnowledgeEdit(owner=owner, kind=Kind.CREATE, noun=noun, actor=actor, reason=reason, call=call)
+        change.before, change.after = {number: None}, {number: recorded(row)}
+        return record(change)
+
+
+@transaction.atomic
+def replace(
+    owner: ChatUser,
+    fact: Fact,
+    values: Values,
+    *,
+    actor: str,
+    reason: str = "",
+    call: AgentCall | None = None,
+    **fixed: Any,
+) -> KnowledgeEdit:
+    """A new fact in the place of ``fact``, which is kept as one of the past; its undo brings the past one back.
+
+    Raises Stale when ``fact`` is of the past already, CurationError when a value cannot be.
+    """
+    lock(owner)
+    [past] = locked(owner, Noun.FACT, [fact.pk])
+    if past.superseded_at is not None:
+        raise Stale(_("This fact was replaced meanwhile."))
+    past.superseded_at = timezone.now()
+    past.save()
+    made = create(owner, Noun.FACT, values, actor=actor, reason=reason, call=call, **fixed)
+    made.kind = Kind.REPLACE
+    made.before[str(past.pk)] = {"superseded_at": None}
+    made.after[str(past.pk)] = {"superseded_at": plain(past.superseded_at)}
+    made.save()
+    return made
+
+
+def number_made(change: KnowledgeEdit) -> int:
+    """The number of the row that came by the change, a creation or a replacement."""
+    return next(int(number) for number, values in change.before.items() if values is None)
+
+
+@transaction.atomic
+def edit(
+    owner: ChatUser,
+    row: Row,
+    values: Values,
+    *,
+    seen: Values | None = None,
+    actor: str,
+    reason: str = "",
+    call: AgentCall | None = None,
+) -> KnowledgeEdit:
+    """The row with other ``values``; ``seen`` is what its editor was shown of it.
+
+    Raises Stale when it has other values by now, CurationError when nothing changes or a value cannot be.
+    """
+    lock(owner)
+    noun = noun_of(row)
+    [current] = locked(owner, noun, [row.pk])
+    changed = [name for name, value in (seen or {}).items() if plain(getattr(current, name)) != plain(value)]
+    if changed:
+        raise Stale(_("Somebody changed this meanwhile: %(fields)s.") % {"fields": labels(noun, changed)})
+    wanted = cleaned(noun, values)
+    new = {name: value for name, value in wanted.items() if value != getattr(current, name)}
+    if not new:
+        raise CurationError(_("Nothing would change."))
+    number = str(row.pk)
+    before, after = {number: {name: getattr(current, name) for name in new}}, {number: new}
+    change = KnowledgeEdit(
+        owner=owner, kind=Kind.EDIT, noun=noun, before=before, after=after, actor=actor, reason=reason, call=call
+    )
+    return make(change)
+
+
+@transaction.atomic
+def delete(owner: ChatUser, row: Row, *, actor: str, reason: str = "") -> KnowledgeEdit:
+    """The row goes; its undo brings it back under its id. Raises CurationError when it is gone already."""
+    lock(owner)
+    noun, number = noun_of(row), str(row.pk)
+    [current] = locked(owner, noun, [row.pk])
+    before, after = {number: recorded(current)}, {number: None}
+    change = KnowledgeEdit(
+        owner=owner, kind=Kind.DELETE, noun=noun, before=before, after=after, actor=actor, reason=reason
+    )
+    return make(change)
+
+
+@transaction.atomic
+def merge_people(
+    owner: ChatUser, survivor: Person, others: Iterable[Person], *, actor: str, reason: str = ""
+) -> KnowledgeEdit:
+    """One person of several: all names kept as aliases, mentions added up, seen from the first to the last time.
+
+    The survivor's own name, username and circle stay where there are any. Raises CurationError.
+    """
+    ids = list(dict.fromkeys(person.pk for person in others))
+    if not ids or survivor.pk in ids:
+        raise CurationError(_("A merge needs at least two different people."))
+    if len(ids) > MOST_MERGED:
+        raise too_many_people(MOST_MERGED)
+    lock(owner)
+    first, *rest = locked(owner, Noun.PERSON, [survivor.pk, *ids])
+    new = {name: value for name, value in merged([first, *rest]).items() if value != plain(getattr(first, name))}
+    before: Rows = {str(first.pk): {name: getattr(first, name) for name in new}}
+    before |= {str(person.pk): recorded(person) for person in rest}
+    after: Rows = {str(first.pk): new, **{str(person.pk): None for person in rest}}
+    change = KnowledgeEdit(
+        owner=owner, kind=Kind.MERGE, noun=Noun.PERSON, before=before, after=after, actor=actor, reason=reason
+    )
+    return make(change)
+
+
+def merged(people: Sequence[Person]) -> dict[str, Any]:
+    """The values of the first of the people when the others become part of them, plain."""
+    first = people[0]
+    names = [name for person in people for name in (person.display_name, *person.aliases)]
+    circles = [person.circle for person in people if person.circle != Person.Circle.OTHER]
+    return {
+        "aliases": [name for name in dict.fromkeys(names) if name != first.display_name],
+        "username": next((person.username for person in people if person.username), ""),
+        "circle": next(iter(circles), Person.Circle.OTHER.value),
+        "bio": "\n".join(dict.fromkeys(person.bio for person in people if person.bio)),
+        "mention_count": sum(person.mention_count for person in people),
+        "first_seen": plain(min((p.first_seen for p in people if p.first_seen), default=None)),
+        "last_seen": plain(max((p.last_seen for p in people if p.last_seen), default=None)),
+    }

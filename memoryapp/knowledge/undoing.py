@@ -1,0 +1,148 @@
+"""Changes of people, facts and artifacts undone: one, one with those that stand on it, or all of a time.
+
+An undo is a change with the sides exchanged; it is refused where the rows no longer have the values that the change
+left behind.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import models, transaction
+from django.utils.translation import gettext as _
+
+from memoryapp.curation.chains import chains, flipped_by
+from memoryapp.curation.change import CurationError, Depends, Stale
+from memoryapp.knowledge.rows import MODELS, Kind
+from memoryapp.knowledge.writing import apply, has_values, lock, record
+from memoryapp.models import ChatUser, KnowledgeEdit
+
+MOST_CHANGES = 500
+
+
+@transaction.atomic
+def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = "") -> KnowledgeEdit:
+    """Takes the change back; the undo of an undo makes it again.
+
+    Raises Depends when later changes by hand stand in the way, CurationError when something else does.
+    """
+    lock(owner)
+    last = _last(owner, change)
+    try:
+        apply(owner, last.noun, last.after, last.before)
+    except Stale as error:
+        later = _later(last)
+        raise (Depends(_("Later changes of the same have to be undone first."), later) if later else error) from error
+    return record(
+        KnowledgeEdit(
+            owner=owner,
+            kind=Kind.UNDO,
+            noun=last.noun,
+            before=last.after,
+            after=last.before,
+            actor=actor,
+            reason=reason,
+            undoes=last,
+        )
+    )
+
+
+def dependents(change: KnowledgeEdit) -> list[KnowledgeEdit]:
+    """The later changes that have to be undone before this one, newest first; empty when none stands in the way."""
+    last = _chain(change.owner_id, change)[-1]
+    if _stands(last):
+        return []
+    found: dict[int, KnowledgeEdit] = {}
+    edge = [last]
+    while edge:
+        edge = [later for one in edge for later in _later(one) if later.pk not in found]
+        found |= {later.pk: later for later in edge}
+    return sorted(found.values(), key=lambda later: -later.pk)
+
+
+@transaction.atomic
+def undo_with_dependents(
+    owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
+) -> list[KnowledgeEdit]:
+    """Undoes what stands on the change, newest first, and then the change: all of it or nothing."""
+    lock(owner)
+    made = [undo(owner, later, actor=actor, reason=reason) for later in dependents(change)]
+    return [*made, undo(owner, change, actor=actor, reason=reason)]
+
+
+@transaction.atomic
+def undo_between(
+    owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
+) -> list[KnowledgeEdit]:
+    """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
+
+    Raises Depends with the changes of others, or of another time, that stand on theirs, CurationError when there
+    is nothing to undo or too much.
+    """
+    lock(owner)
+    lasts, blocking = standing_between(owner, by, since, until)
+    if not lasts:
+        raise CurationError(_("They made no change in that time that can be undone."))
+    if blocking:
+        raise Depends(_("Later changes of the same have to be undone first."), blocking)
+    return [undo(owner, last, actor=actor, reason=reason) for last in lasts]
+
+
+def standing_between(
+    owner: ChatUser, by: str, since: datetime, until: datetime
+) -> tuple[list[KnowledgeEdit], list[KnowledgeEdit]]:
+    """What ``undo_between`` would undo, and which changes stand in its way, both newest first; it reads only."""
+    changes = KnowledgeEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
+    ids = set(changes.order_by("-pk").values_list("pk", flat=True)[: MOST_CHANGES + 1])
+    if len(ids) > MOST_CHANGES:
+        raise CurationError(_("More than %(most)d changes would have to be undone together.") % {"most": MOST_CHANGES})
+    ends = [chain[-1] for chain in chains(KnowledgeEdit, owner.pk, ids) if flipped_by(chain, ids)]
+    lasts = list(KnowledgeEdit.objects.filter(pk__in=ends).order_by("-pk"))
+    standing = {later.pk: later for last in lasts for later in _later(last) if later not in lasts}
+    return lasts, [standing[number] for number in sorted(standing, reverse=True)]
+
+
+def _last(owner: ChatUser, change: KnowledgeEdit) -> KnowledgeEdit:
+    """The end of the chain of undos and redos that ``change`` is in. Raises CurationError when it is taken back."""
+    found = _chain(owner.pk, change)
+    if not found:
+        raise CurationError(_("There is no such edit in this memory."))
+    if (len(found) - found.index(change)) % 2 == 0:
+        raise CurationError(_("This change is undone already."))
+    return found[-1]
+
+
+def _chain(owner_id: int, change: KnowledgeEdit) -> list[KnowledgeEdit]:
+    ids = next(iter(chains(KnowledgeEdit, owner_id, [change.pk])), ())
+    found = KnowledgeEdit.objects.in_bulk(ids)
+    return [found[number] for number in ids]
+
+
+def _later(change: KnowledgeEdit) -> list[KnowledgeEdit]:
+    """Later changes of the same that stand, newest first; one that was undone stands no more, nor does its undo."""
+    same = models.Q()
+    for number in change.after:
+        same |= models.Q(after__has_key=number)
+    edits = KnowledgeEdit.objects.filter(same, owner=change.owner_id, noun=change.noun, pk__gt=change.pk)
+    ends = [
+        edit for edit in edits.filter(knowledgeedit__isnull=True).order_by("-pk")[:MOST_CHANGES] if _meet(change, edit)
+    ]
+    standing = {chain[-1] for chain in chains(KnowledgeEdit, change.owner_id, [e.pk for e in ends]) if len(chain) % 2}
+    return [edit for edit in ends if edit.pk in standing]
+
+
+def _meet(one: KnowledgeEdit, other: KnowledgeEdit) -> bool:
+    """Whether both change the same field of a row; a row that comes or goes changes in all of them."""
+    shared = set(one.after) & set(other.after)
+    return any(
+        any(values is None for values in sides) or set(one.after[number]) & set(other.after[number])
+        for number in shared
+        for sides in [(one.before[number], one.after[number], other.before[number], other.after[number])]
+    )
+
+
+def _stands(change: KnowledgeEdit) -> bool:
+    """Whether the rows have today the values that the change left behind."""
+    rows = MODELS[change.noun]._default_manager.filter(owner=change.owner_id, pk__in=[int(pk) for pk in change.after])
+    found = {str(row.pk): row for row in rows}
+    return all(has_values(found.get(number), values) for number, values in change.after.items())

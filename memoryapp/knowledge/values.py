@@ -1,0 +1,62 @@
+"""Values typed for a row: trimmed, bounded, and refused with a sentence where the row cannot have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+
+from memoryapp.curation.bounds import too_long_a_list
+from memoryapp.curation.change import CurationError
+from memoryapp.knowledge.rows import EDITABLE, LISTS, Row, Values, labels, noun_of
+from memoryapp.models import Fact, KnowledgeEdit, Person
+
+MOST_ENTRIES = 200
+MOST_ENTRY_CHARS = 300
+
+
+def cleaned(noun: KnowledgeEdit.Noun, values: Values) -> dict[str, Any]:
+    """Trimmed, lists without blanks and repetitions. Raises CurationError."""
+    unknown = sorted(set(values) - set(EDITABLE[noun]))
+    if unknown:
+        raise CurationError(_("%(field)s cannot be edited.") % {"field": unknown[0]})
+    return {name: _entries(value) if name in LISTS else _trimmed(value) for name, value in values.items()}
+
+
+def _trimmed(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
+
+
+def _entries(value: Any) -> list[str]:
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise CurationError(_("This has to be a list of texts."))
+    entries = list(dict.fromkeys(entry.strip() for entry in value if entry.strip()))
+    if len(entries) > MOST_ENTRIES or any(len(entry) > MOST_ENTRY_CHARS for entry in entries):
+        raise too_long_a_list(MOST_ENTRIES, MOST_ENTRY_CHARS)
+    return entries
+
+
+def check(row: Row) -> None:
+    """Raises CurationError for a name that is taken, or a value the row cannot have."""
+    if isinstance(row, Person) and _has_twin(row, Person, display_name=row.display_name):
+        raise CurationError(_("There is a person named %(name)s already.") % {"name": row.display_name})
+    if isinstance(row, Fact) and row.superseded_at is None and _has_twin(row, Fact, **_words(row)):
+        raise CurationError(_("This fact exists already."))
+    try:
+        row.full_clean(exclude=["owner"], validate_unique=False, validate_constraints=True)
+    except ValidationError as error:
+        sentences = [
+            f"{labels(noun_of(row), [name])}: {' '.join(found)}" if name != "__all__" else " ".join(found)
+            for name, found in error.message_dict.items()
+        ]
+        raise CurationError(" ".join(sentences)) from error
+
+
+def _words(fact: Fact) -> dict[str, str | None]:
+    """By which a fact of today is another one; those of the past may repeat themselves."""
+    return {"relation": fact.relation, "content": fact.content, "superseded_at": None}
+
+
+def _has_twin(row: Row, model: type[Row], **values: str | None) -> bool:
+    return model._default_manager.filter(owner=row.owner_id, **values).exclude(pk=row.pk).exists()

@@ -1,0 +1,93 @@
+"""Vectors of the embedding model that the settings name: what they will cost, and with ``--yes`` their making."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from functools import partial
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+
+from memoryapp import clients
+from memoryapp.browsing.profiles import Forecast, forecast
+from memoryapp.engine.embeddings import EmbeddingError
+from memoryapp.management.commands.archive import FOREVER
+from memoryapp.models import EmbeddingProfile, TopicVector, Work
+from memoryapp.search import profiles
+from memoryapp.search.vectors import embed_pending
+from memoryapp.work import ProgressLines
+
+
+class Command(BaseCommand):
+    help = "Says what the missing vectors of the embedding model will cost; with --yes they are made, and it serves."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--yes", action="store_true", help="agree, and make the vectors now")
+        parser.add_argument(
+            "--topics-anew", action="store_true", help="also all vectors of topics, though there are some"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, yes: bool, topics_anew: bool, **options: Any) -> None:
+        first, row = profiles.serving(), profiles.wanted()
+        expected, made = forecast(row, topics_anew=topics_anew), 0
+        if not options["json"]:
+            self._describe(first, row, expected)
+        if yes:
+            made = self._embed(row, topics_anew)
+        row.refresh_from_db()
+        if options["json"]:
+            self.stdout.write(json.dumps(_report(row, expected, made)))
+        elif yes:
+            self.stdout.write(_("Vectors made: %(made)s. Searches compare in %(name)s.") % _outcome(made))
+
+    def _describe(self, first: EmbeddingProfile, row: EmbeddingProfile, expected: Forecast | None) -> None:
+        if first != row:
+            self.stdout.write(_("%(old)s serves; the settings ask for %(new)s.") % {"old": first, "new": row})
+        self.stdout.write(_sentence(expected))
+
+    def _embed(self, row: EmbeddingProfile, topics_anew: bool) -> int:
+        """How many vectors were made."""
+        lines = ProgressLines(self.stderr.write)
+        watch = partial(lines.watch, None, Work.Kind.EMBED)
+        embedder = clients.embedder_of(profiles.profile_of(row))
+        profiles.ask(row, "embed")
+        if topics_anew:
+            TopicVector.objects.filter(profile=row).delete()
+        try:
+            made = async_to_sync(embed_pending)(embedder, wait=FOREVER, meanwhile=watch, worker="embed", report=lines)
+        except EmbeddingError as error:
+            raise CommandError(error) from None
+        profiles.change_over()
+        return made
+
+
+def _outcome(made: int) -> dict[str, object]:
+    return {"made": made, "name": profiles.serving()}
+
+
+def _sentence(expected: Forecast | None) -> str:
+    if expected is None:
+        return _("No vector is missing.")
+    values = {"texts": f"{expected.texts:,}", "tokens": f"{expected.tokens:,}", "cost": f"{expected.cost_usd or 0:.2f}"}
+    if expected.cost_usd is None:
+        form = _(
+            "Texts without a vector: %(texts)s, about %(tokens)s tokens. EMBEDDING_PRICE does not say what they cost."
+        )
+    else:
+        form = _("Texts without a vector: %(texts)s, about %(tokens)s tokens, $%(cost)s. With --yes they are made.")
+    return form % values
+
+
+def _report(row: EmbeddingProfile, expected: Forecast | None, made: int) -> dict[str, object]:
+    return {
+        "profile": str(row),
+        "is_serving": row.is_serving,
+        "texts": expected.texts if expected else 0,
+        "tokens": expected.tokens if expected else 0,
+        "cost_usd": expected.cost_usd if expected else 0.0,
+        "made": made,
+    }

@@ -1,0 +1,67 @@
+"""``export_user NAME FILE``: writes a memory as JSON Lines, which ``import_chat`` restores."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import IO, Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memoryapp import transfer
+from memoryapp.management.arguments import named_user
+from memoryapp.models import ChatUser
+
+
+class Command(BaseCommand):
+    help = "Writes everything a chat user's memory holds into a file, or to standard output where FILE is -."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="the chat user")
+        parser.add_argument("file", metavar="FILE", help="the file to write, or -")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, name: str, file: str, **options: Any) -> None:
+        owner = named_user(name)
+        if file == "-":
+            _write(owner, sys.stdout)
+            return
+        try:
+            count = _whole(owner, Path(file))
+        except OSError as error:
+            sentence = _("%(path)s cannot be written: %(error)s.") % {"path": file, "error": error.strerror}
+            raise CommandError(sentence) from error
+        if options["json"]:
+            self.stdout.write(json.dumps({"user": owner.name, "lines": count}))
+        else:
+            form = ngettext("%(count)s line written to %(path)s.", "%(count)s lines written to %(path)s.", count)
+            self.stdout.write(form % {"count": f"{count:,}", "path": file})
+
+
+def _whole(owner: ChatUser, path: Path) -> int:
+    """The file appears when it is whole; whoever reads it may not be a stranger."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", delete=False
+    ) as draft:
+        try:
+            count = _write(owner, draft)
+            os.replace(draft.name, path)
+        except BaseException:
+            Path(draft.name).unlink(missing_ok=True)
+            raise
+    return count
+
+
+def _write(owner: ChatUser, file: IO[str] | Any) -> int:
+    count = 0
+    for line in transfer.lines(owner):
+        file.write(line)
+        count += 1
+    file.flush()
+    return count

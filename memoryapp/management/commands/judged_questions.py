@@ -1,0 +1,28 @@
+"""``judged_questions --user NAME``: questions with good answers, as golden questions for ``evaluate``."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from memoryapp import judgements
+from memoryapp.management.arguments import named_user
+
+
+class Command(BaseCommand):
+    help = "Prints the questions whose answers people found good, with the messages cited, as questions to evaluate."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, metavar="NAME", help="the chat user")
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, user: str, **options: Any) -> None:
+        questions = judgements.questions(named_user(user))
+        if options["json"]:
+            self.stdout.write(json.dumps(list(questions), ensure_ascii=False))
+            return
+        for question in questions:
+            self.stdout.write(json.dumps(question, ensure_ascii=False))

@@ -1,0 +1,48 @@
+"""``undo_night NAME [--night DATE]``: takes back what the program merged by itself in a night."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from datetime import date
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+
+from memoryapp import history
+from memoryapp.curation import CurationError
+from memoryapp.management.arguments import named_user
+
+ACTOR = "command line"
+
+
+class Command(BaseCommand):
+    help = "Undoes all that the program merged by itself in a night, from noon to noon: all of it or nothing."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="the chat user")
+        parser.add_argument(
+            "--night", metavar="DATE", help="the day on whose noon it began, such as 2026-03-02; else the latest"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+    def handle(self, *args: Any, name: str, night: str | None, **options: Any) -> None:
+        owner, day = named_user(name), _day(night) if night else None
+        try:
+            found = history.night_of(owner, day)
+            made = history.undo_night(owner, found, actor=ACTOR)
+        except CurationError as error:
+            raise CommandError(error) from None
+        if options["json"]:
+            self.stdout.write(json.dumps({"night": found.day.isoformat(), "merges": found.count}))
+            return
+        form = _("Undone: %(n)s merges of the night of %(day)s.")
+        self.stdout.write(form % {"n": len(made), "day": found.day.isoformat()})
+
+
+def _day(written: str) -> date:
+    try:
+        return date.fromisoformat(written)
+    except ValueError:
+        raise CommandError(_("--night takes a day such as 2026-03-02, not %(what)s.") % {"what": written}) from None

@@ -1,0 +1,47 @@
+"""What agents ask a chat model outside of runs, kept so that their conversations can be looked up."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.models.user import Owned
+
+
+class AgentCall(Owned):
+    """One question of an agent about ``topics`` (their numbers), with every event of the conversation.
+
+    ``events`` are objects with ``kind``, ``payload`` and, where a model replied, its raw ``message`` as JSON text.
+    ``outcome`` is empty where there was an answer, else why there is none. Tokens and dollars are those of all turns.
+    ``key`` is the same for the same question to the same model; ``asked_by`` is empty where no person asked.
+    """
+
+    class Agent(models.TextChoices):
+        SPLITTER = "splitter", _("splitter")
+        MERGER = "merger", _("merger")
+        ARCHIVIST = "archivist", _("archivist")
+
+    agent = models.CharField(_("agent"), max_length=16, choices=Agent)
+    topics = models.JSONField(_("topics"), default=list, blank=True)
+    key = models.CharField(_("key"), max_length=64, blank=True)
+    asked_by = models.CharField(_("asked by"), max_length=150, blank=True)
+    at = models.DateTimeField(_("at"), auto_now_add=True)
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    prompt_version = models.CharField(_("prompt version"), max_length=40, blank=True)
+    outcome = models.CharField(_("outcome"), max_length=32, blank=True)
+    input_tokens = models.PositiveBigIntegerField(_("input tokens"), default=0)
+    output_tokens = models.PositiveBigIntegerField(_("output tokens"), default=0)
+    cost_usd = models.FloatField(_("cost, $"), default=0)
+    seconds = models.FloatField(_("seconds"), default=0)
+    events = models.JSONField(_("events"), default=list, blank=True)
+
+    class Meta:
+        indexes = (
+            models.Index(fields=("owner", "-at"), name="agentcall_owner"),
+            models.Index(fields=("owner", "key"), condition=models.Q(outcome=""), name="agentcall_answered"),
+        )
+        verbose_name = _("agent's question")
+        verbose_name_plural = _("agents' questions")
+
+    def __str__(self) -> str:
+        return f"{self.agent} {self.pk}"

@@ -1,0 +1,45 @@
+"""Advisory locks of PostgreSQL, by which processes agree which of them does a piece of work.
+
+A lock is named by a word and a number and belongs to a connection: PostgreSQL releases it when the connection is lost,
+so a killed worker blocks nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import connection
+
+_KEY = "hashtextextended(%s, %s)"
+
+
+def acquire_until_commit(what: str, number: int) -> None:
+    """Waits for the lock, which the end of the transaction releases."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_advisory_xact_lock({_KEY})", [what, number])
+
+
+def try_acquire(
+    what: str, number: int, *, wait: timedelta = timedelta(0), meanwhile: Callable[[], None] = lambda: None
+) -> bool:
+    """Takes the lock if it is free now or within ``wait``; False if another connection still has it.
+
+    While it waits, ``meanwhile`` is called about ten times a second.
+    """
+    deadline = time.monotonic() + wait.total_seconds()
+    while not (free := _call("pg_try_advisory_lock", what, number)) and time.monotonic() < deadline:
+        meanwhile()
+        time.sleep(0.1)
+    return free
+
+
+def release(what: str, number: int) -> None:
+    _call("pg_advisory_unlock", what, number)
+
+
+def _call(function: str, what: str, number: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}({_KEY})", [what, number])
+        return bool(cursor.fetchone()[0])

@@ -1,0 +1,81 @@
+"""The backlog as a metric: rows whose work is not done yet, counted when `/metrics` is read.
+
+Work is a state in a row, so there is no other queue to measure. Each count stops at a bound, and that of a large table
+uses an index, so that reading it every few seconds costs the database little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+MOST = 10_000
+
+RUNS = """
+SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
+FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' LIMIT %(most)s) open
+"""
+# Vectors are made in the order of passages, so missing ones belong to the newest.
+PASSAGES = """
+SELECT count(*) FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(most)s) p
+WHERE NOT EXISTS (SELECT FROM memoryapp_passagevector v WHERE v.passage_id = p.id)
+"""
+SESSIONS = """
+SELECT count(*) FROM (
+    SELECT FROM (
+        SELECT owner_id, session, sent_at FROM memoryapp_message
+        WHERE topic_id IS NULL AND NOT is_withdrawn LIMIT %(most)s
+    ) active
+    GROUP BY owner_id, session HAVING max(sent_at) < now() - make_interval(secs => %(pause)s)
+) due
+"""
+# What each other queue holds: rows of a table by a condition.
+ROWS = {
+    "imports_waiting": ("importfile", "state IN ('rehearsing', 'importing')"),
+    "suggestions_open": ("suggestion", "state = 'open'"),
+    "topics_unread": ("topic", "is_live AND NOT facts_extracted"),
+    "artifacts_unread": ("artifact", "state IN ('pending', 'processing')"),
+    "erasures_unfinished": ("erasure", "ended_at IS NULL"),
+}
+
+
+class Backlog(Collector):
+    """What waits in each stage: imports, sessions, passages, suggestions, artifacts, runs, erasures."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge with a label for each queue. Raises DatabaseError."""
+        family = GaugeMetricFamily(
+            "mnemoscope_queue_depth", f"Work that is not done yet, counted up to {MOST}.", labels=["queue"]
+        )
+        for name, depth in _depths().items():
+            family.add_metric([name], depth)
+        yield family
+
+
+def _depths() -> dict[str, int]:
+    values = {"most": MOST, "pause": settings.CHUNK_INTERVAL}
+    with connection.cursor() as cursor:
+        cursor.execute(RUNS, values)
+        pending, running = cursor.fetchone()
+        cursor.execute(PASSAGES, values)
+        (passages,) = cursor.fetchone()
+        cursor.execute(SESSIONS, values)
+        (sessions,) = cursor.fetchone()
+        counts = {name: _count(cursor, *rows) for name, rows in ROWS.items()}
+    return {
+        **counts,
+        "runs_pending": pending,
+        "runs_running": running,
+        "passages_without_vector": passages,
+        "sessions_due": sessions,
+    }
+
+
+def _count(cursor: CursorWrapper, table: str, condition: str) -> int:
+    cursor.execute(f"SELECT count(*) FROM (SELECT FROM memoryapp_{table} WHERE {condition} LIMIT %s) r", [MOST])
+    return int(cursor.fetchone()[0])

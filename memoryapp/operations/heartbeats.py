@@ -1,0 +1,40 @@
+"""Heartbeats of the processes that answer no requests: the worker and beat.
+
+Each writes a row every few seconds. The database measures the age of a row, so no other clock matters.
+"""
+
+from __future__ import annotations
+
+from django.db import connection
+
+PROCESSES = ("worker", "beat")
+INTERVAL = 10.0
+LATE_AFTER = 45.0
+NEVER = "no sign yet"
+
+_RECORD = """
+INSERT INTO memoryapp_heartbeat (process, at) VALUES (%s, clock_timestamp())
+ON CONFLICT (process) DO UPDATE SET at = excluded.at
+"""
+# A row with a time ahead was written before the clock of the database was set back.
+_AGES = "SELECT process, abs(extract(epoch FROM clock_timestamp() - at))::float8 FROM memoryapp_heartbeat"
+
+
+def record(process: str) -> None:
+    """Writes the heartbeat of this process. Raises DatabaseError."""
+    with connection.cursor() as cursor:
+        cursor.execute(_RECORD, [process])
+
+
+def states() -> dict[str, str]:
+    """For each process ``ok``, or how old its last heartbeat is. Raises DatabaseError."""
+    with connection.cursor() as cursor:
+        cursor.execute(_AGES)
+        ages = dict(cursor.fetchall())
+    return {process: _state(ages.get(process)) for process in PROCESSES}
+
+
+def _state(age: float | None) -> str:
+    if age is None:
+        return NEVER
+    return "ok" if age < LATE_AFTER else f"no sign for {age:.0f} s"

@@ -1,0 +1,115 @@
+"""Log lines: text for people, or one JSON object a line for machines.
+
+Every line logged while a run is executed carries that run's id, from any module, through a context variable. A line
+names ids, counts and causes, never the text of a query or a message: the rows hold that, for people who may see it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from memoryapp.environment import without_passwords
+
+_QUOTING = ("DETAIL:", "CONTEXT:", "LINE ")
+# The addresses that name a chat user; Django logs them when nothing is found there.
+_NAMING = re.compile(r"(?<=/v1/users/)[^/\s?]+")
+_run: ContextVar[str] = ContextVar("run", default="")
+
+
+@contextmanager
+def about_run(run_id: UUID) -> Iterator[None]:
+    """Inside ``with``, the log lines of this task and of those it starts carry the run's id."""
+    token = _run.set(str(run_id))
+    try:
+        yield
+    finally:
+        _run.reset(token)
+
+
+def cause(error: Exception | str) -> str:
+    """The sentence without its quotation: a provider's words may repeat what it was sent."""
+    return str(error).partition(": ")[0]
+
+
+class RunFilter(logging.Filter):
+    """Lets every record pass and sets its ``run`` to the run's id, empty outside of runs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.run = _run.get()
+        return True
+
+
+class _RedactingFormatter(logging.Formatter):
+    """Leaves out chat users' names, passwords, and the rows that PostgreSQL quotes in the details of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if _is_refusal(record):
+            record.exc_info = record.exc_text = None
+        return super().format(record)
+
+    def redacted(self, record: logging.LogRecord) -> str:
+        """The record's message without the names of chat users."""
+        message, request = record.getMessage(), getattr(record, "request", None)
+        if path := getattr(request, "path", ""):
+            message = message.replace(path, _route(request))
+        return without_passwords(_NAMING.sub("…", message))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = self.redacted(record)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).splitlines()
+        return without_passwords("\n".join(line for line in lines if not line.startswith(_QUOTING)))
+
+
+def _is_refusal(record: logging.LogRecord) -> bool:
+    """Whether the record is of a refused request, which needs one line and no traceback."""
+    return bool(getattr(record, "status_code", 500) < 500)
+
+
+def _route(request: Any) -> str:
+    """A request's path with its numbers; other values in it are replaced by the names of their parameters."""
+    match = request.resolver_match
+    if match is None:
+        return "an address that is none"
+    parameters = match.captured_kwargs.items()
+    texts = {str(value): f"<{name}>" for name, value in parameters if isinstance(value, str)}
+    return "/".join(texts.get(part, part) for part in request.path.split("/"))
+
+
+class LineFormatter(_RedactingFormatter):
+    """``2026-07-25 14:30:00,123 WARNING memoryapp.runs.lifecycle [run 1f0c…] message``."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(about)s%(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        run = getattr(record, "run", "")
+        record.about = f"[run {run}] " if run else ""
+        return super().format(record)
+
+
+class JsonFormatter(_RedactingFormatter):
+    """One object a line: ``at`` (UTC), ``level``, ``logger``, ``message``, with ``run`` and ``error`` where known."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": self.redacted(record),
+        }
+        if run := getattr(record, "run", ""):
+            line["run"] = run
+        if record.exc_info and not _is_refusal(record):
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

@@ -1,0 +1,265 @@
+"""The metrics for Prometheus, each counted in one place.
+
+A run is counted once, from its events, when its last one is stored; reading a run again counts nothing. Labels come
+from short lists of this program: no name, no text and no word of a provider becomes one, and chat users appear only as
+numbers, where METRICS_BY_OWNER is set. Processes that ``up`` starts count into files of one folder, which the web
+process adds up; without the folder a process reports only its own counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+from typing import TypeVar
+
+from django.conf import settings
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    QueryEnriched,
+    Retried,
+    RunFinished,
+    SteppedDown,
+)
+from memoryapp.engine.outline import Outline
+from memoryapp.engine.strategies import needs_model
+from memoryapp.operations.backlog import Backlog
+
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+
+SHORT = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+LONG = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120)
+FEW = (0, 1, 2, 3, 5, 10, 15, 20, 30, 50)
+MANY = (0, 1, 5, 10, 20, 50, 100, 200)
+CHARS = (500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000)
+
+Kind = TypeVar("Kind", bound=MetricWrapperBase)
+
+_OWNER = ("owner",) if settings.METRICS_BY_OWNER else ()
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(name, text, (*labels, *_OWNER), namespace="mnemoscope")
+
+
+def _histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+    return Histogram(name, text, (*labels, *_OWNER), namespace="mnemoscope", buckets=buckets)
+
+
+runs = _counter("runs", "Runs that ended.", "strategy")
+reranker_duration = _histogram(
+    "reranker_duration_seconds", "The reranker alone, from its first turn to its choice.", LONG
+)
+reranker_tool_calls = _counter("reranker_tool_calls", "Calls of the tool that reads topics.")
+reranker_candidates_input = _histogram("reranker_candidates_input", "Candidate topics the model was shown.", MANY)
+reranker_candidates_output = _histogram("reranker_candidates_output", "Topics that were chosen.", FEW)
+reranker_cost = _counter("reranker_cost_usd", "What reranking cost, in US dollars.")
+reranker_fallback = _counter("reranker_fallback", "Runs in which the model did not choose, by reason.", "reason")
+hallucinated_ids = _counter("reranker_hallucinated_ids", "Ids the model gave that were no candidates.")
+
+topics_extracted = _counter("topics_extracted", "Topics cut from sessions.")
+topics_size = _histogram("topics_size_chars", "Characters of a topic when it was cut.", CHARS)
+topics_coverage_gaps = _counter("topics_coverage_gaps", "Messages a splitter left out, put into topics of their own.")
+topics_merged = _counter("topics_merged", "Topics that a merge took the place of.")
+topics_consolidation_candidates = _histogram("topics_consolidation_candidates", "Topics like one looked at.", FEW)
+topics_search_duration = _histogram("topics_search_duration_seconds", "From the enriched query to candidates.", SHORT)
+topics_search_results = _histogram("topics_search_results", "Topics that search ranked.", MANY)
+topics_reranker_selected = _histogram("topics_reranker_selected", "Topics that the model chose, where it did.", FEW)
+splitter_duration = _histogram("splitter_duration_seconds", "Cutting one session into topics.", LONG)
+merger_duration = _histogram("merger_duration_seconds", "Asking what merged topics should be.", LONG)
+archivist_duration = _histogram("archivist_duration_seconds", "Reading one topic for facts and people.", LONG)
+findings = _counter("findings", "Facts and people found, by what became of them at once.", "noun", "outcome")
+
+llm_requests = _counter("llm_requests", "Model calls, retries of one call not counted.", "agent", "outcome")
+llm_tokens = _counter("llm_tokens", "Tokens as billed.", "agent", "direction")
+llm_cost = _counter("llm_cost_usd", "What model calls cost, in US dollars, failed ones too.", "agent")
+llm_retries = _counter("llm_retries", "Tries after a passing failure.")
+llm_stepped_down = _counter("llm_stepped_down", "Capabilities given up, by which.", "capability")
+
+embedding_texts = Counter("embedding_texts", "Texts made into vectors.", ("purpose",), namespace="mnemoscope")
+embedding_failures = Counter("embedding_failures", "Requests without vectors.", ("purpose",), namespace="mnemoscope")
+embedding_duration = Histogram(
+    "embedding_duration_seconds", "One batch of texts.", namespace="mnemoscope", buckets=LONG
+)
+viewers = Gauge("websocket_viewers", "Run pages that are open.", namespace="mnemoscope", multiprocess_mode="livesum")
+
+
+def run_finished(events: Sequence[Event], owner: int) -> None:
+    """Count a run that has just ended, whatever its outcome; ``events`` are all of its events."""
+    outline = Outline.of(events)
+    strategy = outline.started.strategy if outline.started else "unknown"
+    _of(runs, owner, strategy=strategy).inc()
+    for event in events:
+        _count(event, owner)
+    if outline.finished and needs_model(strategy):
+        _count_rerank(outline, outline.finished, owner)
+
+
+def _count(event: Event, owner: int) -> None:
+    match event:
+        case CandidatesFound():
+            _of(topics_search_duration, owner).observe(event.seconds)
+            _of(topics_search_results, owner).observe(len(event.candidates) + len(event.below))
+            (embedding_failures if event.by_words_alone else embedding_texts).labels(purpose="query").inc()
+        case QueryEnriched() if event.model:
+            _count_call(event, "enricher", _enriched(event), owner)
+        case ModelReplied():
+            _count_call(event, "reranker", "failed" if event.error else "answered", owner)
+        case Retried():
+            _of(llm_retries, owner).inc()
+        case SteppedDown():
+            _of(llm_stepped_down, owner, capability=event.capability).inc()
+
+
+def _enriched(event: QueryEnriched) -> str:
+    """A model that wrote a line which was not used has answered all the same."""
+    return "answered" if event.note.partition(":")[0] in {"", "unrelated"} else "failed"
+
+
+def _count_call(event: QueryEnriched | ModelReplied, agent: str, outcome: str, owner: int) -> None:
+    model_called(agent, outcome, Usage(event.input_tokens, event.output_tokens, event.cost_usd), owner)
+
+
+def _count_rerank(outline: Outline, finished: RunFinished, owner: int) -> None:
+    replies, found = outline.replies, outline.found
+    if replies:
+        # A run that was cut short has no more to tell than what its turns took.
+        _of(reranker_duration, owner).observe(finished.rerank_seconds or sum(reply.seconds for reply in replies))
+    _of(reranker_tool_calls, owner).inc(sum(len(reply.tool_calls) for reply in replies))
+    _of(reranker_cost, owner).inc(max(sum(reply.cost_usd for reply in replies), 0.0))
+    _of(reranker_candidates_input, owner).observe(sum(c.shown for c in found.candidates) if found else 0)
+    _of(reranker_candidates_output, owner).observe(len(finished.selected))
+    _of(hallucinated_ids, owner).inc(len(finished.hallucinated))
+    if finished.fallback:
+        _of(reranker_fallback, owner, reason=finished.fallback).inc()
+    else:
+        _of(topics_reranker_selected, owner).observe(len(finished.selected))
+
+
+def archived(sizes: Iterable[int], owner: int, *, gaps: int = 0) -> None:
+    """Count topics cut from a session, by their characters, and the ``gaps``, messages that the splitter left out."""
+    for size in sizes:
+        _of(topics_extracted, owner).inc()
+        _of(topics_size, owner).observe(size)
+    _of(topics_coverage_gaps, owner).inc(gaps)
+
+
+def merged(count: int, owner: int) -> None:
+    """Count ``count`` topics that became one."""
+    _of(topics_merged, owner).inc(count)
+
+
+def compared(alike: Iterable[int], owner: int) -> None:
+    """Topics were compared with all others, and each was like so many of them."""
+    for count in alike:
+        _of(topics_consolidation_candidates, owner).observe(count)
+
+
+@contextmanager
+def splitting(owner: int) -> Iterator[None]:
+    """Measure the cutting of one session."""
+    with _of(splitter_duration, owner).time():
+        yield
+
+
+@contextmanager
+def merging(owner: int) -> Iterator[None]:
+    """Measure asking a model what merged topics should be."""
+    with _of(merger_duration, owner).time():
+        yield
+
+
+@contextmanager
+def extracting(owner: int) -> Iterator[None]:
+    """Measure reading one topic for facts and people."""
+    with _of(archivist_duration, owner).time():
+        yield
+
+
+def found(noun: str, outcome: str, owner: int) -> None:
+    """Count a fact or person that was found: ``used`` at once, ``waiting`` for a person, or ``known`` already."""
+    _of(findings, owner, noun=noun, outcome=outcome).inc()
+
+
+def model_called(agent: str, outcome: str, spent: Usage, owner: int) -> None:
+    """Count one call of a model; ``agent`` and ``outcome`` are from this program's short lists."""
+    _of(llm_requests, owner, agent=agent, outcome=outcome).inc()
+    _of(llm_tokens, owner, agent=agent, direction="input").inc(max(spent.input_tokens, 0))
+    _of(llm_tokens, owner, agent=agent, direction="output").inc(max(spent.output_tokens, 0))
+    _of(llm_cost, owner, agent=agent).inc(max(spent.cost_usd, 0.0))
+
+
+@contextmanager
+def embedding(texts: int) -> Iterator[None]:
+    """Measure one batch of the memory's texts; an exception inside counts as a failure."""
+    began = perf_counter()
+    try:
+        yield
+    except BaseException:
+        embedding_failures.labels(purpose="memory").inc()
+        raise
+    embedding_texts.labels(purpose="memory").inc(texts)
+    embedding_duration.observe(perf_counter() - began)
+
+
+@contextmanager
+def viewer() -> Iterator[None]:
+    """Count a page that follows a run, for as long as it does."""
+    with viewers.track_inprogress():
+        yield
+
+
+def exposition() -> bytes:
+    """Everything in Prometheus' text format. Raises DatabaseError when the queues cannot be read."""
+    return generate_latest(counted()) + generate_latest(_queues())
+
+
+def counted() -> CollectorRegistry:
+    """The counts of all processes that share a folder, or else of this process alone."""
+    folder = os.environ.get(FOLDER)
+    if not folder:
+        return REGISTRY
+    _drop_dead_gauges(Path(folder))
+    together = CollectorRegistry()
+    MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+    return together
+
+
+def _queues() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(Backlog())
+    return registry
+
+
+def _drop_dead_gauges(folder: Path) -> None:
+    """Drops the gauges of processes that were killed; their counters stay."""
+    for file in folder.glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        if not _lives(pid):
+            # Another web process may have removed it.
+            with suppress(FileNotFoundError):
+                mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _of(metric: Kind, owner: int, **labels: str) -> Kind:
+    named = {**labels, "owner": str(owner)} if _OWNER else labels
+    return metric.labels(**named) if named else metric

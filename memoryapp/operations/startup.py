@@ -1,0 +1,81 @@
+"""Checks of the database before a process works on it; each refusal is a sentence for the person who starts it."""
+
+from __future__ import annotations
+
+import psycopg
+from django.db import DatabaseError, connection
+from django.db.migrations.loader import MigrationLoader
+
+from memoryapp import environment
+from memoryapp.operations.database import conninfo
+
+_NEWEST = "The database was last used by a newer version of this program, which made {name}: start that version again."
+_OLDER = (
+    "The database's tables are those of an earlier version: run `python3 manage.py migrate` or "
+    "`python3 manage.py up` first."
+)
+_POOLED = (
+    "The database is behind a pooler that gives each transaction another connection, which locks and notices of this "
+    "program do not survive: set PgBouncer's pool_mode to session, or connect to PostgreSQL itself."
+)
+_TRIES = 3
+
+
+class UnusableDatabase(Exception):
+    """The database can be reached and must not be used."""
+
+
+def refusal() -> str:
+    """Why a web process, the worker or beat may not start; empty during an outage, for which they wait."""
+    try:
+        check_pooling()
+        check_not_newer()
+    except UnusableDatabase as reason:
+        return str(reason)
+    except (DatabaseError, psycopg.Error):
+        return ""
+    finally:
+        connection.close()
+    return ""
+
+
+def check_tables() -> None:
+    """Raises UnusableDatabase if the tables belong to another version; an empty database passes."""
+    loader = check_not_newer()
+    if loader.applied_migrations and any(key not in loader.applied_migrations for key in loader.graph.nodes):
+        raise UnusableDatabase(_OLDER)
+
+
+def check_not_newer() -> MigrationLoader:
+    """Raises UnusableDatabase if a migration was applied that this program does not know."""
+    loader = MigrationLoader(connection)
+    known = loader.disk_migrations or {}
+    unknown = sorted(key for key in loader.applied_migrations if key[0] in loader.migrated_apps and key not in known)
+    if unknown:
+        raise UnusableDatabase(_NEWEST.format(name=".".join(unknown[-1])))
+    return loader
+
+
+def check_pooling() -> None:
+    """Raises UnusableDatabase behind a pooler that assigns a server process for one transaction only.
+
+    Between two transactions of one connection another connection begins one: in a transaction pool it gets the server
+    process of the first. The embedded database has no pooler. Raises what psycopg raises.
+    """
+    if not environment.text("DATABASE_URL"):
+        return
+    with psycopg.connect(conninfo(), autocommit=True) as first:
+        for _ in range(_TRIES):
+            before = _backend(first)
+            with psycopg.connect(conninfo()) as second:
+                if before in (_backend(second), None) or _backend(first) != before:
+                    raise UnusableDatabase(_POOLED)
+
+
+def _backend(connection: psycopg.Connection) -> int | None:
+    """The server process behind the connection; None where a pooler allows no transactions at all."""
+    try:
+        row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    except psycopg.errors.ProtocolViolation:
+        return None
+    return int(row[0]) if row else None

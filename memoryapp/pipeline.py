@@ -1,0 +1,276 @@
+"""The stages of a memory's life: what waits in each, what runs, what failed and why, and what was done each hour.
+
+Everything is read from the rows of the work itself. Counts stop at a bound, so that the page costs the same however
+much waits; a stage whose rows keep no time has no hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Aggregate, Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models.functions import TruncHour
+
+from memoryapp import consolidation, extraction, work
+from memoryapp.browsing import costs
+from memoryapp.engine.embeddings import Profile
+from memoryapp.models import (
+    AgentCall,
+    Artifact,
+    ChatUser,
+    EditedTopic,
+    Erasure,
+    ImportBatch,
+    ImportFile,
+    Message,
+    Passage,
+    PassageVector,
+    Pause,
+    Run,
+    StagePause,
+    TopicEdit,
+    UnreadTopic,
+    Work,
+)
+
+MOST = 10_000
+# Each of them is looked up among the vectors.
+MOST_PASSAGES = 2_000
+MOST_FAULTS = 5
+HOURS = 24
+NAMES = ("import", "archive", "embed", "consolidate", "extract", "artifacts", "runs", "erase")
+_AGENTS = {stage: agent for agent, stage in costs.STAGE_OF.items()}
+# The ends of a recall that somebody meant; all others are its failures.
+_MEANT = ("", "disabled", "stopped", "no_candidates")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that failed within a day: of whom, when, why.
+
+    ``count`` is how many failed so, ``call`` the question of an agent that shows it, ``topic`` one that could not be
+    read, ``code`` the outcome where that says why.
+    """
+
+    owner: ChatUser | None
+    at: datetime | None
+    why: str = ""
+    code: str = ""
+    count: int = 1
+    call: int | None = None
+    topic: int | None = None
+    is_work: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """``waiting`` is counted up to a bound; ``hours`` are the last 24, oldest first, empty where no row tells.
+
+    ``latest`` is the last work of it that ended, ``pause`` what keeps the worker from it: everybody's or, where the
+    page is one chat user's, that one's.
+    """
+
+    name: str
+    waiting: int
+    going: Sequence[work.Progress] = ()
+    running: int = 0
+    faults: Sequence[Fault] = ()
+    hours: Sequence[int] = ()
+    cost_usd: float = 0.0
+    latest: work.Progress | None = None
+    pause: StagePause | Pause | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of work that can be paused, empty where none can."""
+        return self.name if self.name in Work.Kind.values else ""
+
+    @property
+    def is_paused_for_all(self) -> bool:
+        return isinstance(self.pause, StagePause)
+
+    @property
+    def has_more(self) -> bool:
+        return self.waiting >= (MOST_PASSAGES if self.name == "embed" else MOST)
+
+    @property
+    def done(self) -> int:
+        return sum(self.hours)
+
+    @property
+    def is_at_work(self) -> bool:
+        return bool(self.going or self.running)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Whose stages, at which moment; ``owner`` where they are one chat user's."""
+
+    owners: QuerySet[ChatUser]
+    owner: ChatUser | None
+    profile: Profile
+    now: datetime
+
+    @property
+    def day_ago(self) -> datetime:
+        return self.now - timedelta(days=1)
+
+    def of(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(owner=self.owner) if self.owner else rows.filter(owner__in=self.owners)
+
+
+def stages(
+    owners: QuerySet[ChatUser],
+    profile: Profile,
+    *,
+    now: datetime,
+    owner: ChatUser | None = None,
+    erasures: bool = False,
+) -> list[Stage]:
+    """Every stage of these chat users, or of ``owner`` alone; that of erasures, which name nobody, where asked for.
+
+    About twenty queries, whatever there is.
+    """
+    scope = _Scope(owners, owner, profile, now)
+    works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
+    dollars = costs.by_stage(owners if owner is None else ChatUser.objects.filter(pk=owner.pk), scope.day_ago)
+    return [
+        Stage(
+            name=name,
+            waiting=_WAITING[name](scope),
+            going=[shown for shown in works if shown.work.kind == name and shown.is_going_on],
+            running=_running(scope) if name == costs.RUNS else 0,
+            faults=faults.get(name, [])[:MOST_FAULTS],
+            hours=_hours(scope, name),
+            cost_usd=dollars.get(name, 0.0),
+            latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
+            pause=pauses.get(name),
+        )
+        for name in NAMES
+        if name != "erase" or erasures
+    ]
+
+
+def _works(scope: _Scope) -> list[work.Progress]:
+    """What runs, failed or ended within a day, the latest first."""
+    rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")
+    return [work.progress(row) for row in rows.order_by("-at")[:200]]
+
+
+def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
+    found: dict[str, StagePause | Pause] = {}
+    if owner:
+        found = {pause.kind: pause for pause in Pause.objects.filter(owner=owner)}
+    return found | {pause.kind: pause for pause in StagePause.objects.all()}
+
+
+def _counted(rows: QuerySet[Any]) -> int:
+    """How many there are, up to ``MOST``."""
+    return rows.order_by().values("pk")[:MOST].count()
+
+
+def _files(scope: _Scope) -> int:
+    """Files that were given and are not imported; some wait for a person's decision."""
+    ended = (ImportFile.State.DONE, ImportFile.State.FAILED)
+    return _counted(scope.of(ImportFile.objects.exclude(state__in=ended)))
+
+
+def _without_vector(scope: _Scope) -> int:
+    """Vectors are made in the order of passages, so missing ones belong to the newest."""
+    vectors = PassageVector.objects.filter(
+        passage=OuterRef("pk"),
+        profile__provider=scope.profile.provider,
+        profile__model=scope.profile.model,
+        profile__dimensions=scope.profile.dimensions,
+    )
+    newest = scope.of(Passage.objects.all()).order_by("-pk").values("pk")[:MOST_PASSAGES]
+    return Passage.objects.filter(~Exists(vectors), pk__in=newest).count()
+
+
+def _unread(scope: _Scope) -> int:
+    waiting = (Artifact.State.PENDING, Artifact.State.PROCESSING)
+    return _counted(scope.of(Artifact.objects.filter(state__in=waiting)))
+
+
+def _running(scope: _Scope) -> int:
+    return _counted(scope.of(Run.objects.filter(state=Run.State.RUNNING)))
+
+
+_WAITING: Mapping[str, Callable[[_Scope], int]] = {
+    "import": _files,
+    "archive": lambda scope: _counted(scope.of(Message.objects.active())),
+    "embed": _without_vector,
+    "consolidate": lambda scope: _counted(scope.of(consolidation.unjudged())),
+    "extract": lambda scope: _counted(scope.of(extraction.unread())),
+    "artifacts": _unread,
+    "runs": lambda scope: _counted(scope.of(Run.objects.filter(state=Run.State.PENDING))),
+    "erase": lambda scope: _counted(Erasure.objects.filter(ended_at__isnull=True)),
+}
+
+
+def _hours(scope: _Scope, name: str) -> list[int]:
+    """What the stage did in each of the last hours: messages, topics, questions, runs or erasures."""
+    since = scope.day_ago
+    if name == "import":
+        batches = scope.of(ImportBatch.objects.filter(started_at__gte=since))
+        return _by_hour(scope, batches, "started_at", Sum("added"))
+    if name == "archive":
+        edits = scope.of(TopicEdit.objects.filter(at__gte=since, kind=TopicEdit.Kind.ARCHIVE))
+        made = EditedTopic.objects.filter(side=EditedTopic.Side.IN, edit__in=edits)
+        return _by_hour(scope, made, "edit__at", Count("pk"))
+    if name in _AGENTS:
+        asked = scope.of(AgentCall.objects.filter(at__gte=since, agent=_AGENTS[name]))
+        return _by_hour(scope, asked, "at", Count("pk"))
+    if name == costs.RUNS:
+        return _by_hour(scope, scope.of(Run.objects.filter(created_at__gte=since)), "created_at", Count("pk"))
+    if name == "erase":
+        return _by_hour(scope, Erasure.objects.filter(ended_at__gte=since), "ended_at", Count("pk"))
+    return []
+
+
+def _by_hour(scope: _Scope, rows: QuerySet[Any], column: str, counted: Aggregate) -> list[int]:
+    found = rows.annotate(hour=TruncHour(column, tzinfo=UTC)).order_by().values_list("hour").annotate(n=counted)
+    last = scope.now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    counts = [0] * HOURS
+    for hour, count in found:
+        back = round((last - hour) / timedelta(hours=1))
+        if 0 <= back < HOURS:
+            counts[HOURS - 1 - back] += count or 0
+    return counts
+
+
+def _faults(scope: _Scope) -> dict[str, list[Fault]]:
+    """What failed within a day, by stage, the latest first."""
+    found: dict[str, list[Fault]] = {}
+    unread = scope.of(UnreadTopic.objects.filter(state=UnreadTopic.State.FAILED)).select_related("owner")
+    for row in unread.order_by("-at")[:MOST_FAULTS]:
+        found.setdefault("extract", []).append(Fault(row.owner, row.at, why=row.fault, topic=row.topic_id))
+    # An import that had begun left its fault in a row of work.
+    refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, started_at=None, at__gte=scope.day_ago)
+    for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
+        found.setdefault("import", []).append(Fault(file.owner, file.at, why=f"{file.source}: {file.fault}"))
+    failed = Work.objects.filter(state=Work.State.FAILED, at__gte=scope.day_ago)
+    for row in scope.of(failed).select_related("owner").order_by("-at")[:50]:
+        found.setdefault(row.kind, []).append(Fault(row.owner, row.at, why=row.fault, is_work=True))
+    unanswered = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="")
+    for call in scope.of(unanswered).select_related("owner").defer("events").order_by("-at")[:50]:
+        fault = Fault(call.owner, call.at, code=call.outcome, call=call.pk)
+        found.setdefault(costs.STAGE_OF.get(call.agent, call.agent), []).append(fault)
+    found["artifacts"] = _unreadable(scope)
+    found[costs.RUNS] = _fallen_back(scope)
+    return found
+
+
+def _unreadable(scope: _Scope) -> list[Fault]:
+    failed = scope.of(Artifact.objects.filter(state=Artifact.State.FAILED)).select_related("owner")
+    return [Fault(row.owner, row.updated_at, why=row.name) for row in failed.order_by("-updated_at")[:MOST_FAULTS]]
+
+
+def _fallen_back(scope: _Scope) -> list[Fault]:
+    """Runs of the day that fell back, by why."""
+    runs = scope.of(Run.objects.filter(created_at__gte=scope.day_ago).exclude(fallback__in=_MEANT))
+    counted = runs.order_by().values_list("fallback").annotate(n=Count("pk")).order_by("-n")
+    return [Fault(None, None, code=fallback, count=n) for fallback, n in counted[:MOST_FAULTS]]

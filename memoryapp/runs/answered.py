@@ -1,0 +1,68 @@
+"""What a run answers in words, for programs: the text, and behind each of its numbers a message of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.urls import reverse
+
+from memoryapp.engine.events import Event, RunFinished
+from memoryapp.engine.kinds.agent import Answered, Citation
+from memoryapp.engine.notes import english
+from memoryapp.engine.strategies import AGENT
+from memoryapp.models import Message, Run
+from memoryapp.runs import answer, following
+
+
+def answer_of(events: Sequence[Event]) -> Answered | None:
+    """The answer that a run ended with; None for one that wrote none, or has not come to it."""
+    return next((event for event in reversed(events) if isinstance(event, Answered)), None)
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The run as ``POST /v1/qa`` answers it. Raises LookupError for a run that has not ended."""
+    events = [item.event for item in following.stored(run.pk)]
+    finished = events[-1] if events else None
+    if not isinstance(finished, RunFinished):
+        raise LookupError(f"Run {run.pk} has not ended.")
+    return {
+        "run": str(run.pk),
+        "url": reverse("run", args=[run.pk]),
+        "strategy": run.strategy,
+        "agent": run.strategy == AGENT.name,
+        **_words(run, answer_of(events)),
+        "fallback": finished.fallback or None,
+        "usage": answer.usage(run),
+    }
+
+
+def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
+    if answered is None:
+        return {"outcome": "failed", "text": "", "citations": [], "coverage": 0.0, "by": None, "note": ""}
+    messages = _cited(run, answered.citations)
+    return {
+        "outcome": answered.outcome,
+        "text": answered.text,
+        "citations": [_citation(each, messages) for each in answered.citations if each.message in messages],
+        "coverage": answered.coverage,
+        "by": answered.by,
+        "note": english(answered.notes),
+    }
+
+
+def _cited(run: Run, citations: Sequence[Citation]) -> dict[int, Message]:
+    """The cited messages by number; one that was erased since is not among them."""
+    return Message.objects.of(run.owner_id).in_bulk([citation.message for citation in citations])
+
+
+def _citation(citation: Citation, messages: Mapping[int, Message]) -> dict[str, Any]:
+    message = messages[citation.message]
+    return {
+        "n": citation.n,
+        "topic": citation.topic,
+        "message": message.external_id,
+        "author": message.author,
+        "ts": message.sent_at.isoformat(),
+        "quote": citation.quote,
+    }

@@ -1,0 +1,146 @@
+"""From a run's row to the request that ``recall`` understands.
+
+Of two processes that want a run, one gets it: the claim is compare and set. What the row only names is fetched
+after that: the bytes of its media, the prompt to try, what is replayed of the run that is tried again. So a name that
+leads nowhere ends the run with a last event, as every other fault does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp import media, prompt_versions, reading
+from memoryapp.engine.events import MediaItem, from_payload
+from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.prompts import PromptBook
+from memoryapp.models import Prompt
+from memoryapp.operations.database import in_thread
+from memoryapp.runs import trials
+from memoryapp.runs.parameters import of_run, strategy_named
+from memoryapp.runs.pipeline.request import RecallRequest
+from memoryapp.runs.trials import Replayed
+
+# In the same trip, what a run begins with.
+CLAIM = f"""
+WITH asked AS (
+    UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
+    FROM memoryapp_chatuser AS u WHERE run.id = %(run)s AND run.state = 'pending' AND u.id = run.owner_id
+    RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
+              run.parent_id, run.prompt_id, u.profile
+)
+SELECT asked.*, {reading.BACKGROUND} AS background, {prompt_versions.IN_FORCE} AS texts FROM asked
+"""
+NUMBERS = "SELECT external_id, id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
+EVENTS = "SELECT kind, payload FROM memoryapp_runevent WHERE owner_id = %s AND run_id = %s ORDER BY seq"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The row of a run that is ours to execute."""
+
+    run_id: UUID
+    owner_id: int
+    query: str
+    strategy: str
+    parameters: Mapping[str, Any]
+    messages: Sequence[Mapping[str, Any]] | None
+    media: Sequence[Mapping[str, Any]]
+    parent_id: UUID | None
+    prompt_id: int | None
+    profile: str
+    background: Mapping[str, Any]
+    texts: Sequence[Mapping[str, Any]] | None
+
+
+async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
+    """The run, now running; None when somebody else has it or it is over."""
+    async with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Claim))
+        return await (await cursor.execute(CLAIM, {"run": run_id, **reading.HOW_MUCH})).fetchone()
+
+
+async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
+    """The request of the run, read from the rows as they are now. Raises what the stores of media and prompts raise."""
+    prompts = prompt_versions.book(claimed.texts)
+    sources = _Sources(prompts)
+    if claimed.messages is not None or claimed.parent_id or claimed.prompt_id:
+        async with pool.connection() as connection:
+            sources = await _sources(connection, claimed, prompts)
+    items = [MediaItem(**item) for item in claimed.media]
+    return RecallRequest(
+        owner_id=claimed.owner_id,
+        query=claimed.query,
+        strategy=claimed.strategy,
+        parameters=of_run(claimed.parameters, strategy_named(claimed.strategy)),
+        today=datetime.now(UTC).date(),
+        background=reading.background(claimed.background, profile=claimed.profile, messages=sources.messages),
+        run_id=claimed.run_id,
+        messages=sources.messages,
+        media=tuple([await media.load(claimed.owner_id, item) for item in items]),
+        prompts=sources.prompts,
+        parent=str(claimed.parent_id or ""),
+        replayed=sources.replayed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What a run takes from other rows than its own; most runs take only the prompts in force."""
+
+    prompts: PromptBook
+    messages: tuple[MessageContent, ...] | None = None
+    replayed: Replayed = Replayed()
+
+
+async def _sources(connection: psycopg.AsyncConnection[Any], claimed: Claim, prompts: PromptBook) -> _Sources:
+    tried = await in_thread(Prompt.objects.get, pk=claimed.prompt_id) if claimed.prompt_id else None
+    return _Sources(
+        prompts=prompt_versions.book_with(prompts, tried) if tried else prompts,
+        messages=await _conversation(connection, claimed),
+        replayed=await _replayed(connection, claimed, tried),
+    )
+
+
+async def _conversation(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[MessageContent, ...] | None:
+    """The running conversation that came with the question; None means the active session.
+
+    A message that the memory holds has its number there, so that it is recognised; others count down from -1.
+    """
+    if claimed.messages is None:
+        return None
+    names = [str(message["id"]) for message in claimed.messages if message.get("id")]
+    rows = await (await connection.execute(NUMBERS, [claimed.owner_id, names])).fetchall()
+    numbers = dict(rows)
+    return tuple(
+        _content(message, numbers.get(str(message.get("id")), -place))
+        for place, message in enumerate(claimed.messages, start=1)
+    )
+
+
+def _content(message: Mapping[str, Any], number: int) -> MessageContent:
+    moment = message.get("ts")
+    return MessageContent(
+        id=number,
+        role=str(message.get("role") or "user"),
+        author=str(message.get("author") or ""),
+        sent_at=datetime.fromisoformat(moment) if moment else datetime.now(UTC),
+        text=str(message.get("text") or ""),
+        forwarded_from=str(message.get("forwarded_from") or ""),
+    )
+
+
+async def _replayed(connection: psycopg.AsyncConnection[Any], claimed: Claim, tried: Prompt | None) -> Replayed:
+    """Of the run that is tried again, what came before the prompt that is ``tried``, else before the reranker's."""
+    if claimed.parent_id is None:
+        return Replayed()
+    rows = await (await connection.execute(EVENTS, [claimed.owner_id, claimed.parent_id])).fetchall()
+    events = [from_payload(kind, payload) for kind, payload in rows]
+    return trials.replayed(events, tried.name if tried else Prompt.Name.RERANK.value)

@@ -1,0 +1,104 @@
+"""What runs need from outside, opened for one event loop: models, connections, journal, leases."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from time import monotonic
+
+import httpx
+from django.conf import settings
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp import clients
+from memoryapp.engine.chat.cross_encoder import CrossEncoder
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.embeddings import Embedder
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+from memoryapp.operations import database
+from memoryapp.operations.database import in_thread
+from memoryapp.runs.journal import Journal
+from memoryapp.runs.leases import Leases, leased
+from memoryapp.search import profiles
+from memoryapp.search.index_cache import IndexCache
+from memoryapp.search.search_cache import SearchCache
+
+# A profile that takes over serves the runs that begin this much later; the one before still has its vectors.
+LOOKED_UP_EVERY = 5.0
+
+
+class Serving:
+    """The embedder of the profile that serves, looked up every few seconds; requests go through ``http``."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._known: tuple[Embedder, int] | None = None
+        self._until = 0.0
+
+    async def embedder(self) -> tuple[Embedder, int]:
+        """The embedder and the number of its profile. Raises DatabaseError."""
+        if self._known is None or monotonic() >= self._until:
+            # Set before it is looked up, so that one run looks and the others beside it do not.
+            self._until = monotonic() + LOOKED_UP_EVERY
+            row = await in_thread(profiles.serving)
+            if self._known is None or row.pk != self._known[1]:
+                self._known = clients.embedder_of(profiles.profile_of(row), self._http), row.pk
+        return self._known
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
+
+    ``journal`` stores the events of runs, ``leases`` show which runs go on, ``index_cache`` keeps what searches have
+    read, ``search_cache`` what they have found, and ``http`` sends the requests to all providers. ``cross_encoder`` is
+    None where none is configured.
+    ``serving`` knows which embedding profile serves; without it ``embedder`` serves always.
+    """
+
+    chat: Chat
+    enricher: Chat | None
+    embedder: Embedder
+    profile_id: int
+    pool: AsyncConnectionPool
+    journal: Journal
+    leases: Leases
+    index_cache: IndexCache = field(default_factory=IndexCache)
+    search_cache: SearchCache = field(default_factory=SearchCache)
+    http: httpx.AsyncClient | None = None
+    cross_encoder: CrossEncoder | None = None
+    serving: Serving | None = None
+
+    async def now(self) -> Clients:
+        """The same with the embedder of the profile that serves by now. Raises DatabaseError."""
+        if self.serving is None:
+            return self
+        embedder, profile_id = await self.serving.embedder()
+        return self if profile_id == self.profile_id else replace(self, embedder=embedder, profile_id=profile_id)
+
+
+@asynccontextmanager
+async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
+    """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it.
+
+    What a search found is kept for so many seconds: by default not at all, for a measurement must search.
+    """
+    async with clients.http_client() as http, database.pool() as pool, leased(pool) as leases:
+        serving = Serving(http)
+        embedder, profile_id = await serving.embedder()
+        if isinstance(embedder, OfflineEmbedder):
+            await embedder.embed(["ready"])
+        yield Clients(
+            chat=clients.chat(http, settings.RERANKER_MODEL),
+            enricher=clients.chat(http, settings.ENRICHER_MODEL) if settings.LLM_BASE_URL else None,
+            embedder=embedder,
+            profile_id=profile_id,
+            pool=pool,
+            journal=Journal(pool),
+            leases=leases,
+            search_cache=SearchCache(searches_kept),
+            http=http,
+            cross_encoder=clients.cross_encoder(http),
+            serving=serving,
+        )

@@ -1,0 +1,99 @@
+"""Closing a run from outside: the last event of one that its process does not end, or that it ends after a fault."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import DatabaseError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from memoryapp.engine.events import Event, RunFinished, from_payload, to_payload
+from memoryapp.engine.notes import Note
+from memoryapp.engine.outline import summarise
+from memoryapp.models import Run, RunEvent, RunProgress
+from memoryapp.operations import metrics
+from memoryapp.runs.journal import EventsLost
+from memoryapp.runs.leases import LEASE
+from memoryapp.runs.recording import finished_columns
+
+ABANDONED = Note("abandoned")
+CRASHED = Note("crashed")
+LOST = Note("events_lost")
+
+logger = logging.getLogger(__name__)
+
+
+def after_fault(error: BaseException) -> RunFinished:
+    """The last event of a run that ended with this error."""
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        return _nothing_chosen("abandoned", ABANDONED)
+    return events_lost() if isinstance(error, EventsLost) else _nothing_chosen("crashed", CRASHED)
+
+
+def stopped(by: str) -> RunFinished:
+    """The last event of a run that somebody stopped."""
+    return _nothing_chosen("stopped", Note("stopped", {"by": by}), stopped_by=by)
+
+
+def events_lost() -> RunFinished:
+    """The last event of a run whose events have a gap."""
+    return _nothing_chosen("crashed", LOST)
+
+
+def _nothing_chosen(fallback: str, note: Note, stopped_by: str = "") -> RunFinished:
+    return RunFinished(selected=(), dropped=(), fallback=fallback, notes=(note,), stopped_by=stopped_by)
+
+
+def close_abandoned(lease: timedelta = LEASE) -> int:
+    """End every run whose lease was not renewed for ``lease``; how many. One transaction a run."""
+    lapsed = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=Now() - lease)
+    return sum(_try_to_close(run_id, lease) for run_id in lapsed.values_list("pk", flat=True)[:500])
+
+
+def _try_to_close(run_id: UUID, lease: timedelta) -> bool:
+    try:
+        return _close(run_id, lease)
+    except DatabaseError as error:
+        # The others are closed all the same.
+        logger.error("run %s is not closed: %s", run_id, type(error).__name__)
+        return False
+
+
+def _close(run_id: UUID, lease: timedelta) -> bool:
+    with transaction.atomic():
+        run = (
+            Run.objects.select_for_update(skip_locked=True, of=("self",))
+            .filter(pk=run_id, state=Run.State.RUNNING, heartbeat_at__lt=Now() - lease)
+            .first()
+        )
+        if run is None:
+            return False
+        ending = stopped(run.stopped_by) if run.stopped_by else _nothing_chosen("abandoned", ABANDONED)
+        events, lost = end(run, ending)
+    if lost:
+        logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)
+    metrics.run_finished(events, owner=run.owner_id)
+    return True
+
+
+def end(run: Run, ending: RunFinished) -> tuple[list[Event], int]:
+    """End a locked run behind its last event before any gap: all events now, and how many lay behind the gap."""
+    rows = list(RunEvent.objects.filter(run=run).order_by("seq"))
+    whole = [row for place, row in enumerate(rows, start=1) if row.seq == place]
+    lost = rows[len(whole) :]
+    if lost:
+        ending = events_lost()
+        RunEvent.objects.filter(pk__in=[row.pk for row in lost]).delete()
+    events = [from_payload(row.kind, row.payload) for row in whole]
+    finished = replace(ending, totals=summarise(events))
+    events.append(finished)
+    payload, at = to_payload(finished), run.finished_at or timezone.now()
+    RunEvent.objects.create(owner_id=run.owner_id, run=run, seq=len(events), kind=finished.kind, at=at, payload=payload)
+    Run.objects.filter(pk=run.pk).update(**{"finished_at": at, **finished_columns(events, finished)})
+    RunProgress.objects.filter(pk=run.pk).delete()
+    return events, len(lost)

@@ -1,0 +1,147 @@
+"""A run's events: those stored by now, and those to come, whichever process records them.
+
+The rows are the truth, and a follower reads them after the last number it has. A run of this process wakes its
+followers, one of another process wakes them through the channel layer, and without a notice they look again by
+themselves. So a notice may be lost or doubled, and a follower whose connection was cut goes on from its last number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.rows import class_row
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp.engine.events import Event, RunFinished, from_payload
+from memoryapp.engine.wire import to_wire
+from memoryapp.models import RunEvent
+from memoryapp.runs.runner import Runner
+
+LOOK_AGAIN = 1.0
+KEEP_ALIVE = 10.0
+AT_A_TIME = 100
+AFTER = """
+SELECT seq, kind, at, payload::text AS stored FROM memoryapp_runevent
+WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
+"""
+STILL = """
+SELECT 1 FROM memoryapp_run AS run
+WHERE run.id = %s AND NOT EXISTS (SELECT 1 FROM memoryapp_apitoken WHERE id = %s AND revoked_at IS NOT NULL) AND (
+    run.state <> 'finished'
+    OR EXISTS (SELECT 1 FROM memoryapp_runevent AS event WHERE event.run_id = run.id AND event.seq > %s)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as stored: ``seq`` from 1, ``at`` when it was recorded."""
+
+    seq: int
+    at: datetime
+    event: Event
+
+
+def stored(run_id: UUID) -> list[StoredEvent]:
+    """The run's events in order: one query."""
+    rows = RunEvent.objects.filter(run_id=run_id).order_by("seq")
+    return [
+        StoredEvent(row.seq, row.at, from_payload(row.kind, row.payload))
+        for row in rows.only("seq", "at", "kind", "payload")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class EventText:
+    """An event as programs receive it; ``stored`` is its JSON text in the row."""
+
+    seq: int
+    kind: str
+    at: datetime
+    stored: str
+
+    @property
+    def payload(self) -> str:
+        """JSON text in one line."""
+        return to_wire(self.kind, self.stored)
+
+
+async def texts(pool: AsyncConnectionPool, run_id: UUID, after: int = 0) -> AsyncGenerator[EventText, None]:
+    """The events recorded by now with a number above ``after``, a hundred in memory at a time."""
+    while True:
+        async with pool.connection() as connection:
+            cursor = connection.cursor(row_factory=class_row(EventText))
+            found = await (await cursor.execute(AFTER, [run_id, after, AT_A_TIME])).fetchall()
+        for text in found:
+            yield text
+        if len(found) < AT_A_TIME:
+            return
+        after = found[-1].seq
+
+
+async def follow(
+    runner: Runner, run_id: UUID, after: int = 0, *, token: int | None = None
+) -> AsyncGenerator[EventText | None, None]:
+    """Each event with a number above ``after`` until the last one; None after a while without any.
+
+    It also ends once the token with that id was revoked.
+    """
+    pool = (await runner.clients()).pool
+    quiet = 0.0
+    async with aclosing(looks(runner, run_id)) as each_look:
+        async for is_noticed in each_look:
+            quiet += 0.0 if is_noticed else LOOK_AGAIN
+            async with aclosing(texts(pool, run_id, after)) as recorded:
+                async for text in recorded:
+                    yield text
+                    after, quiet = text.seq, 0.0
+                    if text.kind == RunFinished.kind:
+                        return
+            if not is_noticed and await _is_over(pool, run_id, token, after):
+                return
+            if quiet >= KEEP_ALIVE:
+                quiet = 0.0
+                yield None
+
+
+async def looks(runner: Runner, run_id: UUID) -> AsyncGenerator[bool, None]:
+    """Yields whenever the run may have more to show: at once and at each notice True, after a second without one False.
+
+    Notices that come while the caller looks count as one.
+    """
+    async with _notices(runner, run_id) as more:
+        is_noticed = True
+        while True:
+            more.clear()
+            yield is_noticed
+            is_noticed = await _is_set_soon(more)
+
+
+@asynccontextmanager
+async def _notices(runner: Runner, run_id: UUID) -> AsyncIterator[asyncio.Event]:
+    """An event that is set whenever the run has more to show."""
+    with runner.listening(run_id) as more:
+        if runner.executes(run_id):
+            yield more
+            return
+        async with runner.elsewhere.following(run_id, more):
+            yield more
+
+
+async def _is_set_soon(more: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(LOOK_AGAIN):
+            return await more.wait()
+    except TimeoutError:
+        return False
+
+
+async def _is_over(pool: AsyncConnectionPool, run_id: UUID, token: int | None, after: int) -> bool:
+    """Whether there is nothing to wait for: the run was erased, the token revoked, or the last event has been sent."""
+    async with pool.connection() as connection:
+        return await (await connection.execute(STILL, [run_id, token, after])).fetchone() is None

@@ -1,0 +1,132 @@
+"""The journal stores the events of runs: all of an entry or nothing, and never after a gap.
+
+Each entry is one statement, so one transaction and one round trip. It locks the run, looks at the number of its last
+event, and stores what follows that. So an entry may be sent again after a connection broke, when nobody knows whether
+it was stored; and where earlier events are missing, because the database lost them, nothing is stored behind the gap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool
+
+# Each try waits for a connection as long as the pool does.
+TRIES = 3
+
+# The locks wait for whoever is closing the run or erasing its owner, and find it closed then.
+_RECORD = """
+WITH run AS (
+    SELECT run.id, run.owner_id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
+    WHERE run.id = %(run)s AND run.state = 'running' FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
+), last AS (
+    SELECT coalesce(max(seq), 0) AS seq FROM memoryapp_runevent WHERE run_id = %(run)s
+), stored AS (
+    INSERT INTO memoryapp_runevent (owner_id, run_id, seq, kind, at, payload)
+    SELECT run.owner_id, run.id, %(first)s::int - 1 + event.place, event.kind, event.at, event.payload::jsonb
+    FROM run JOIN last ON last.seq = %(first)s::int - 1 CROSS JOIN
+         unnest(%(kinds)b::text[], %(moments)b::timestamptz[], %(payloads)b::text[])
+         WITH ORDINALITY AS event (kind, at, payload, place)
+    RETURNING id, run_id, owner_id, seq
+), beside AS (
+    INSERT INTO memoryapp_rawreply (event_id, owner_id, message)
+    SELECT stored.id, stored.owner_id, raw.message
+    FROM stored JOIN unnest(%(messages)b::text[]) WITH ORDINALITY AS raw (message, place)
+         ON stored.seq = %(first)s::int - 1 + raw.place
+    WHERE raw.message <> ''
+)"""
+RECORD = _RECORD + "SELECT run.owner_id, last.seq FROM run, last"
+# With the columns of the run's row that its end fills.
+RECORD_AND_END = (
+    _RECORD
+    + """, ended AS (
+    UPDATE memoryapp_run SET {columns} WHERE id IN (SELECT run_id FROM stored)
+), shown AS (
+    DELETE FROM memoryapp_runprogress WHERE run_id IN (SELECT run_id FROM stored)
+)
+SELECT run.owner_id, last.seq FROM run, last"""
+)
+# Nobody else writes an event of that number at that moment.
+LAST_STORED = "SELECT owner_id FROM memoryapp_runevent WHERE run_id = %s AND seq = %s AND at = %s"
+
+logger = logging.getLogger(__name__)
+
+
+class EventsLost(Exception):
+    """The database no longer holds all the events that it had confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as its row holds it; ``payload`` is JSON text, and so is the raw ``message`` stored beside it."""
+
+    kind: str
+    at: datetime
+    payload: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """Events of one run, numbered from ``first``.
+
+    ``ending`` are the columns of the run's row that its end fills; empty while it goes on.
+    """
+
+    run_id: UUID
+    first: int
+    events: Sequence[EventRow]
+    ending: Mapping[str, Any]
+
+
+class Journal:
+    """For one event loop."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self.pool = pool
+
+    async def write(self, entry: JournalEntry) -> int | None:
+        """Return when the entry is on disk: the number of the run's owner; None where the run does not go on.
+
+        Raises EventsLost where earlier events of the run are missing, and what the database raises.
+        """
+        for _ in range(TRIES - 1):
+            try:
+                return await self._store(entry)
+            except (psycopg.OperationalError, psycopg.errors.UniqueViolation) as error:
+                logger.warning("events of a run are sent again: %s", type(error).__name__)
+        return await self._store(entry)
+
+    async def _store(self, entry: JournalEntry) -> int | None:
+        values = {
+            "run": entry.run_id,
+            "first": entry.first,
+            "kinds": [event.kind for event in entry.events],
+            "moments": [event.at for event in entry.events],
+            "payloads": [event.payload for event in entry.events],
+            "messages": [event.message for event in entry.events],
+            **entry.ending,
+        }
+        async with self.pool.connection() as connection:
+            row = await (await connection.execute(_statement(entry.ending), values)).fetchone()
+            if row and row[1] == entry.first - 1:
+                return int(row[0])
+            # It may have been stored by a try whose answer was lost, and have ended the run.
+            last = entry.first + len(entry.events) - 1, entry.events[-1].at
+            before = await (await connection.execute(LAST_STORED, [entry.run_id, *last])).fetchone()
+        if before:
+            return int(before[0])
+        if row:
+            raise EventsLost(f"The last event of run {entry.run_id} is {row[1]}, not {entry.first - 1}.")
+        return None
+
+
+def _statement(ending: Mapping[str, Any]) -> str:
+    columns = ", ".join(f"{name} = %({name})s" for name in ending)
+    return RECORD_AND_END.replace("{columns}", columns) if ending else RECORD

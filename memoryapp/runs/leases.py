@@ -1,0 +1,92 @@
+"""Leases: a process that executes a run renews the run's lease, a time in its row; the sweep closes a run without one.
+
+One statement renews all leases of an event loop, however many runs it executes; one for each run would be most of what
+the database does for hundreds of slow ones. The rows it returns name whoever asked for the end of a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp.operations.database import array
+
+if TYPE_CHECKING:
+    from memoryapp.runs.stopping import Stop
+
+# How long a lease lasts without being renewed, and how often it is renewed.
+LEASE = timedelta(seconds=15)
+RENEWED_EVERY = 3.0
+# Rows in one order, so that two processes never wait for each other.
+RENEW = """
+WITH mine AS (
+    SELECT id FROM memoryapp_run WHERE id = ANY(%s::uuid[]) AND state = 'running'
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE memoryapp_run SET heartbeat_at = now() FROM mine WHERE memoryapp_run.id = mine.id
+RETURNING memoryapp_run.id, stopped_by
+"""
+
+logger = logging.getLogger(__name__)
+
+
+class Leases:
+    """For one event loop."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self._pool = pool
+        self._runs: dict[UUID, Stop] = {}
+        self._renewing: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def renewed(self, run_id: UUID, stop: Stop) -> Iterator[None]:
+        """Renews the lease of the run while the body lasts; the claim began it."""
+        self._runs[run_id] = stop
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            del self._runs[run_id]
+
+    async def _renew(self) -> None:
+        """Go on until no run is left to renew; the next one begins anew."""
+        while self._runs:
+            await asyncio.sleep(RENEWED_EVERY)
+            if self._runs:
+                await self._renew_all()
+
+    async def _renew_all(self) -> None:
+        try:
+            async with self._pool.connection() as connection:
+                rows = await (await connection.execute(RENEW, [array(self._runs)])).fetchall()
+        except psycopg.Error as error:
+            logger.warning("the leases of %s runs are not renewed: %s", len(self._runs), error)
+            return
+        for run_id, stopped_by in rows:
+            if run_id in self._runs:
+                self._runs[run_id].ask(stopped_by)
+
+    async def close(self) -> None:
+        """Renew nothing any more; for an event loop that ends."""
+        if self._renewing:
+            self._renewing.cancel()
+            await asyncio.wait((self._renewing,))
+
+
+@asynccontextmanager
+async def leased(pool: AsyncConnectionPool) -> AsyncIterator[Leases]:
+    """Leases that end with the body, before ``pool`` is closed."""
+    leases = Leases(pool)
+    try:
+        yield leases
+    finally:
+        await leases.close()

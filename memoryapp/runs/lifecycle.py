@@ -1,0 +1,139 @@
+"""Start and execute a run.
+
+``start`` makes the run's row. ``execute`` claims it, follows the events of its pipeline and records them, in whichever
+process it is called: of two that call it, one executes the run. A run that no process has claimed for a few seconds is
+``unclaimed``, and the worker executes it; one whose process died while executing it is closed (``closing``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+
+from memoryapp import media as media_store
+from memoryapp.engine.chat.media import Media
+from memoryapp.engine.events import MediaItem, ModelProgress
+from memoryapp.engine.strategies import DEFAULT
+from memoryapp.engine.text.storable import storable
+from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
+from memoryapp.operations.logs import about_run
+from memoryapp.runs import closing, stopping
+from memoryapp.runs.claiming import Claim, claim, request_of
+from memoryapp.runs.clients import Clients
+from memoryapp.runs.notices import Announce, ignore
+from memoryapp.runs.parameters import offered, to_store
+from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recording import Recorder, RunClosed
+from memoryapp.runs.stopping import Stopped
+
+UNCLAIMED_AFTER = timedelta(seconds=3)
+LONGEST_QUERY = 4_000
+
+logger = logging.getLogger(__name__)
+
+
+class TooManyRuns(Exception):
+    """A token has as many runs in flight as it may have."""
+
+    def __init__(self, in_flight: int) -> None:
+        super().__init__(f"The token has {in_flight} runs in flight.")
+        self.in_flight = in_flight
+
+
+def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[Media] = (), **asked: Any) -> Run:
+    """``start`` for a program, in the name of its token; ``media`` are stored. Raises TooManyRuns."""
+    in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
+    if in_flight >= settings.API_MAX_RUNS:
+        raise TooManyRuns(in_flight)
+    return start(owner, query, token=token, media=[media_store.store(owner, item) for item in media], **asked)
+
+
+def start(
+    owner: ChatUser,
+    query: str,
+    *,
+    strategy: str = DEFAULT.name,
+    parameters: Mapping[str, Any] | None = None,
+    operator: User | None = None,
+    evaluation: Evaluation | None = None,
+    token: ApiToken | None = None,
+    messages: Sequence[Mapping[str, Any]] | None = None,
+    media: Sequence[MediaItem] = (),
+    parent: Run | None = None,
+    prompt: Prompt | None = None,
+    evidence: Sequence[int] = (),
+) -> Run:
+    """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not.
+
+    ``messages`` are the running conversation (``id, role, author, ts, text``), None for the active session;
+    ``media`` is stored already. With ``parent`` the run tries that one again, with ``prompt``.
+    """
+    chosen = offered(strategy)
+    return Run.objects.create(
+        owner=owner,
+        query=storable(query).strip()[:LONGEST_QUERY],
+        strategy=chosen.name,
+        parameters=to_store(chosen, parameters or {}),
+        operator=operator,
+        evaluation=evaluation,
+        token=token,
+        messages=None if messages is None else list(messages),
+        media=[asdict(item) for item in media],
+        parent=parent,
+        prompt=prompt,
+        evidence=list(evidence),
+    )
+
+
+async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -> None:
+    """Run to its end what ``start`` made. Does nothing when another process has claimed it."""
+    clients = await clients.now()
+    claimed = await claim(run_id, clients.pool)
+    if claimed is None:
+        return
+    with about_run(run_id):
+        await _executed(claimed, clients, announce)
+
+
+async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
+    run_id = claimed.run_id
+    recorder = Recorder(run_id, clients.journal, announce)
+    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop):
+        try:
+            await stop.bound(_follow(recorder, claimed, clients))
+        except RunClosed:
+            logger.warning("run %s was closed while it was executing", run_id)
+        except Stopped as stopped:
+            with suppress(RunClosed):
+                await asyncio.shield(recorder.close(closing.stopped(stopped.by)))
+        except BaseException as error:
+            with suppress(RunClosed):
+                await asyncio.shield(recorder.close(closing.after_fault(error)))
+            raise
+        finally:
+            await recorder.stop_showing()
+
+
+async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
+    async with aclosing(recall(await request_of(claimed, clients.pool), clients)) as events:
+        async for event in events:
+            if isinstance(event, ModelProgress):
+                recorder.show(event)
+            else:
+                await recorder.record(event)
+
+
+def unclaimed(age: timedelta = UNCLAIMED_AFTER) -> list[UUID]:
+    """Runs older than ``age`` that no process has claimed, oldest first: their process died before it began."""
+    late = Run.objects.filter(state=Run.State.PENDING, created_at__lt=Now() - age)
+    return list(late.order_by("created_at").values_list("pk", flat=True)[:100])

@@ -1,0 +1,140 @@
+"""What can be set on a run: the strategies' declarations, with defaults from the settings and overrides by name.
+
+A run takes the parameters of every strategy, so that one form, one script or one evaluation serves them all; it goes by
+those of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+
+from memoryapp.engine.parameters import Declaration, Parameters, declarations
+from memoryapp.engine.strategies import AGENT, DEFAULT, PLAIN, STRATEGIES
+from memoryapp.engine.strategies.strategy import AnyStrategy
+from memoryapp.engine.text.storable import storable
+from memoryapp.search.profiles import serving_profile
+
+# How much of a wrong value its sentence repeats.
+_SHOWN = 60
+
+
+class ParameterError(ValueError):
+    """A parameter that no run takes, or a value out of its range; the text is for people."""
+
+
+def declared() -> dict[str, Declaration]:
+    """Every parameter that a run takes, by name."""
+    return {
+        name: declaration
+        for strategy in STRATEGIES.values()
+        for name, declaration in declarations(strategy.parameters).items()
+    }
+
+
+def strategy_named(name: str) -> AnyStrategy:
+    """The strategy of that name. Raises ParameterError where there is none."""
+    if name not in STRATEGIES:
+        raise ParameterError(
+            _("There is no strategy “%(name)s”. Choose one of: %(known)s.")
+            % {"name": name, "known": ", ".join(STRATEGIES)}
+        )
+    return STRATEGIES[name]
+
+
+def offered(name: str) -> AnyStrategy:
+    """The same for a new run. Raises ParameterError also for the agent while it is switched off."""
+    if name == AGENT.name and not settings.ENABLE_AGENT:
+        raise ParameterError(
+            _("The strategy “%(name)s” is switched off (ENABLE_AGENT). “%(plain)s” answers without it.")
+            % {"name": name, "plain": PLAIN.name}
+        )
+    return strategy_named(name)
+
+
+def defaults(strategy: AnyStrategy = DEFAULT) -> Any:
+    """The strategy's parameters as the settings have them."""
+    return of_run({}, strategy)
+
+
+def of_run(stored: Mapping[str, Any], strategy: AnyStrategy = DEFAULT) -> Any:
+    """The strategy's parameters as a run's row holds them, checked when it was written.
+
+    A parameter that was declared after that has its default.
+    """
+    return strategy.parameters(
+        **{name: stored.get(name, _default(each)) for name, each in declarations(strategy.parameters).items()}
+    )
+
+
+def _default(declaration: Declaration) -> Any:
+    return getattr(settings, declaration.setting) if declaration.setting else declaration.default
+
+
+def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's row holds: the defaults with those for the embedding profile that serves, and whatever was given.
+
+    Raises ParameterError.
+    """
+    own: Parameters = defaults(strategy)
+    calibrated = strategy.calibrated.get(serving_profile().name, {}) if strategy.calibrated else {}
+    return {**own.as_dict(), **calibrated, **checked(given)}
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values in ``given`` as numbers, words and texts. Raises ParameterError with a sentence."""
+    known = declared()
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ParameterError(
+            _("There is no parameter “%(name)s”. A run takes: %(known)s.")
+            % {"name": unknown[0], "known": ", ".join(known)}
+        )
+    values = {name: _value(known[name], raw) for name, raw in given.items()}
+    if values.get("until") and values.get("since", "") > values["until"]:
+        raise ParameterError(_("since (%(since)s) is a later day than until (%(until)s).") % values)
+    return values
+
+
+def _value(declaration: Declaration, raw: Any) -> Any:
+    if not declaration.is_number and not declaration.options:
+        return _text(declaration, raw)
+    value = raw if declaration.options else _number(declaration, raw)
+    if declaration.allows(value):
+        return value
+    if declaration.options:
+        raise ParameterError(_one_of(declaration, raw))
+    raise ParameterError(
+        _("%(name)s must be between %(least)s and %(most)s, not %(value)s.")
+        % {"name": declaration.name, "least": declaration.least, "most": declaration.most, "value": raw}
+    )
+
+
+def _number(declaration: Declaration, raw: Any) -> int | float:
+    whole = isinstance(raw, float) and declaration.kind is int and raw.is_integer()
+    try:
+        value: int | float = declaration.kind(str(int(raw) if whole else raw))
+    except ValueError:
+        raise ParameterError(
+            _("%(name)s must be a number, not “%(value)s”.") % {"name": declaration.name, "value": raw}
+        ) from None
+    return value
+
+
+def _text(declaration: Declaration, raw: Any) -> str:
+    value = storable(raw).strip() if isinstance(raw, str) else None
+    if value is not None and declaration.allows(value):
+        return value
+    given = {"name": declaration.name, "most": int(declaration.most), "value": f"{raw}"[:_SHOWN]}
+    if declaration.is_day:
+        raise ParameterError(_("%(name)s must be a day such as 2025-05-01, not “%(value)s”.") % given)
+    raise ParameterError(_("%(name)s must be a text of at most %(most)s characters, not “%(value)s”.") % given)
+
+
+def _one_of(declaration: Declaration, raw: Any) -> str:
+    known = get_text_list(list(declaration.options))
+    return _("%(name)s must be %(known)s, not “%(value)s”.") % {"name": declaration.name, "known": known, "value": raw}

@@ -1,0 +1,50 @@
+"""What a run is asked: one question to one chat user's memory, with everything that is known before a model is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from memoryapp.engine.chat.media import Media
+from memoryapp.engine.memory import Background, MessageContent
+from memoryapp.engine.prompts import PromptBook
+from memoryapp.engine.strategies.ports import StrategyRequest
+from memoryapp.runs.trials import Replayed
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """``parameters`` are those of the strategy.
+
+    ``messages`` are the running conversation, None is the active session; those the memory holds have their number
+    there. ``replayed`` is taken from the run ``parent``, which this one tries again. With ``run_id`` the query's
+    vector is kept.
+    """
+
+    owner_id: int
+    query: str
+    strategy: str
+    parameters: Any
+    today: date
+    background: Background
+    prompts: PromptBook
+    run_id: UUID | None = None
+    messages: tuple[MessageContent, ...] | None = None
+    media: tuple[Media, ...] = ()
+    parent: str = ""
+    replayed: Replayed = Replayed()
+
+    @property
+    def for_strategy(self) -> StrategyRequest[Any]:
+        """The part that a strategy is handed."""
+        return StrategyRequest(
+            query=self.query,
+            parameters=self.parameters,
+            today=self.today,
+            background=self.background,
+            prompts=self.prompts,
+            media=self.media,
+            variables=self.replayed.rerank_variables,
+        )

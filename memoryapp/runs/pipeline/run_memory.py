@@ -1,0 +1,218 @@
+"""The ports of one run: what its strategy calls, bound to one owner, one pool and the seconds that are left.
+
+No connection is held while a model thinks: each look at the database borrows one. What a replayed run takes over is
+answered from the run it tries again, so that a strategy need not know of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+
+from django.conf import settings
+
+from memoryapp import reading
+from memoryapp.engine.agents.enricher import enrich
+from memoryapp.engine.budget import Budget
+from memoryapp.engine.candidates import CrossEncoded
+from memoryapp.engine.chat.cross_encoder import CrossEncoderError
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.events import CandidatesFound, QueryEnriched, Retried, SteppedDown
+from memoryapp.engine.fusion import Fusion, fuse
+from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Where
+from memoryapp.engine.offline.judging import answer_chances
+from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
+from memoryapp.engine.threads import apart
+from memoryapp.runs.clients import Clients
+from memoryapp.runs.pipeline.request import RecallRequest
+from memoryapp.search import index_cache, query_vectors, reranking, retrieval, search_cache
+from memoryapp.search.similarity import Question
+from memoryapp.search.wording import Worded, worded
+
+# Of a run's seconds: what the enricher may take, so that time is left to choose, and of the rest what the vector may.
+ENRICHERS_SHARE = 1 / 3
+VECTORS_SHARE = 1 / 2
+CROSS_ENCODERS_SHARE = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunMemory:
+    """A run's access to the memory and the models, from which its ports are cut. Topics are read once a run."""
+
+    request: RecallRequest
+    clients: Clients
+    budget: Budget
+    topics: dict[int, TopicContent] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: RecallRequest, clients: Clients) -> RunMemory:
+        return cls(request, clients, Budget(request.parameters.seconds))
+
+    @property
+    def ports(self) -> Ports:
+        return Ports(
+            chat=self.clients.chat,
+            enrich=self.enrich,
+            search=self.search,
+            read_topics=self.read_topics,
+            read_messages=self.read_messages,
+            rerank_scores=self.rerank_scores,
+            budget=self.budget,
+            writer=self.writer,
+        )
+
+    @property
+    def writer(self) -> Chat | None:
+        """The chat model, where one is connected and models are not switched off."""
+        return self.clients.chat if self.clients.enricher and settings.RERANKER_ENABLED else None
+
+    async def enrich(self) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
+        """The query rewritten by the enricher's model, charged to the budget."""
+        request, background, replayed = self.request, self.request.background, self.request.replayed
+        if replayed.query:
+            yield replayed.query
+            return
+        steps = enrich(
+            request.query,
+            chat=self.clients.enricher,
+            messages=background.messages,
+            profile=background.profile,
+            recent_topics=background.recent_topics,
+            media=request.media,
+            today=request.today,
+            seconds=min(request.parameters.turn_seconds, self.budget.left * ENRICHERS_SHARE),
+            prompts=request.prompts,
+            variables=replayed.enrich_variables,
+        )
+        async with aclosing(steps):
+            async for step in steps:
+                if isinstance(step, QueryEnriched):
+                    self.budget.charge(step.seconds)
+                yield step
+
+    async def search(self, line: QueryEnriched) -> PreparedSearch:
+        """The search for a line, with vectors as far as they come in time."""
+        replayed = self.request.replayed
+        if replayed.found is not None:
+            return PreparedSearch(replayed.query or line, partial(self._replay, replayed.found))
+        talk = [message.text for message in self.request.background.messages]
+        seconds = min(self.request.parameters.turn_seconds, self.budget.left * VECTORS_SHARE)
+        authors = await self._authors()
+        query = await worded(line, talk, self.clients.embedder, seconds, authors)
+        self.budget.charge(query.seconds)
+        return PreparedSearch(query.line, partial(self._find, query))
+
+    async def _authors(self) -> Sequence[str]:
+        """Who speaks in the memory. Raises SearchTimeout as a search does."""
+        try:
+            async with self.budget.spending(), self.clients.pool.connection() as connection:
+                index = await index_cache.current(connection, self.request.owner_id, self.clients.index_cache)
+        except TimeoutError:
+            raise SearchTimeout from None
+        return index.talk.authors
+
+    async def _replay(
+        self, event: CandidatesFound, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE
+    ) -> Found:
+        """What the run that is tried again found, whatever is asked for; its vectors are those of this run too."""
+        request = self.request
+        if request.run_id and request.parent:
+            await query_vectors.copy(self.clients.pool, request.owner_id, source=request.parent, target=request.run_id)
+        return Found(event, request.replayed.baseline)
+
+    async def _find(self, query: Worded, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Found:
+        try:
+            async with self.budget.spending():
+                return await self._found(query, fusion, passages, where)
+        except TimeoutError:
+            raise SearchTimeout from None
+
+    async def _found(self, query: Worded, fusion: Fusion, passages: int, where: Where) -> Found:
+        began = time.perf_counter()
+        request, clients = self.request, self.clients
+        asked = Question(
+            owner_id=request.owner_id,
+            text=query.typed.text,
+            vector=query.typed.vector,
+            profile_id=clients.profile_id,
+            dimensions=clients.embedder.profile.dimensions,
+            rewrite=query.rewrite,
+            where=request.parameters.where.over(where),
+        )
+        sizes = retrieval.Sizes(
+            topics=request.parameters.candidates,
+            people=request.parameters.people_candidates,
+            artifacts=request.parameters.artifact_candidates,
+            passages=passages,
+        )
+        async with clients.pool.connection() as connection:
+            found, cached_seconds = await search_cache.search(
+                connection,
+                asked,
+                clients.search_cache,
+                sizes=sizes,
+                keep=query_vectors.kept(request.run_id, asked),
+                index=clients.index_cache,
+                fusion=fusion,
+            )
+        found, cross_encoded = await self._cross_encoded(query.line.query, found)
+        event = CandidatesFound(
+            candidates=found.candidates,
+            below=found.below,
+            passages=found.passages,
+            seconds=round(query.seconds + time.perf_counter() - began, 6),
+            notes=query.notes,
+            without_vector=found.without_vector,
+            people=found.people,
+            artifacts=found.artifacts,
+            cards=found.cards,
+            understood=found.understood,
+            cross_encoder=cross_encoded,
+            cached_seconds=cached_seconds,
+            copies=found.copies,
+        )
+        return Found(event, found.baseline, found.best_passages)
+
+    async def _cross_encoded(
+        self, query: str, found: retrieval.SearchResult
+    ) -> tuple[retrieval.SearchResult, CrossEncoded]:
+        """The search in the order that a cross-encoder makes of it, where there is one and it answers in time."""
+        encoder, first = self.clients.cross_encoder, reranking.ranked(found)[: settings.RERANK_TOP_N]
+        if encoder is None or not first:
+            return found, CrossEncoded()
+        async with self.clients.pool.connection() as connection:
+            texts = await reranking.passage_texts(connection, self.request.owner_id, first)
+        began, failure = time.perf_counter(), ""
+        try:
+            scores = await encoder.scores(query, texts, max(self.budget.left, 0.0) * CROSS_ENCODERS_SHARE)
+            found = reranking.reranked(found, scores, self.request.parameters.candidates)
+        except CrossEncoderError as error:
+            failure = str(error)
+        return found, CrossEncoded(encoder.model, len(first), round(time.perf_counter() - began, 6), failure)
+
+    async def read_topics(self, ids: Sequence[int]) -> Sequence[TopicContent]:
+        missing = [number for number in ids if number not in self.topics]
+        if missing:
+            async with self.clients.pool.connection() as connection:
+                read = await reading.read_topics(connection, self.request.owner_id, missing)
+            self.topics.update({topic.id: topic for topic in read})
+        return [self.topics[number] for number in dict.fromkeys(ids) if number in self.topics]
+
+    async def read_messages(self, ids: Sequence[int]) -> Sequence[MessageContent]:
+        async with self.clients.pool.connection() as connection:
+            return await reading.read_messages(connection, self.request.owner_id, ids)
+
+    async def rerank_scores(self, query: str, texts: Sequence[str]) -> RerankScores:
+        """By the cross-encoder where there is one and it answers in time, else by the embedded scorer."""
+        encoder, failure = self.clients.cross_encoder, ""
+        if encoder is not None:
+            try:
+                scores = await encoder.scores(query, texts, max(self.budget.left, 0.0) * CROSS_ENCODERS_SHARE)
+                return RerankScores(scores.tolist(), encoder.model or type(encoder).__name__)
+            except CrossEncoderError as error:
+                failure = str(error)
+        chances = await apart(answer_chances, query, texts, size=sum(map(len, texts)))
+        return RerankScores(chances, failure=failure)

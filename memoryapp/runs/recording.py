@@ -1,0 +1,165 @@
+"""Recording: the events of a run are stored while it goes on, as entries of the journal.
+
+Events that come before the run waits for a model make one entry, so nine events make three, and no model waits for a
+commit. An entry is stored whole, and the one with the last event ends the run. A process that dies in between has
+stored all of an event or nothing of it, and no event without those before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from memoryapp.engine.events import (
+    Event,
+    ModelProgress,
+    Retried,
+    RunFinished,
+    SteppedDown,
+    Totals,
+    TurnStarted,
+    from_payload,
+    raw_message,
+    to_json,
+)
+from memoryapp.engine.outline import Outline, summarise
+from memoryapp.models import Run
+from memoryapp.operations import metrics
+from memoryapp.runs.journal import EventRow, EventsLost, Journal, JournalEntry
+from memoryapp.runs.notices import Announce
+from memoryapp.runs.progress import Showing
+
+# After these somebody else is waited for, or nothing comes any more.
+_BEFORE_WAITING = (TurnStarted, Retried, SteppedDown, RunFinished)
+# Whatever else is late, people see what there is ten times a second.
+_LATEST = 0.1
+
+# What a column holds; an endpoint that says more of its tokens is not believed, and ends no run.
+_MOST_COUNTED = 2**31 - 1
+
+STORED = "SELECT kind, payload FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
+
+
+class RunClosed(Exception):
+    """The run was closed by somebody else while it was executing."""
+
+
+class Recorder:
+    """The one writer of a run's events, as long as the run is not closed by somebody else."""
+
+    def __init__(self, run_id: UUID, journal: Journal, announce: Announce) -> None:
+        self.run_id = run_id
+        self.journal = journal
+        self.announce = announce
+        self.events: list[Event] = []
+        self._waiting: list[tuple[datetime, Event]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._urgent = asyncio.Event()
+        self._showing = Showing(run_id, journal.pool, announce)
+
+    async def record(self, event: Event) -> None:
+        """Have the event stored soon; the last one is stored when this returns.
+
+        Raises RunClosed when the run has ended meanwhile, and what the database raised, at the latest with the
+        last event.
+        """
+        await self.stop_showing()
+        if self._writing and self._writing.done():
+            await self._written()
+        self._waiting.append((datetime.now(UTC), event))
+        if isinstance(event, _BEFORE_WAITING):
+            self._urgent.set()
+        self._writing = self._writing or asyncio.create_task(self._write())
+        if isinstance(event, RunFinished):
+            await self._written()
+
+    async def _written(self) -> None:
+        """Return when all is stored. Raises what kept it from being stored. Nobody is cancelled in a transaction."""
+        if self._writing:
+            await asyncio.wait([self._writing])
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    async def _write(self) -> None:
+        while self._waiting:
+            latest = asyncio.get_running_loop().call_later(_LATEST, self._urgent.set)
+            await self._urgent.wait()
+            latest.cancel()
+            self._urgent.clear()
+            waiting, self._waiting = self._waiting, []
+            await self._store(waiting)
+            await self.announce(self.run_id)
+
+    async def _store(self, waiting: Sequence[tuple[datetime, Event]]) -> None:
+        first, events = len(self.events) + 1, [*self.events, *(event for _, event in waiting)]
+        rows = [EventRow(event.kind, moment, to_json(event), raw_message(event)) for moment, event in waiting]
+        ending = _ending(events)
+        owner = await self.journal.write(JournalEntry(self.run_id, first, rows, ending))
+        if owner is None:
+            raise RunClosed(self.run_id)
+        self.events = events
+        if ending:
+            metrics.run_finished(events, owner=owner)
+
+    def show(self, progress: ModelProgress) -> None:
+        """Let those who watch see it soon; the turn's event tells it in full."""
+        self._showing.take(progress)
+
+    async def stop_showing(self) -> None:
+        """What was shown so far is the last of it."""
+        await self._showing.stop()
+
+    async def close(self, event: RunFinished) -> None:
+        """End the run after a fault, behind its last whole event. What is stored is read again, for it may be less."""
+        with suppress(psycopg.Error, EventsLost):
+            await self._written()
+        self._waiting = []
+        async with self.journal.pool.connection() as connection:
+            rows = await (await connection.execute(STORED, [self.run_id])).fetchall()
+        self.events = [from_payload(kind, payload) for kind, payload in rows]
+        await self.record(event)
+
+
+def _ending(events: list[Event]) -> dict[str, Any]:
+    """What the last event writes into the run's row; nothing for the events before it."""
+    last = events[-1]
+    if not isinstance(last, RunFinished):
+        return {}
+    return {**finished_columns(events, last), "finished_at": datetime.now(UTC)}
+
+
+def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, Any]:
+    """What the run's row says once it has ended, taken from its events alone."""
+    totals = totals_of(events)
+    outline = Outline.of(events)
+    return {
+        "state": Run.State.FINISHED.value,
+        "prompt_version": outline.started.prompt_version if outline.started else "",
+        "fallback": finished.fallback,
+        "candidate_count": sum(candidate.shown for candidate in outline.found.candidates) if outline.found else 0,
+        "selected_count": len(finished.selected),
+        "selected_people_count": len(finished.people),
+        "selected_artifact_count": len(finished.artifacts),
+        "turns": totals.turns,
+        "tool_calls": totals.tool_calls,
+        "input_tokens": min(totals.input_tokens, _MOST_COUNTED),
+        "output_tokens": min(totals.output_tokens, _MOST_COUNTED),
+        "cost_usd": totals.cost_usd,
+        "seconds": totals.seconds,
+    }
+
+
+def totals_of(events: Sequence[Event]) -> Totals:
+    """What the run cost so far; its last event knows the wall time, unless the run was cut short."""
+    counted = summarise(events)
+    last = events[-1] if events else None
+    if isinstance(last, RunFinished) and last.totals != Totals():
+        return replace(counted, seconds=last.totals.seconds)
+    return counted

@@ -1,0 +1,137 @@
+"""Runs as tasks of the web process's event loop, over clients that live as long as it does.
+
+A page begins a run with ``launch``, which returns at once; the API waits with ``finished``, and the run goes on when
+the client has gone. Without a loop, or when the process dies before a run began, nobody claims the run's row, and the
+worker executes it within seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from memoryapp.engine.chat.transfer import unanswered
+from memoryapp.runs import lifecycle
+from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.notices import Subscriptions, announce
+
+AT_ONCE = 500
+
+logger = logging.getLogger(__name__)
+
+
+class Runner:
+    """One a process. ``bind`` is called inside the event loop that is to do the work."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Task[Clients] | None = None
+        self._stack = AsyncExitStack()
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._listening: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self._begun_here: set[UUID] = set()
+        self.elsewhere = Subscriptions()
+
+    def bind(self) -> None:
+        """Use the running loop, and load the models before somebody waits for them. Cheap but the first time."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._begin(self._warm())
+
+    async def _warm(self) -> None:
+        await self.clients()
+
+    def launch(self, run_id: UUID) -> bool:
+        """Begin the run soon, from any thread; False where there is no loop to do it."""
+        return self._begun(run_id) is not None
+
+    async def finished(self, run_id: UUID) -> None:
+        """Begin the run, and return when this process has nothing more to do for it.
+
+        Then it has ended, unless another process took it. Whoever waits may be cancelled; the run is not.
+        """
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        running = self._begun(run_id)
+        if running:
+            running.add_done_callback(lambda _: loop.call_soon_threadsafe(over.set))
+            await over.wait()
+
+    def executes(self, run_id: UUID) -> bool:
+        """Whether this process has the run in hand, so that its notices need no channel layer."""
+        return run_id in self._begun_here
+
+    @contextmanager
+    def listening(self, run_id: UUID) -> Iterator[asyncio.Event]:
+        """An event that is set whenever a run this process executes has more to show. For this loop only."""
+        more = asyncio.Event()
+        self._listening[run_id].add(more)
+        try:
+            yield more
+        finally:
+            self._listening[run_id].discard(more)
+            if not self._listening[run_id]:
+                del self._listening[run_id]
+
+    async def clients(self) -> Clients:
+        """Those that all runs of this process share."""
+        if self._opening is None or (self._opening.done() and self._opening.exception()):
+            opened = open_clients(searches_kept=settings.SEARCH_CACHE_TTL)
+            self._opening = asyncio.ensure_future(self._stack.enter_async_context(opened))
+        return await asyncio.shield(self._opening)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where runs are executed; None before ``bind``."""
+        return self._loop
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests to providers in a row have ended without a response."""
+        is_open = self._opening and self._opening.done() and not self._opening.exception()
+        http = self._opening.result().http if self._opening and is_open else None
+        return unanswered(http) if http else 0
+
+    async def close(self) -> None:
+        """Close the clients; for a loop that ends before its process does."""
+        self.elsewhere.close()
+        await self._stack.aclose()
+
+    def _begun(self, run_id: UUID) -> Future[None] | None:
+        if self._loop is None or not self._loop.is_running():
+            return None
+        self._begun_here.add(run_id)
+        running = self._begin(self._execute(run_id))
+        running.add_done_callback(lambda _: self._begun_here.discard(run_id))
+        return running
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        assert self._loop
+        begun = asyncio.run_coroutine_threadsafe(work, self._loop)
+        begun.add_done_callback(_log_fault)
+        return begun
+
+    async def _execute(self, run_id: UUID) -> None:
+        async with self._places:
+            await lifecycle.execute(run_id, await self.clients(), self._announce)
+
+    async def _announce(self, run_id: UUID) -> None:
+        for more in self._listening.get(run_id, ()):
+            more.set()
+        await announce(run_id)
+
+
+def _log_fault(task: Future[None]) -> None:
+    if not task.cancelled() and task.exception():
+        logger.error("a run ended with a fault", exc_info=task.exception())
+
+
+runner = Runner()

@@ -1,0 +1,116 @@
+"""A run of the past tried again with another prompt: which prompts can be tried on it, and what the new run replays.
+
+What came before the prompt in question is taken as it was, so whatever differs comes from that prompt. Another text
+for the reranker meets the same line and the same candidates. Another text for the enricher meets the same question;
+the line it writes is searched for, and the reranker chooses by the text in force, with the same background of who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from memoryapp.engine.candidates import BASELINE
+from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched
+from memoryapp.engine.outline import Outline
+from memoryapp.engine.prompts import BUILT_IN, VARIABLES
+from memoryapp.prompt_versions import Key
+
+# The variables of a rerank prompt that tell of who asks, whatever search found.
+_OF_WHO_ASKS = (*VARIABLES["enrich"], "inner_circle")
+
+
+# The prompts in whose place another one can be tried.
+_TRIED = ("rerank", "enrich")
+
+
+@dataclass(frozen=True, slots=True)
+class UsedPrompt:
+    """A prompt that a run of the past sent to a model, with the variables it was filled with.
+
+    ``messages`` are the rendered texts by role; empty where the run did not keep them.
+    """
+
+    key: Key
+    version: int
+    variables: Mapping[str, str]
+    messages: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """``rerank-en-3``."""
+        return "{}-{}-{}".format(*self.key, self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a run takes from the one it tries again. What is None or empty is made anew.
+
+    ``baseline`` is the plain vector order of ``found``; the variables are sent as they were, whatever has changed.
+    """
+
+    query: QueryEnriched | None = None
+    found: CandidatesFound | None = None
+    baseline: tuple[str, ...] = ()
+    enrich_variables: Mapping[str, str] = field(default_factory=dict)
+    rerank_variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:
+    """The prompts, by name, in whose place another one can be tried on the run with these events.
+
+    None while it goes on. A model that was not asked, and a run from before prompts had versions, kept no variables.
+    """
+    outline = Outline.of(events)
+    if outline.finished is None:
+        return {}
+    query, turn = outline.enriched, outline.turn
+    used = []
+    if turn and outline.found:
+        messages = {message.role: message.content for message in turn.prompt}
+        used.append(_used(turn.prompt_version, turn.variables, messages))
+    if query:
+        used.append(_used(query.prompt_version, query.variables, {}))
+    return {each.key[0]: each for each in used if each}
+
+
+def _used(label: str, variables: Mapping[str, str], messages: Mapping[str, str]) -> UsedPrompt | None:
+    """None for a label that names no prompt of ours, and where nothing is known of what filled it."""
+    name, _dash, rest = label.partition("-")
+    language, _dash, version = rest.partition("-")
+    if name not in _TRIED or (name, language) not in BUILT_IN or not version.isdecimal() or not variables:
+        return None
+    return UsedPrompt((name, language), int(version), variables, messages)
+
+
+def replayed(events: Sequence[Event], tried: str) -> Replayed:
+    """What a run that tries the prompt of this name takes from the one with these events."""
+    outline = Outline.of(events)
+    return _before_the_line(outline) if tried == "enrich" else _before_the_choice(outline)
+
+
+def _before_the_line(outline: Outline) -> Replayed:
+    query, turn = outline.enriched, outline.turn
+    known = {**(query.variables if query else {}), **(turn.variables if turn else {})}
+    return Replayed(
+        enrich_variables=query.variables if query else {},
+        rerank_variables={name: known[name] for name in _OF_WHO_ASKS if name in known},
+    )
+
+
+def _before_the_choice(outline: Outline) -> Replayed:
+    """Nothing of a run whose search had not come to an end. What it cost is on its own account."""
+    query, found, turn, ended = outline.enriched, outline.found, outline.turn, outline.finished
+    if query is None or found is None:
+        return Replayed()
+    return Replayed(
+        query=replace(query, seconds=0.0, input_tokens=0, output_tokens=0, cost_usd=0.0),
+        found=replace(found, seconds=0.0),
+        baseline=(ended.baseline if ended else ()) or _by_vector(found),
+        rerank_variables=turn.variables if turn else {},
+    )
+
+
+def _by_vector(found: CandidatesFound) -> tuple[str, ...]:
+    order = sorted((candidate.vector_rank or candidate.rank, candidate.id) for candidate in found.ranked())
+    return tuple(id for _, id in order)[:BASELINE]

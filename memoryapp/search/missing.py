@@ -1,0 +1,75 @@
+"""What has no vector of a profile yet: passages, cards and live topics, without texts that the model refused lately."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from memoryapp.models import (
+    Card,
+    CardVector,
+    ChatUser,
+    EmbeddingProfile,
+    Passage,
+    PassageVector,
+    RefusedText,
+    Topic,
+    TopicVector,
+)
+from memoryapp.models.user import Owned
+
+# A reply may be rubbish once and good a minute later; a text that was refused three times is asked for once a day.
+WAITS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
+
+Row = TypeVar("Row", bound=Owned)
+
+
+def passages(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Passage]:
+    vectors = PassageVector.objects.filter(passage=OuterRef("pk"), profile=row)
+    return _missing(Passage.objects.all(), vectors, "passage", row, owner)
+
+
+def cards(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Card]:
+    vectors = CardVector.objects.filter(card=OuterRef("pk"), profile=row)
+    return _missing(Card.objects.all(), vectors, "card", row, owner)
+
+
+def topics(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Topic]:
+    vectors = TopicVector.objects.filter(topic=OuterRef("pk"), profile=row)
+    return _missing(Topic.objects.live(), vectors, "topic", row, owner)
+
+
+def is_complete(row: EmbeddingProfile) -> bool:
+    """Whether everything has a vector of the profile that its model did not refuse."""
+    return not (passages(row).exists() or cards(row).exists() or topics(row).exists())
+
+
+def refused(row: EmbeddingProfile) -> QuerySet[RefusedText]:
+    """The texts that still have no vector because the model refused them. A retired topic needs none."""
+    return RefusedText.objects.filter(Q(topic__isnull=True) | Q(topic__is_live=True), profile=row)
+
+
+def keep_refusal(row: EmbeddingProfile, owner_id: int, noun: str, pk: int, reason: str) -> None:
+    """The text of this row is asked for again after a while, each time a longer one."""
+    of = {"profile": row, "owner_id": owner_id, f"{noun}_id": pk}
+    now = timezone.now()
+    kept, made = RefusedText.objects.get_or_create(**of, defaults={"reason": reason[:500], "retry_at": now + WAITS[0]})
+    if not made:
+        wait = WAITS[min(kept.tries, len(WAITS) - 1)]
+        RefusedText.objects.filter(pk=kept.pk).update(tries=F("tries") + 1, reason=reason[:500], retry_at=now + wait)
+
+
+def forget_refusals(row: EmbeddingProfile, noun: str, pks: list[int]) -> None:
+    """These rows have a vector by now."""
+    RefusedText.objects.filter(profile=row, **{f"{noun}__in": pks}).delete()
+
+
+def _missing(
+    rows: QuerySet[Row], vectors: QuerySet[Model], noun: str, row: EmbeddingProfile, owner: ChatUser | None
+) -> QuerySet[Row]:
+    waiting = RefusedText.objects.filter(profile=row, retry_at__gt=timezone.now(), **{noun: OuterRef("pk")})
+    without = rows.filter(~Exists(vectors), ~Exists(waiting))
+    return without if owner is None else without.filter(owner=owner)

@@ -1,0 +1,60 @@
+"""The best passages of a search: what was said, which messages say it, and which live topics hold those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from memoryapp.engine.fusion import descending
+from memoryapp.engine.strategies.ports import FoundPassage
+from memoryapp.engine.text.copies import Saying, originals
+from memoryapp.operations.database import Asked, array
+from memoryapp.search.columns import Positions
+from memoryapp.search.similarity import Compared
+
+ROWS = """
+SELECT p.id, p.text, array_agg(m.id ORDER BY m.sent_at, m.id),
+       coalesce(array_agg(DISTINCT m.topic_id) FILTER (WHERE m.topic_id IS NOT NULL), '{}')
+FROM memoryapp_passage p
+JOIN memoryapp_passagemessage of_passage ON of_passage.passage_id = p.id
+JOIN memoryapp_message m ON m.id = of_passage.message_id
+WHERE p.owner_id = %(owner)s AND p.id = ANY(%(passages)s::bigint[])
+GROUP BY p.id
+"""
+
+
+def best(compared: Compared, most: int, within: Positions) -> Positions:
+    """The positions of the ``most`` passages that fit best of those ``within``, ties by number; shape (passages,)."""
+    return within[descending(compared.fused[within])[:most]] if most else np.zeros(0, np.intp)
+
+
+def rows_sql(owner_id: int, compared: Compared, at: Positions) -> Asked | None:
+    """The texts and messages of the passages at those positions; nothing to ask where there are none."""
+    return (ROWS, {"owner": owner_id, "passages": array(compared.ids[at].tolist())}) if len(at) else None
+
+
+def found(
+    compared: Compared, at: Positions, rows: Iterable[Sequence[Any]], sayings: Mapping[int, Saying]
+) -> tuple[FoundPassage, ...]:
+    """Those passages with what ``ROWS`` brought, each text by its original; one that is gone meanwhile is left out."""
+    known = {id: row for id, *row in rows}
+    numbers = compared.numbers(at)
+    places = {id: place for place, id in enumerate(compared.ids[at].tolist()) if id in known}
+    of = originals(list(places), sayings)
+    here = [(places[id], id) for id in dict.fromkeys(of.get(id, id) for id in places)]
+    return tuple(
+        FoundPassage(
+            id=id,
+            rank=rank,
+            cosine=numbers.cosine[place],
+            bm25=numbers.bm25[place],
+            fused=numbers.fused[place],
+            score=numbers.score[place],
+            text=known[id][0],
+            messages=tuple(known[id][1]),
+            topics=tuple(known[id][2]),
+        )
+        for rank, (place, id) in enumerate(here, start=1)
+    )

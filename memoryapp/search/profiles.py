@@ -1,0 +1,120 @@
+"""Embedding profiles: which one serves searches, and when another takes its place.
+
+The settings name the profile that is wanted. While another serves, a person agrees to what the wanted one will cost;
+then its vectors are made beside those that serve, and when none is missing it takes over.
+"""
+
+from __future__ import annotations
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from memoryapp import clients
+from memoryapp.engine.embeddings import Profile
+from memoryapp.models import Card, EmbeddingProfile, Passage, RefusedText
+from memoryapp.search import missing
+
+# A profile takes over by itself only when hardly a text was refused by its model.
+MOST_REFUSED = 0.01
+
+
+async def profile_row(profile: Profile) -> EmbeddingProfile:
+    """The row of ``profile``, made on its first use."""
+    row, _made = await EmbeddingProfile.objects.aget_or_create(
+        provider=profile.provider,
+        model=profile.model,
+        dimensions=profile.dimensions,
+        defaults={"threshold": profile.threshold},
+    )
+    return row
+
+
+def profile_of(row: EmbeddingProfile) -> Profile:
+    """What embedders and searches need to know of a row."""
+    wanted = clients.profile()
+    if _named(wanted) == _named(row):
+        return wanted
+    return clients.known_profile(row.provider, row.model, row.dimensions, row.threshold)
+
+
+def _named(profile: Profile | EmbeddingProfile) -> tuple[str, str, int]:
+    return profile.provider, profile.model, profile.dimensions
+
+
+def serving_profile() -> Profile:
+    """The profile that searches compare in: the one of the settings as long as none serves."""
+    row = EmbeddingProfile.objects.filter(is_serving=True).first()
+    return profile_of(row) if row else clients.profile()
+
+
+def serving() -> EmbeddingProfile:
+    """The row of the profile that serves; without one, the profile of the settings serves from now on."""
+    row = EmbeddingProfile.objects.filter(is_serving=True).first()
+    if row:
+        return row
+    first = wanted()
+    try:
+        with transaction.atomic():
+            EmbeddingProfile.objects.filter(pk=first.pk).update(is_serving=True)
+    except IntegrityError:
+        # Another process was faster, perhaps with other settings.
+        return EmbeddingProfile.objects.get(is_serving=True)
+    first.is_serving = True
+    return first
+
+
+def wanted() -> EmbeddingProfile:
+    """The row of the profile that the settings ask for."""
+    profile = clients.profile()
+    row, _made = EmbeddingProfile.objects.get_or_create(
+        provider=profile.provider,
+        model=profile.model,
+        dimensions=profile.dimensions,
+        defaults={"threshold": profile.threshold},
+    )
+    return row
+
+
+def to_make() -> list[EmbeddingProfile]:
+    """The profiles whose missing vectors are to be made: the one that serves, then the wanted one once it was asked."""
+    first, second = serving(), wanted()
+    return [first] if first == second or second.asked_at is None else [first, second]
+
+
+def ask(row: EmbeddingProfile, by: str) -> None:
+    """Its vectors are made from now on; asking twice is asking once."""
+    EmbeddingProfile.objects.filter(pk=row.pk, is_serving=False, asked_at__isnull=True).update(
+        asked_at=Now(), asked_by=by[:150]
+    )
+
+
+def stop(row: EmbeddingProfile) -> None:
+    """Its vectors are not made any longer; those that were made stay, and are not paid for twice."""
+    EmbeddingProfile.objects.filter(pk=row.pk).update(asked_at=None, asked_by="")
+
+
+def change_over() -> EmbeddingProfile | None:
+    """Lets the wanted profile serve when it has all its vectors; the profile, or None where nothing changed."""
+    first, second = serving(), wanted()
+    if first == second or not missing.is_complete(second) or _is_mostly_refused(second):
+        return None
+    serve(second)
+    return second
+
+
+def _is_mostly_refused(row: EmbeddingProfile) -> bool:
+    refused = missing.refused(row).count()
+    return refused > MOST_REFUSED * (Passage.objects.count() + Card.objects.count()) if refused else False
+
+
+@transaction.atomic
+def serve(row: EmbeddingProfile) -> None:
+    """From now on searches compare in this profile."""
+    EmbeddingProfile.objects.select_for_update().filter(is_serving=True).update(is_serving=False)
+    EmbeddingProfile.objects.filter(pk=row.pk).update(is_serving=True, asked_at=None, asked_by="")
+
+
+def ask_refused_again(row: EmbeddingProfile) -> int:
+    """Texts that the model refused are asked for with the next sweep; how many."""
+    count: int = RefusedText.objects.filter(profile=row).update(retry_at=Now())
+    return count

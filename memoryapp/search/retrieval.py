@@ -1,0 +1,197 @@
+"""From a query to ranked candidates of three kinds: every passage and card of one owner is compared, exactly.
+
+Passages belong to messages, so topics enter last: a topic is as good as the best passage that holds one of its
+messages. Two round trips to the database: compare, and read the facts of the candidates that no earlier
+search has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from memoryapp.engine.candidates import BASELINE, RANKED, Candidate, ItemCandidate, UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.fusion import Best, Fusion, TopicPassages, fuse
+from memoryapp.engine.memory import topic_id
+from memoryapp.engine.strategies.ports import FoundPassage
+from memoryapp.engine.text.copies import Saying, originals
+from memoryapp.engine.text.lines import candidate_line
+from memoryapp.operations.database import Asked, array, together
+from memoryapp.search import copies, items, passages
+from memoryapp.search.columns import Ids
+from memoryapp.search.index_cache import IndexCache, TopicFacts
+from memoryapp.search.similarity import WORDINGS, Compared, Connection, Question, compare
+
+TOPICS = """
+SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM memoryapp_topic
+WHERE owner_id = %(owner)s AND id = ANY(%(topics)s::bigint[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many candidates of a kind are ranked, and how many of those the model is shown.
+
+    ``passages`` is how many of the best passages are read besides.
+    """
+
+    topics: int = 50
+    people: int = 20
+    artifacts: int = 20
+    ranked: int = RANKED
+    passages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Candidates of each kind best first, topic ids in plain vector order, and how many texts were compared.
+
+    Only what the query's ``where`` lets through is among the topics. ``candidates`` are those shown, ``below`` those
+    that are only ranked. Without any vector to compare, ``baseline`` is the order of the words. ``without_vector``
+    passages have none in this profile yet. ``cards`` counts people and artifacts together. ``threshold`` is the cosine
+    below which a topic that shares no word is not shown. ``copies`` names the topics that are not shown for saying what
+    another says that is, with that one.
+    """
+
+    candidates: tuple[Candidate, ...]
+    below: UnshownCandidates
+    baseline: tuple[str, ...]
+    passages: int
+    without_vector: int = 0
+    people: tuple[ItemCandidate, ...] = ()
+    artifacts: tuple[ItemCandidate, ...] = ()
+    cards: int = 0
+    best_passages: tuple[FoundPassage, ...] = ()
+    understood: UnderstoodQuery = UnderstoodQuery()
+    threshold: float = 0.0
+    copies: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Topics by their best passage; ``nearest`` are all topics by cosine alone, ``relevant`` those the model may see,
+    best first.
+
+    ``by_wording`` holds each topic's rank by one wording alone, nothing for a query in one wording.
+    """
+
+    best: Best
+    nearest: Ids
+    relevant: tuple[int, ...]
+    baseline: tuple[int, ...]
+    by_wording: Mapping[str, Mapping[int, int]]
+
+    def once(self, ids: Ids, sayings: Mapping[int, Saying], most: int) -> tuple[frozenset[int], Mapping[int, int]]:
+        """The ``most`` topics to show, each text by its original alone; and of each copy left out the original."""
+        passages = dict(zip(self.best.topics.tolist(), ids[self.best.passages].tolist(), strict=True))
+        by_topic = {topic: sayings[passages[topic]] for topic in self.relevant if passages[topic] in sayings}
+        of = originals(self.relevant, by_topic)
+        shown = frozenset(list(dict.fromkeys(of.get(topic, topic) for topic in self.relevant))[:most])
+        return shown, {copy: original for copy, original in of.items() if original in shown}
+
+
+async def search(
+    connection: Connection,
+    asked: Question,
+    *,
+    threshold: float | None = None,
+    sizes: Sizes = Sizes(),
+    keep: Sequence[Asked] = (),
+    cache: IndexCache | None = None,
+    fusion: Fusion = fuse,
+) -> SearchResult:
+    """The owner's live topics, people and artifacts for a query.
+
+    What shares no word with it and lies below the cosine ``threshold`` is ranked, so that its absence can be
+    explained, but never shown; where no threshold is given it is that of the profile's row. Statements to ``keep``
+    something are sent along with the last ones. What earlier searches read of the owner's memory is taken from
+    ``cache``, where an edit has not changed it. ``fusion`` makes one order out of meaning and words.
+    """
+    cache = cache or IndexCache()
+    compared = await compare(connection, asked, cache, fusion)
+    texts, cards, index = compared.passages, compared.cards, compared.index
+    least = compared.threshold if threshold is None else threshold
+    ranked = _ranked(texts, compared.topics, least, sizes)
+    found = items.found(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
+    within = np.unique(compared.topics.places) if asked.where else np.arange(len(texts.ids))
+    best = passages.best(texts, sizes.passages, within)
+    read_for = dict.fromkeys([*texts.ids[ranked.best.passages].tolist(), *texts.ids[best].tolist()])
+    people, artifacts, topics, read, sayings, *_ = await together(
+        connection,
+        *items.rows_sql(asked.owner_id, found),
+        _topics_sql(asked.owner_id, [number for number in ranked.best.topics.tolist() if number not in index.facts]),
+        passages.rows_sql(asked.owner_id, texts, best),
+        copies.sayings_sql(asked.owner_id, [number for number in read_for if number not in index.sayings]),
+        *keep,
+    )
+    cache.learn(asked.owner_id, index, [TopicFacts(*row) for row in topics], copies.sayings(sayings))
+    shown, left_out = ranked.once(texts.ids, index.sayings, sizes.topics)
+    candidates, below = _candidates(texts, ranked, index.facts, shown)
+    return SearchResult(
+        candidates=candidates,
+        below=below,
+        baseline=tuple(map(topic_id, dict.fromkeys(left_out.get(topic, topic) for topic in ranked.baseline))),
+        passages=len(within),
+        without_vector=int(np.isnan(texts.cosine[within]).sum()) if asked.vector is not None else 0,
+        people=items.people(found.people, people),
+        artifacts=items.artifacts(found.artifacts, artifacts),
+        cards=len(cards.ids),
+        best_passages=passages.found(texts, best, read, index.sayings),
+        understood=compared.understood,
+        threshold=least,
+        copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},
+    )
+
+
+def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes: Sizes) -> _Ranked:
+    best = grouped.best(compared.fused, sizes.ranked)
+    nearest = grouped.nearest(compared.cosine)
+    kept = best.topics[compared.relevant(threshold)[best.passages]]
+    baseline = (nearest if len(nearest) else kept)[:BASELINE]
+    by_wording = {
+        wording: _ranks(grouped.best(fused, sizes.ranked).topics)
+        for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
+    }
+    return _Ranked(best, nearest, tuple(kept.tolist()), tuple(baseline.tolist()), by_wording)
+
+
+def _ranks(topics: Ids) -> dict[int, int]:
+    return {topic: rank for rank, topic in enumerate(topics.tolist(), start=1)}
+
+
+def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
+    """Asks for the facts of these topics."""
+    return (TOPICS, {"owner": owner_id, "topics": array(topics)}) if topics else None
+
+
+def _candidates(
+    compared: Compared, ranked: _Ranked, facts: Mapping[int, TopicFacts], shown_topics: frozenset[int]
+) -> tuple[tuple[Candidate, ...], UnshownCandidates]:
+    """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
+    vector_rank = _ranks(ranked.nearest)
+    beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
+    numbers = compared.numbers(ranked.best.passages)
+    columns = (numbers.cosine, numbers.bm25, numbers.fused, numbers.score)
+    passages = compared.ids[ranked.best.passages].tolist()
+    details = numbers.terms, numbers.parts, zip(*columns, strict=True)
+    rows = zip(ranked.best.topics.tolist(), passages, *details, strict=True)
+    here = (row for row in rows if row[0] in facts)
+    shown: list[Candidate] = []
+    below: list[tuple[Any, ...]] = []
+    terms_below: dict[str, Mapping[str, float]] = {}
+    parts_below: list[Mapping[str, float]] = []
+    for rank, (number, passage, terms, parts, scores) in enumerate(here, start=1):
+        id, topic = topic_id(number), facts[number].columns
+        row = (id, rank, vector_rank.get(number, beyond), *scores, *topic)
+        if number in shown_topics:
+            line = candidate_line(id, scores[-1], *topic)
+            found_by = {name: ranks[number] for name, ranks in ranked.by_wording.items() if number in ranks}
+            shown.append(Candidate(*row, line, True, passage, terms, found_by, parts))
+        else:
+            below.append((*row, passage))
+            parts_below.append(parts)
+            terms_below |= {id: terms} if terms else {}
+    return tuple(shown), UnshownCandidates.of(below, terms_below, parts_below)

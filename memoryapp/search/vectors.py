@@ -1,0 +1,298 @@
+"""Vectors for what has none yet.
+
+What is missing is read from the rows, so a worker that was killed is simply followed by the next one; one
+works at a time, for vectors cost money. A text that the model refuses holds nobody up. Passages are what
+search compares, and cards, which are made or renewed here first; a topic's vector is that of its summary and its log
+together, and serves neighbours, maps and suggestions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+import numpy as np
+from asgiref.sync import sync_to_async
+from django.db import IntegrityError, transaction
+from django.db.models import Count, QuerySet
+from numpy.typing import NDArray
+
+from memoryapp import work
+from memoryapp.engine.embeddings import Embedder, EmbeddingError, Vectors, unit
+from memoryapp.engine.text.topic_texts import topic_texts
+from memoryapp.models import (
+    Card,
+    CardVector,
+    ChatUser,
+    EmbeddingProfile,
+    Message,
+    Passage,
+    PassageVector,
+    Pause,
+    Topic,
+    TopicVector,
+    Work,
+)
+from memoryapp.models.user import Owned
+from memoryapp.operations import advisory_locks, metrics
+from memoryapp.operations.logs import cause
+from memoryapp.search import cards, missing
+from memoryapp.search.profiles import profile_row
+
+# What an endpoint takes in one request: all that was paid for is stored before more is asked for.
+BATCH = 100
+# A text no model refuses: if it is, the fault is not a text's.
+HARMLESS = "ok"
+EMPTY = "It has no text."
+
+logger = logging.getLogger(__name__)
+
+Row = TypeVar("Row", bound=Owned)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Vectors of one profile for one owner's rows or for everybody's; ``refused`` are the reasons, one a text."""
+
+    embedder: Embedder
+    row: EmbeddingProfile
+    owner: ChatUser | None
+    batch: int
+    worker: str
+    report: work.Report
+    refused: list[str] = field(default_factory=list)
+
+    async def refuse(self, noun: str, row: Owned, reason: str) -> None:
+        """Keeps that the text of ``row`` was refused, so that not every sweep asks for it."""
+        self.refused.append(reason)
+        with suppress(IntegrityError):
+            await sync_to_async(missing.keep_refusal)(self.row, row.owner_id, noun, row.pk, reason)
+
+
+async def embed_pending(
+    embedder: Embedder,
+    owner: ChatUser | None = None,
+    batch: int = BATCH,
+    *,
+    wait: timedelta = timedelta(0),
+    meanwhile: Callable[[], None] = lambda: None,
+    worker: str = work.WORKER,
+    report: work.Report = lambda shown: None,
+) -> int:
+    """Makes the missing vectors in the embedder's profile, of one owner or of all; returns how many.
+
+    One worker a profile: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then leaves the
+    work to that one and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when
+    it refuses any text; what was made before it stays. Cards are up to date in any case. How far the passages of
+    each owner are stands in a row of work, and goes to ``report``.
+    """
+    await sync_to_async(cards.refresh)(owner)
+    task = _Task(embedder, await profile_row(embedder.profile), owner, batch, worker, report)
+    async with _only_worker(task.row, wait, meanwhile) as alone:
+        if not alone:
+            return 0
+        made = await _embed_passages(task) + await _embed_cards(task) + await _embed_topics(task)
+    if task.refused:
+        why = cause(task.refused[0])
+        logger.warning("Texts without a vector, for the model refuses them: %s. %s", len(task.refused), why)
+    return made
+
+
+@asynccontextmanager
+async def _only_worker(row: EmbeddingProfile, wait: timedelta, meanwhile: Callable[[], None]) -> AsyncIterator[bool]:
+    """Whether this process alone makes vectors of the profile now."""
+    alone = await sync_to_async(advisory_locks.try_acquire)("embed", row.pk, wait=wait, meanwhile=meanwhile)
+    if wait and not alone:
+        logger.warning("Another process is making vectors; it makes the missing ones.")
+    try:
+        yield alone
+    finally:
+        if alone:
+            await sync_to_async(advisory_locks.release)("embed", row.pk)
+
+
+async def _embed_passages(task: _Task) -> int:
+    passages = await sync_to_async(_page)(task, missing.passages(task.row, task.owner), 0, "text")
+    if not passages:
+        return 0
+    made = 0
+    async with _in_sight(task) as joint:
+        while passages:
+            vectors = await _vectors_of(task, "passage", {passage: [passage.text] for passage in passages})
+            made += await sync_to_async(_store_passages)(task.row, vectors)
+            await sync_to_async(joint.add)([passage.owner_id for passage in passages])
+            rest = missing.passages(task.row, task.owner)
+            passages = await sync_to_async(_page)(task, rest, passages[-1].pk, "text")
+    return made
+
+
+@asynccontextmanager
+async def _in_sight(task: _Task) -> AsyncIterator[work.JointWork]:
+    """Rows of work for the chat users whose passages have no vector."""
+    totals = await sync_to_async(_totals)(task)
+    joint = work.JointWork(Work.Kind.EMBED, task.worker, totals, task.report)
+    try:
+        yield joint
+    except BaseException as error:
+        await sync_to_async(joint.end)(error)
+        raise
+    await sync_to_async(joint.end)()
+
+
+async def _embed_cards(task: _Task) -> int:
+    made = last = 0
+    while found := await sync_to_async(_page)(task, missing.cards(task.row, task.owner), last, "text"):
+        vectors = await _vectors_of(task, "card", {card: [card.text] for card in found})
+        made += await sync_to_async(_store_cards)(task.row, vectors)
+        last = found[-1].pk
+    return made
+
+
+async def _embed_topics(task: _Task) -> int:
+    made = last = 0
+    while topics := await sync_to_async(_page)(task, missing.topics(task.row, task.owner), last, "summary"):
+        for texts in _portions(await sync_to_async(_topic_texts)(task, topics), task.batch):
+            vectors = await _vectors_of(task, "topic", texts)
+            made += await sync_to_async(_store_topics)(task.row, vectors)
+        last = topics[-1].pk
+    return made
+
+
+def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, list[str]]:
+    """The texts that each topic's vector is the mean of."""
+    logs: defaultdict[int | None, list[tuple[str, str]]] = defaultdict(list)
+    messages = Message.objects.filter(topic__in=topics).in_order().values_list("topic", "role", "text")
+    for topic, role, text in messages.iterator():
+        logs[topic].append((role, text))
+    most = task.embedder.profile.most_chars
+    return {topic: topic_texts(topic.summary, logs[topic.pk], most) for topic in topics}
+
+
+def _portions(texts: Mapping[Row, Sequence[str]], batch: int) -> Iterator[dict[Row, Sequence[str]]]:
+    """The rows in portions of about ``batch`` texts, each row with all its own."""
+    portion: dict[Row, Sequence[str]] = {}
+    for row, own in texts.items():
+        if portion and sum(map(len, portion.values())) + len(own) > batch:
+            yield portion
+            portion = {}
+        portion[row] = own
+    if portion:
+        yield portion
+
+
+async def _vectors_of(task: _Task, noun: str, texts: Mapping[Row, Sequence[str]]) -> dict[Row, NDArray[np.float32]]:
+    """A vector for each row, the unit mean of those of its texts; a row without any is missing and its refusal kept.
+
+    An empty text is refused here: no model is asked for it.
+    """
+    asked = [(row, text) for row, own in texts.items() for text in own if text.strip()]
+    reasons: dict[int, str] = {}
+    vectors = await _vectors(task.embedder, [text for _row, text in asked], reasons) if asked else {}
+    found: defaultdict[Row, list[NDArray[np.float32]]] = defaultdict(list)
+    for place, vector in vectors.items():
+        found[asked[place][0]].append(vector)
+    why = {asked[place][0]: reason for place, reason in reasons.items()}
+    for row in texts.keys() - found.keys():
+        await task.refuse(noun, row, why.get(row, EMPTY))
+    return {row: _unit_mean(each) for row, each in found.items()}
+
+
+def _unit_mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    if len(vectors) == 1:
+        return vectors[0]
+    total: NDArray[np.float32] = np.sum(vectors, axis=0, dtype=np.float32)
+    # Vectors that cancel out leave no direction; the first, with the beginning of the text, has one.
+    return unit(total[np.newaxis])[0] if np.linalg.norm(total) > 1e-6 else vectors[0]
+
+
+async def _vectors(
+    embedder: Embedder, texts: Sequence[str], reasons: dict[int, str], first: int = 0
+) -> dict[int, NDArray[np.float32]]:
+    """Vectors by the texts' places, ``first`` being the first one's; that of a refused text goes to ``reasons``.
+
+    Of a batch that fails, the halves are tried, down to the texts that are to blame.
+    """
+    try:
+        return dict(enumerate(await _embed(embedder, texts), first))
+    except EmbeddingError as error:
+        await _embed(embedder, [HARMLESS])
+        if len(texts) == 1:
+            reasons[first] = str(error)
+            return {}
+    half = len(texts) // 2
+    before = await _vectors(embedder, texts[:half], reasons, first)
+    return before | await _vectors(embedder, texts[half:], reasons, first + half)
+
+
+async def _embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    with metrics.embedding(len(texts)):
+        vectors = await embedder.embed(texts)
+        if vectors.shape != (len(texts), embedder.profile.dimensions):
+            raise EmbeddingError(f"{len(texts)} texts came back as vectors of shape {vectors.shape}.")
+    return vectors
+
+
+def _page(task: _Task, rows: QuerySet[Row], last: int, *fields: str) -> list[Row]:
+    """The next rows after number ``last``, without those of chat users whose embedding somebody paused."""
+    following = _unpaused(task, rows).filter(pk__gt=last)
+    return list(following.only("id", "owner_id", *fields).order_by("pk")[: task.batch])
+
+
+def _unpaused(task: _Task, rows: QuerySet[Row]) -> QuerySet[Row]:
+    """Of everybody's rows those of chat users whose embedding nobody paused."""
+    paused = Pause.objects.filter(kind=Work.Kind.EMBED).values("owner")
+    return rows if task.owner else rows.exclude(owner__in=paused)
+
+
+def _totals(task: _Task) -> dict[int, int]:
+    """How many passages of each owner have no vector."""
+    missed = _unpaused(task, missing.passages(task.row, task.owner)).order_by()
+    return dict(missed.values_list("owner").annotate(n=Count("pk")))
+
+
+@transaction.atomic
+def _store_passages(row: EmbeddingProfile, vectors: Mapping[Passage, NDArray[np.float32]]) -> int:
+    # Held, so that a chat user who is erased meanwhile takes no batch of somebody else's down.
+    here = set(_locked(Passage.objects.filter(pk__in=[passage.pk for passage in vectors])))
+    made = [
+        PassageVector(owner_id=passage.owner_id, passage=passage, profile=row, dimensions=row.dimensions, vector=vector)
+        for passage, vector in vectors.items()
+        if passage.pk in here
+    ]
+    missing.forget_refusals(row, "passage", [vector.passage_id for vector in made])
+    return len(PassageVector.objects.bulk_create(made, ignore_conflicts=True))
+
+
+@transaction.atomic
+def _store_cards(row: EmbeddingProfile, vectors: Mapping[Card, NDArray[np.float32]]) -> int:
+    locked = Card.objects.filter(pk__in=[card.pk for card in vectors]).order_by("pk").select_for_update(no_key=True)
+    now = dict(locked.values_list("pk", "text"))
+    made = [
+        CardVector(owner_id=card.owner_id, card=card, profile=row, dimensions=row.dimensions, vector=vector)
+        for card, vector in vectors.items()
+        # A card that was renewed while the model was working gets the vector of its new text later.
+        if now.get(card.pk) == card.text
+    ]
+    missing.forget_refusals(row, "card", [vector.card_id for vector in made])
+    return len(CardVector.objects.bulk_create(made, ignore_conflicts=True))
+
+
+@transaction.atomic
+def _store_topics(row: EmbeddingProfile, vectors: Mapping[Topic, NDArray[np.float32]]) -> int:
+    here = set(_locked(Topic.objects.filter(pk__in=[topic.pk for topic in vectors])))
+    made = [
+        TopicVector(owner_id=topic.owner_id, topic=topic, profile=row, vector=vector)
+        for topic, vector in vectors.items()
+        if topic.pk in here
+    ]
+    missing.forget_refusals(row, "topic", [vector.topic_id for vector in made])
+    return len(TopicVector.objects.bulk_create(made, ignore_conflicts=True))
+
+
+def _locked(rows: QuerySet[Row]) -> QuerySet[Row, int]:
+    return rows.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True)

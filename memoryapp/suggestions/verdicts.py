@@ -1,0 +1,43 @@
+"""What the merger found about a suggested merge, as it stands in the suggestion's evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import Enum
+from typing import Any
+
+from memoryapp.engine.agents.proposing import MergeVerdict
+from memoryapp.models import Suggestion
+
+_KEPT = "merger"
+
+
+class Check(Enum):
+    """How far the merger is with a suggestion."""
+
+    WAITING = "waiting"
+    JUDGED = "judged"
+    FAILED = "failed"
+
+
+def check_of(suggestion: Suggestion) -> Check:
+    """A failed check is left to people: they may have it done again, or decide without it."""
+    if verdict_of(suggestion):
+        return Check.JUDGED
+    return Check.FAILED if suggestion.call_id else Check.WAITING
+
+
+def verdict_of(suggestion: Suggestion) -> MergeVerdict | None:
+    """What the merger answered about these very topics; None where it has not."""
+    return verdict_in(suggestion.evidence)
+
+
+def verdict_in(evidence: Mapping[str, Any]) -> MergeVerdict | None:
+    kept = evidence.get(_KEPT)
+    return MergeVerdict(**kept) if kept else None
+
+
+def evidence_with(suggestion: Suggestion, verdict: MergeVerdict) -> dict[str, Any]:
+    """The suggestion's evidence with the verdict, for its row."""
+    return {**suggestion.evidence, _KEPT: asdict(verdict)}

@@ -1,0 +1,11 @@
+"""A whole memory as JSON Lines, and back: what people said, made and decided, without what is worked out from it.
+
+In: a chat user, or an exported file and the name of a chat user who has no messages yet. Out: lines, or the memory.
+Rows are written by field, so a new model or field is exported by itself; ``rows.LEFT_OUT`` names what is not.
+It may import ingestion, which makes the passages of what is restored.
+"""
+
+from memoryapp.transfer.exporting import file_of, lines
+from memoryapp.transfer.restoring import NotEmpty, Restored, outline, recognises, restore
+
+__all__ = ["NotEmpty", "Restored", "file_of", "lines", "outline", "recognises", "restore"]

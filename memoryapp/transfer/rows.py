@@ -1,0 +1,156 @@
+"""What an export holds of each row, and how numbers in it are written: the models, their fields, their references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from graphlib import TopologicalSorter
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db import models
+
+from memoryapp.importers.jsonl import EXPORT_MARK
+from memoryapp.knowledge.rows import MODELS as NOUNS
+from memoryapp.models import (
+    Access,
+    AgentCall,
+    Card,
+    CardVector,
+    ChatUser,
+    Finding,
+    ImportFile,
+    Judgement,
+    KnowledgeEdit,
+    Message,
+    Passage,
+    PassageMessage,
+    PassageVector,
+    QueryVector,
+    RawReply,
+    RefusedText,
+    Run,
+    RunEvent,
+    RunProgress,
+    Suggestion,
+    Topic,
+    TopicVector,
+    Work,
+)
+from memoryapp.models.user import Owned
+
+MARK = EXPORT_MARK
+FORMAT = 1
+# What is worked out from the rest, what models were asked, and what belongs to this installation.
+LEFT_OUT: frozenset[type[models.Model]] = frozenset(
+    (
+        *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
+        *(Run, RunEvent, RawReply, RunProgress, Judgement, AgentCall),
+        *(Access, Work, ImportFile, RefusedText),
+    )
+)
+_OWN = ("id", "owner")
+# What a chat user's row says of this installation alone.
+_OF_USER = ("id", "name", "erasing_since")
+
+# Gives the new number of a row of a model for its number in the export, None where that row is not in it.
+Renumber = Callable[[type[models.Model], Any], Any]
+
+
+def exported() -> list[type[models.Model]]:
+    """The models of an export but for messages, each after those that it refers to."""
+    owned = [
+        model
+        for model in apps.get_app_config("memoryapp").get_models()
+        if issubclass(model, Owned) and model not in LEFT_OUT
+    ]
+    needs = {model: {other for _column, other in references(model)} & set(owned) - {model} for model in owned}
+    # Their JSON names rows too.
+    needs[KnowledgeEdit] |= set(NOUNS.values())
+    needs[Finding] |= set(NOUNS.values())
+    needs[Suggestion] |= {Topic}
+    ordered = TopologicalSorter({model: sorted(others, key=_name) for model, others in needs.items()}).static_order()
+    return [model for model in ordered if model is not Message]
+
+
+def _name(model: type[models.Model]) -> str:
+    return model.__name__
+
+
+def label(model: type[models.Model]) -> str:
+    """What a line calls the model."""
+    return str(model._meta.model_name)
+
+
+def columns(model: type[models.Model]) -> Iterator[models.Field[Any, Any]]:
+    """The fields of a row's line: all but its number and owner, and what the database works out."""
+    skipped = _OF_USER if model is ChatUser else _OWN
+    for column in model._meta.concrete_fields:
+        if column.name not in skipped and not isinstance(column, models.GeneratedField):
+            yield column
+
+
+def references(model: type[models.Model]) -> Iterator[tuple[models.Field[Any, Any], type[models.Model]]]:
+    for column in columns(model):
+        if isinstance(column, models.ForeignKey):
+            yield column, column.related_model
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
+def is_kept(model: type[models.Model]) -> bool:
+    """Whether rows of this model have lines, so that others may refer to them."""
+    return issubclass(model, Owned) and model not in LEFT_OUT
+
+
+def renumbered(model: type[models.Model], values: dict[str, Any], new: Renumber) -> dict[str, Any]:
+    """The values with the numbers that stand inside JSON and keys replaced."""
+    if model is Suggestion:
+        return _suggestion(values, new)
+    if model is Finding:
+        noun = NOUNS[values["noun"]]
+        alike = [new(noun, number) for number in values["alike"]]
+        return values | {"target": new(noun, values["target"]), "row": new(noun, values["row"]), "alike": alike}
+    if model is KnowledgeEdit:
+        noun = NOUNS[values["noun"]]
+        return values | {side: _sides(noun, values[side], new) for side in ("before", "after")}
+    return values
+
+
+def _suggestion(values: dict[str, Any], new: Renumber) -> dict[str, Any]:
+    numbers = [new(Topic, number) for number in values["topics"]]
+    key = f"{values['kind']}-{'-'.join(map(str, sorted(filter(None, numbers))))}"
+    evidence = dict(values["evidence"])
+    if "at" in evidence:
+        evidence["at"] = [new(Message, number) for number in evidence["at"]]
+    is_usual = values["key"] == f"{values['kind']}-{'-'.join(map(str, sorted(values['topics'])))}"
+    return values | {"topics": numbers, "evidence": evidence, "key": key if is_usual else values["key"]}
+
+
+def _sides(noun: type[models.Model], rows: Mapping[str, Any], new: Renumber) -> dict[str, Any]:
+    """The values of rows by number, as a change of the history keeps them."""
+    referred = {column.attname: other for column, other in references(noun)}
+    return {
+        str(new(noun, int(number))): None if row is None else _row(row, referred, new) for number, row in rows.items()
+    }
+
+
+def _row(row: Mapping[str, Any], referred: Mapping[str, type[models.Model]], new: Renumber) -> dict[str, Any]:
+    return {name: new(referred[name], value) if name in referred and value else value for name, value in row.items()}
+
+
+def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    for item in items:
+        part.append(item)
+        if len(part) == size:
+            yield part
+            part = []
+    if part:
+        yield part

@@ -1,0 +1,315 @@
+"""The scanner: looks for the words of a receipt in every column of the database and every file of the data folder.
+
+It knows the receipt and nothing of what erased them, and shares no code with it. It asks the database which columns
+there are, so tables that no model knows are read too: text, JSON, arrays and binary values, whatever is no number,
+time or vector. Of files it reads the bytes, and inside gzip, zlib and zip what was packed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memoryapp.embedded import paths
+from memoryapp.models import Erasure
+
+MOST_FOUND = 1_000
+_SIZE = 8
+# How deep JSON may lie in the texts of JSON.
+_LEVELS = 4
+_PIECE = 1_000_000
+_OVERLAP = 8_192
+_MOST_UNPACKED = 200_000_000
+_AT_ONCE = 500
+# Texts of so many characters are remembered once nothing was found in them, and how many of them may be.
+_WORTH_REMEMBERING = 200
+_MOST_REMEMBERED = 200_000
+_WORDS = re.compile(r"\w+")
+_JSON_ESCAPES = re.compile(r'\\(?:u[0-9a-fA-F]{4}|[bfnrt"/\\])')
+# The words of a text search vector in the order of their places.
+_IN_ORDER = "(SELECT string_agg(word.lexeme, ' ' ORDER BY place) FROM unnest({}) word, unnest(word.positions) place)"
+_LETTERS = {"b": " ", "f": " ", "n": "\n", "r": "\n", "t": " ", '"': '"', "/": "/", "\\": "\\"}
+COLUMNS = """
+SELECT c.table_schema, c.table_name, c.column_name, c.udt_name, coalesce(k.key, '')
+FROM information_schema.columns c
+JOIN information_schema.tables t USING (table_schema, table_name)
+LEFT JOIN LATERAL (
+    SELECT a.attname AS key FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+    WHERE i.indrelid = format('%I.%I', c.table_schema, c.table_name)::regclass AND i.indisprimary
+) k ON true
+WHERE t.table_type = 'BASE TABLE' AND c.table_schema NOT IN ('pg_catalog', 'information_schema')
+AND c.udt_name NOT IN ('int2', 'int4', 'int8', 'numeric', 'float4', 'float8', 'bool', 'date', 'time', 'timetz',
+    'timestamp', 'timestamptz', 'interval', 'uuid', 'oid', 'vector', 'halfvec', 'sparsevec', 'inet', 'tid', 'xid')
+ORDER BY 1, 2, 3
+"""
+
+
+class UnreadableReceipt(Exception):
+    """There is no such receipt, or nothing can be looked for with it; the text is a sentence for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """Where erased words still stand: ``place`` is a column and row of a table, or a file."""
+
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What of a receipt the scanner needs: keyed hashes of runs of words, and how many words those have."""
+
+    key: bytes
+    lengths: tuple[int, ...]
+    hashes: frozenset[bytes]
+    # Digests of texts in which nothing was found: the same text often lies in many files and rows.
+    _clean: set[bytes] = field(default_factory=set, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, salt: bytes, marks: bytes, lengths: Any) -> Receipt:
+        key = hashlib.blake2b(settings.SECRET_KEY.encode(), digest_size=32, key=salt).digest()
+        parts = (marks[place : place + _SIZE] for place in range(0, len(marks), _SIZE))
+        return cls(key, tuple(int(length) for length in lengths), frozenset(parts))
+
+    def is_in(self, text: str) -> bool:
+        """Whether a run of erased words stands in the text, or in what its JSON escapes stand for."""
+        return any(self._is_in(part) for part in _parts(text))
+
+    def _is_in(self, text: str) -> bool:
+        if len(text) < _WORTH_REMEMBERING:
+            return self._is_at_any_level(text)
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        if digest in self._clean:
+            return False
+        found = self._is_at_any_level(text)
+        if not found and len(self._clean) < _MOST_REMEMBERED:
+            self._clean.add(digest)
+        return found
+
+    def _is_at_any_level(self, text: str) -> bool:
+        hashed: set[str] = set()
+        for _level in range(_LEVELS):
+            runs = self._runs(text)
+            # Reading escapes changes a text around them alone: all other runs were hashed before.
+            if not self.hashes.isdisjoint(self._marks(runs - hashed)):
+                return True
+            plain = _JSON_ESCAPES.sub(_unescaped, text)
+            if plain == text:
+                return False
+            text, hashed = plain, hashed | runs
+        return False
+
+    def _runs(self, text: str) -> set[str]:
+        """Every run of words of the text that is as long as one of the receipt, once."""
+        found = _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+        return {
+            run
+            for length in self.lengths
+            for run in map(" ".join, zip(*(found[first:] for first in range(length)), strict=False))
+        }
+
+    def _marks(self, runs: set[str]) -> Iterator[bytes]:
+        # A copy of the keyed state takes half the time of a new one.
+        keyed = hashlib.blake2b(digest_size=_SIZE, key=self.key)
+        for run in runs:
+            state = keyed.copy()
+            state.update(run.encode("utf-8", "replace"))
+            yield state.digest()
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text in parts that overlap, so that a long one takes the memory of one of them."""
+    yield text[: _PIECE + _OVERLAP]
+    for first in range(_PIECE, len(text) - _OVERLAP, _PIECE):
+        yield text[first : first + _PIECE + _OVERLAP]
+
+
+def receipt(named: str) -> Receipt:
+    """The receipt of that number, or in that file. Raises UnreadableReceipt."""
+    if named.isdecimal():
+        row = Erasure.objects.filter(pk=int(named)).first()
+        if row is None:
+            raise UnreadableReceipt(_("There is no receipt %(number)s.") % {"number": named})
+        found = Receipt.of(bytes(row.salt), bytes(row.marks), row.lengths)
+    else:
+        found = _from_file(Path(named))
+    if not found.hashes:
+        raise UnreadableReceipt(
+            _("This receipt holds no marks to look for: what was erased was too short, or others say it too.")
+        )
+    return found
+
+
+def _from_file(path: Path) -> Receipt:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Receipt.of(base64.b64decode(values["salt"]), base64.b64decode(values["marks"]), values["lengths"])
+    except OSError as error:
+        raise UnreadableReceipt(
+            _("%(path)s cannot be read: %(error)s.") % {"path": path, "error": error.strerror}
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise UnreadableReceipt(_("%(path)s is no receipt of an erasure.") % {"path": path}) from None
+
+
+def residues(sought: Receipt) -> Iterator[Residue]:
+    """Everything that is left, the database first; a line for each row and each file."""
+    yield from in_database(sought)
+    yield from in_files(sought)
+
+
+def verify(erasure: Erasure) -> None:
+    """Looks for everything that is left of an erasure, and writes what was found into its receipt."""
+    asked = timezone.now()
+    try:
+        found = [
+            residue.place
+            for residue, _count in zip(residues(receipt(str(erasure.pk))), range(MOST_FOUND), strict=False)
+        ]
+    except UnreadableReceipt:
+        found = []
+    erasure.residue, erasure.verified_at = found, timezone.now()
+    erasure.save(update_fields=["residue", "verified_at"])
+    Erasure.objects.filter(pk=erasure.pk, verify_asked_at__lte=asked).update(verify_asked_at=None)
+
+
+def in_database(sought: Receipt) -> Iterator[Residue]:
+    """Every value of every table in which erased words stand."""
+    with connection.cursor() as cursor:
+        cursor.execute(COLUMNS)
+        columns = cursor.fetchall()
+    for schema, table, column, kind, key in columns:
+        for row, value in _values(schema, table, column, kind, key):
+            if any(sought.is_in(text) for text in _texts(value, kind)):
+                yield Residue(f"{table}.{column} {key} {row}".strip() if key else f"{table}.{column}")
+
+
+def _values(schema: str, table: str, column: str, kind: str, key: str) -> Iterator[tuple[Any, Any]]:
+    """Each value that is not null with the first column of its row's key; a batch of rows in memory at a time."""
+    name = connection.ops.quote_name
+    chosen_value = {"bytea": "{}", "tsvector": _IN_ORDER}.get(kind, "{}::text").format(name(column))
+    chosen = f"{name(key)}::text" if key else "''"
+    query = f"SELECT {chosen}, {chosen_value} FROM {name(schema)}.{name(table)} WHERE {name(column)} IS NOT NULL"
+    with transaction.atomic(), connection.chunked_cursor() as cursor:
+        cursor.execute(query)
+        while rows := cursor.fetchmany(_AT_ONCE):
+            yield from ((row, value) for row, value in rows if value is not None)
+
+
+def _texts(value: Any, kind: str) -> Iterator[str]:
+    if kind == "bytea":
+        yield from _in_bytes(bytes(value))
+    elif kind in ("json", "jsonb"):
+        yield from _in_json(json.loads(value))
+    else:
+        yield value
+        yield from _in_session(value)
+
+
+def _in_json(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _in_json(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _in_json(item)
+
+
+def _in_session(text: str) -> Iterator[str]:
+    """What Django packed and signed: a point, base64, then a time and a signature behind colons."""
+    if text.startswith("."):
+        packed = text[1:].partition(":")[0]
+        try:
+            yield zlib.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))).decode(
+                "utf-8", "replace"
+            )
+        except (ValueError, zlib.error):
+            return
+
+
+def in_files(sought: Receipt) -> Iterator[Residue]:
+    """Every file in which erased words stand: of the data folder, and beside a database that lies elsewhere.
+
+    The database's own files are left out: they hold pages, packed values and the write-ahead log, and no text as such.
+    """
+    cluster = paths.cluster(settings.DATA_DIR)
+    tops = dict.fromkeys((settings.DATA_DIR, cluster.base, Path(settings.MEDIA_ROOT)))
+    seen: set[Path] = set()
+    for top in tops:
+        for folder, inner, names in os.walk(top):
+            inner[:] = sorted(name for name in inner if Path(folder, name) != cluster.data)
+            for path in (Path(folder, name) for name in sorted(names)):
+                if path not in seen and path.is_file() and (sought.is_in(str(path)) or _is_in_file(path, sought)):
+                    yield Residue(str(path))
+                seen.add(path)
+
+
+def _is_in_file(path: Path, sought: Receipt) -> bool:
+    try:
+        with path.open("rb") as file:
+            rest = b""
+            while piece := file.read(_PIECE):
+                if any(sought.is_in(text) for text in _decoded(rest + piece)):
+                    return True
+                rest = (rest + piece)[-_OVERLAP:]
+            file.seek(0)
+            start = file.read(4)
+        packed = start[:2] == b"\x1f\x8b" or start[:1] == b"\x78" or start == b"PK\x03\x04"
+        return packed and any(sought.is_in(text) for text in _unpacked(path.read_bytes()))
+    except (FileNotFoundError, PermissionError):
+        return False
+
+
+def _in_bytes(value: bytes) -> Iterator[str]:
+    yield from _decoded(value)
+    yield from _unpacked(value)
+
+
+def _decoded(value: bytes) -> Iterator[str]:
+    """The bytes as UTF-8 and, where they look like it, as UTF-16."""
+    yield value.decode("utf-8", "replace")
+    if value.count(0) * 4 > len(value):
+        yield value.decode("utf-16-le", "replace")
+        yield value.decode("utf-16-be", "replace")
+
+
+def _unpacked(value: bytes) -> Iterator[str]:
+    """What gzip, zlib or zip packed."""
+    if value[:4] == b"PK\x03\x04":
+        try:
+            with zipfile.ZipFile(BytesIO(value)) as archive:
+                for name in archive.namelist():
+                    yield name
+                    with archive.open(name) as member:
+                        yield from _in_bytes(member.read(_MOST_UNPACKED))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError):
+            return
+    elif value[:2] == b"\x1f\x8b" or value[:1] == b"\x78":
+        try:
+            yield from _decoded(zlib.decompressobj(47).decompress(value, _MOST_UNPACKED))
+        except zlib.error:
+            return
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    found = escape[0][1:]
+    return chr(int(found[1:], 16)) if found[0] == "u" else _LETTERS[found]

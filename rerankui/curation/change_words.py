@@ -1,0 +1,81 @@
+"""A change in a sentence, in numbers: before it is made, and when it was."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from memoryapp.curation import MERGER, Change
+from memoryapp.engine.memory import topic_id
+from memoryapp.ingestion.archiving import ARCHIVIST
+from memoryapp.models import AgentCall, TopicEdit
+
+Kind = TopicEdit.Kind
+MOST_SIZES = 8
+
+
+def actor_words(actor: str) -> str:
+    """Who did it: an operator or a token by name, and the program or one of its agents where nobody asked."""
+    words = {
+        ARCHIVIST: pgettext("who", "the program"),
+        MERGER: pgettext("who", "the merger"),
+        AgentCall.Agent.ARCHIVIST.value: pgettext("who", "the archivist"),
+    }
+    return words.get(actor, actor)
+
+
+def would_words(kind: str, change: Change, moved: int = 0) -> str:
+    """What will happen: ``3 topics with 214 messages become one.``"""
+    facts = _facts(change, moved)
+    if kind == Kind.EDIT:
+        return _("The summary changes; the topic keeps its messages (%(messages)s).") % facts
+    if kind == Kind.MERGE:
+        return _("%(topics)s with %(messages)s become one.") % facts
+    if kind == Kind.MOVE:
+        return _("%(moved)s to another topic: %(before)s become %(after)s. None is lost.") % facts
+    return _("%(named)s becomes %(after)s: %(sizes)s messages.") % facts
+
+
+def made_words(kind: str, change: Change, moved: int = 0) -> str:
+    """What was done, for a toast: ``Merged 3 topics, 214 messages``."""
+    facts = _facts(change, moved)
+    sentences = {
+        Kind.EDIT: _("Changed the summary of %(named)s"),
+        Kind.MERGE: _("Merged %(topics)s, %(messages)s"),
+        Kind.MOVE: _("Moved %(messages_moved)s: %(before)s became %(after)s"),
+        Kind.SPLIT: _("Split %(named)s into %(after)s: %(sizes)s messages"),
+        Kind.RESPLIT: _("Split %(named)s anew into %(after)s: %(sizes)s messages"),
+    }
+    return sentences[Kind(kind)] % facts
+
+
+def parts_words(sizes: list[int]) -> str:
+    """``3 topics: 12, 8, 5 messages``."""
+    return _("%(topics)s: %(sizes)s messages") % {"topics": _topics(len(sizes)), "sizes": _listed(sizes)}
+
+
+def _facts(change: Change, moved: int) -> dict[str, str]:
+    sizes = [len(draft.messages) for draft in change.put]
+    return {
+        "named": ", ".join(map(topic_id, change.out[:5])),
+        "topics": _topics(len(change.out)),
+        "before": _topics(len(change.out)),
+        "after": _topics(len(change.put)),
+        "messages": _messages(sum(sizes)),
+        "moved": ngettext("%(n)d message goes", "%(n)d messages go", moved) % {"n": moved},
+        "messages_moved": _messages(moved),
+        "sizes": _listed(sizes),
+    }
+
+
+def _messages(count: int) -> str:
+    return ngettext("%(n)d message", "%(n)d messages", count) % {"n": count}
+
+
+def _topics(count: int) -> str:
+    return ngettext("%(n)d topic", "%(n)d topics", count) % {"n": count}
+
+
+def _listed(sizes: list[int]) -> str:
+    shown = ", ".join(map(str, sizes[:MOST_SIZES]))
+    return shown if len(sizes) <= MOST_SIZES else f"{shown}, …"

@@ -1,0 +1,147 @@
+"""Entries of the history as pages show them, with the texts that each changed, word by word.
+
+The texts are summaries of topics and the values of people, facts and artifacts; only what differs is shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memoryapp import knowledge
+from memoryapp.engine.memory import topic_id
+from memoryapp.history import Entry, Topics
+from memoryapp.models import KnowledgeEdit, Topic, TopicEdit
+from rerankui.text.differences import Difference, difference
+
+Kind = TopicEdit.Kind
+MOST_SOURCES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """``label`` says of what, empty where there is only one thing it could be of."""
+
+    label: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    """An entry with the texts that it changed, and its consequence in numbers."""
+
+    entry: Entry
+    rewordings: tuple[Rewording, ...]
+    tally: str = ""
+
+
+def entry_views(entries: Iterable[Entry]) -> list[EntryView]:
+    return [EntryView(entry, tuple(_rewordings(entry)), _tally(entry)) for entry in entries]
+
+
+def field_rewordings(noun: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Rewording]:
+    """How each of a row's values differs; values as people write them, a list line by line."""
+    fields = [name for name in knowledge.EDITABLE[noun] if name in before or name in after]
+    pairs = (
+        (label(noun, name), written(noun, name, before.get(name)), written(noun, name, after.get(name)))
+        for name in fields
+    )
+    return [Rewording(name, difference(old, new)) for name, old, new in pairs if old != new]
+
+
+def label(noun: str, name: str) -> str:
+    return str(knowledge.MODELS[noun]._meta.get_field(name).verbose_name)  # type: ignore[union-attr]
+
+
+def written(noun: str, name: str, value: Any) -> str:
+    """A value as a form shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    choices = dict(getattr(knowledge.MODELS[noun]._meta.get_field(name), "flatchoices", ()))
+    return str(choices.get(value, value))
+
+
+def _rewordings(entry: Entry) -> Iterator[Rewording]:
+    record = entry.record
+    if isinstance(record, KnowledgeEdit):
+        yield from _of_values(record, entry.names)
+    elif record.kind == Kind.MERGE and entry.put.count == 1:
+        yield from _of_sources(entry)
+    elif entry.out.count and entry.put.count:
+        changed = difference(*_summaries(entry.out, entry.put))
+        if changed:
+            yield Rewording("", changed)
+
+
+def _of_sources(entry: Entry) -> Iterator[Rewording]:
+    """What each of the topics that were merged gave for the summary of the new one, and what it lost."""
+    [merged] = entry.put.shown
+    for source in entry.out.shown[:MOST_SOURCES]:
+        changed = difference(source.summary, merged.summary)
+        yield Rewording(topic_id(source.pk), changed) if changed else Rewording(_kept(source), changed)
+
+
+def _kept(source: Topic) -> str:
+    return _("%(topic)s: its summary stays") % {"topic": topic_id(source.pk)}
+
+
+def _of_values(change: KnowledgeEdit, names: Mapping[str, str]) -> Iterator[Rewording]:
+    """One after another, those of a merge under the names of its people."""
+    for number in change.after:
+        before, after = change.before[number], change.after[number]
+        is_one = len(change.after) == 1
+        if before is None or after is None:
+            whole = difference(_lines(change.noun, before), _lines(change.noun, after))
+            yield Rewording("" if is_one else names[number], whole)
+            continue
+        for found in field_rewordings(change.noun, before, after):
+            yield found if is_one else Rewording(f"{names[number]}: {found.label}", found.difference)
+
+
+def _lines(noun: str, values: Mapping[str, Any] | None) -> str:
+    """A whole row, a value a line, without the empty ones."""
+    fields = [(name, written(noun, name, (values or {}).get(name))) for name in knowledge.EDITABLE[noun]]
+    return "\n".join(f"{label(noun, name)}: {text.replace(chr(10), ', ')}" for name, text in fields if text)
+
+
+def _summaries(out: Topics, put: Topics) -> tuple[str, str]:
+    """Both sides' summaries, a line each, without those that merely went to another number."""
+    stays = Counter(topic.summary for topic in out.shown) & Counter(topic.summary for topic in put.shown)
+    return _lines_but(out, stays.copy()), _lines_but(put, stays)
+
+
+def _lines_but(topics: Topics, stays: Counter[str]) -> str:
+    lines = []
+    for topic in topics.shown:
+        if stays[topic.summary]:
+            stays[topic.summary] -= 1
+        else:
+            lines.append(topic.summary)
+    return "\n".join(lines)
+
+
+def _tally(entry: Entry) -> str:
+    record = entry.record
+    if isinstance(record, KnowledgeEdit):
+        return ""
+    if entry.moved is not None:
+        return _messages(entry.moved)
+    if record.kind == Kind.ARCHIVE:
+        return _messages(sum(topic.message_count for topic in entry.put.shown)) if not entry.put.more else ""
+    if entry.out.more or entry.put.more:
+        return ""
+    before, after = (sum(topic.message_count for topic in side.shown) for side in (entry.out, entry.put))
+    if before == after:
+        return _messages(after)
+    return _("%(before)d → %(after)d messages") % {"before": before, "after": after}
+
+
+def _messages(count: int) -> str:
+    return ngettext("%(n)d message", "%(n)d messages", count) % {"n": count}

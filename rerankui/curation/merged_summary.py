@@ -1,0 +1,44 @@
+"""Whose summary the merged topic gets: one member's, all of them composed, the model's, or what a person wrote.
+
+The page fills in the field at once; without JavaScript the choice and the field arrive together, and a field that
+still says what all of them composed say, or what the model proposed, was not written by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memoryapp import curation
+from memoryapp.curation import Change
+from memoryapp.models import ChatUser, Topic
+
+COMPOSED = "composed"
+MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """The ``chosen`` one, a topic's number, ``COMPOSED`` or ``MODEL``; ``change`` has the summary of the field."""
+
+    chosen: str
+    composed: str
+    change: Change
+
+    @property
+    def summary(self) -> str:
+        return self.change.put[0].summary
+
+
+def survivor(owner: ChatUser, topics: Sequence[Topic], chosen: str, written: str = "", proposed: str = "") -> Survivor:
+    """The summary by what was ``chosen``, ``written`` and ``proposed`` by the model.
+
+    Raises CurationError, Stale, as a merge does.
+    """
+    change = curation.plan_merge(owner, [topic.pk for topic in topics])
+    merged = change.put[0]
+    of = {str(topic.pk): topic.summary for topic in topics} | ({MODEL: proposed} if proposed else {})
+    kept = chosen if chosen in of else COMPOSED
+    is_own = bool(written) and written not in (merged.summary, proposed)
+    summary = written if is_own else of.get(kept) or merged.summary
+    return Survivor(kept, merged.summary, replace(change, put=(replace(merged, summary=summary),)))

@@ -1,0 +1,148 @@
+"""The queue as its page shows it: the suggestions around the one that is open, and how far one has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from statistics import median
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from memoryapp import consolidation, proposals, suggestions
+from memoryapp.curation.plans import opening
+from memoryapp.models import ChatUser, Message, Suggestion
+from memoryapp.reading import content
+
+LISTED_BEFORE = 6
+LISTED_AFTER = 18
+MOST_OPEN = 1_000
+_DECISIONS_TIMED = 20
+_BREAK = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A suggestion in the list; ``holder`` is who works on it, if that is somebody else."""
+
+    suggestion: Suggestion
+    summaries: tuple[str, ...]
+    holder: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The lines near the open suggestion, the numbers of those not listed, and its neighbours in the queue."""
+
+    lines: tuple[Line, ...]
+    above: int
+    below: int
+    previous: int | None
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one of the proposed topics would hold, and how it begins."""
+
+    messages: int
+    chars: int
+    opening: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """``seconds`` is what a decision of this person takes, lately; None before the second one."""
+
+    decided: int
+    total: int
+    seconds: int | None
+
+
+def consolidation_words(owner: ChatUser) -> list[str]:
+    """What becomes of similar topics without anybody asking, in sentences."""
+    if owner.consolidation == ChatUser.Consolidation.OFF:
+        return [_("Consolidation is off: the worker does not look for similar topics.")]
+    is_automatic = owner.consolidation == ChatUser.Consolidation.AUTOMATIC
+    if not proposals.is_model_connected():
+        if is_automatic:
+            return [_("No chat model is connected. Similarity alone merges nothing, so similar topics are suggested.")]
+        return [_("No chat model is connected: similar topics are suggested by their vectors.")]
+    model = {"model": settings.MERGER_MODEL}
+    words = _("The model %(model)s judges similar topics, and people decide.")
+    if is_automatic:
+        words = _("The model %(model)s merges similar topics by itself. What people edited it leaves to people.")
+    return [words % model, *_rest(owner)]
+
+
+def _rest(owner: ChatUser) -> Iterator[str]:
+    until = consolidation.resumes_at(owner)
+    if until and until > timezone.now():
+        at = date_format(timezone.localtime(until), "H:i")
+        yield _("Its last answer failed; it is asked again at %(time)s.") % {"time": at}
+
+
+def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around:
+    """The current one may be decided already; then it is not listed."""
+    rows = list(suggestions.opened(owner).defer("evidence")[:MOST_OPEN])
+    place = next((place for place, row in enumerate(rows) if row.pk == current.pk), -1)
+    first = max(0, place - LISTED_BEFORE)
+    shown = rows[first : max(place, 0) + LISTED_AFTER + 1]
+    return Around(
+        lines=_lines(shown, current, user),
+        above=first,
+        below=len(rows) - first - len(shown),
+        previous=rows[place - 1].pk if place > 0 else None,
+        next=rows[place + 1].pk if place + 1 < len(rows) else None,
+    )
+
+
+def _lines(
+    shown: Sequence[Suggestion], current: Suggestion, user: AbstractBaseUser | AnonymousUser
+) -> tuple[Line, ...]:
+    topics = suggestions.topics_of(shown)
+    summaries = [[topics[number].summary for number in row.topics if number in topics] for row in shown]
+    return tuple(
+        Line(row, tuple(texts), other_holder(row, user), row.pk == current.pk)
+        for row, texts in zip(shown, summaries, strict=True)
+    )
+
+
+def other_holder(suggestion: Suggestion, user: AbstractBaseUser | AnonymousUser) -> str:
+    """Who else works on it at this moment; empty when nobody does."""
+    holder = suggestions.holder(suggestion)
+    return "" if holder is None or holder.pk == user.pk else holder.get_username()
+
+
+def parts_of(owner: ChatUser, split: Suggestion) -> list[Part]:
+    """The parts a split proposes, in order, and how each begins; the topic is live."""
+    begins = Message.objects.of(owner).filter(topic__in=split.topics).in_order().first()
+    at = Message.objects.of(owner).in_bulk(split.evidence.get("at", []))
+    first = [begins, *(at.get(number) for number in split.evidence.get("at", []))]
+    sizes = split.evidence.get("parts", [])
+    return [
+        Part(count, chars, opening([content(message)]) if message else "…")
+        for (count, chars), message in zip(sizes, first, strict=False)
+    ]
+
+
+def pace(owner: ChatUser, actor: str) -> Pace:
+    counted = suggestions.progress(owner)
+    own = Suggestion.objects.filter(owner=owner, decided_by=actor, decided_at__isnull=False).order_by("-decided_at")
+    times = [at for at in own.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
+    gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]
+    seconds = round(median(gap.total_seconds() for gap in gaps)) if gaps else None
+    return Pace(counted.decided, counted.decided + counted.open, seconds)
+
+
+def last_decided(owner: ChatUser, actor: str) -> Suggestion | None:
+    """What this person decided last, to be taken back."""
+    states = (Suggestion.State.ACCEPTED, Suggestion.State.NEVER)
+    own = Suggestion.objects.filter(owner=owner, decided_by=actor, state__in=states, decided_at__isnull=False)
+    return own.order_by("-decided_at").first()

@@ -1,0 +1,119 @@
+"""A finding as the review page shows it: what it says, what it would change, and what it may be the same as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
+from itertools import pairwise
+from operator import or_
+from statistics import median
+from typing import Any
+
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from memoryapp import extraction
+from memoryapp.knowledge import Row
+from memoryapp.models import ChatUser, Fact, Finding, Message, Person
+from rerankui.curation.entry_views import Rewording, field_rewordings
+from rerankui.rows import values_of
+
+LISTED_BEFORE = 4
+LISTED_AFTER = 16
+MOST_ALIKE = 5
+_LEAST_NAME = 3
+_DECISIONS_TIMED = 20
+_BREAK = timedelta(minutes=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The findings near the one shown, how many are not listed, and its neighbours."""
+
+    findings: tuple[Finding, ...]
+    above: int
+    below: int
+    previous: int | None
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One finding: ``target`` is the row it would change, ``values`` those that would come out, ``rewordings`` what
+    differs between the two; ``alike`` are rows that it may be the same as."""
+
+    finding: Finding
+    question: str
+    target: Row | None
+    values: dict[str, Any]
+    rewordings: list[Rewording]
+    alike: list[Row]
+    messages: Sequence[Message]
+
+
+def around(owner: ChatUser, current: Finding) -> Around:
+    rows = extraction.waiting(owner)
+    before = list(rows.filter(pk__lt=current.pk).order_by("-pk")[: LISTED_BEFORE + 1])[::-1]
+    after = list(rows.filter(pk__gt=current.pk)[: LISTED_AFTER + 1])
+    here = [current] if current.state == Finding.State.WAITING else []
+    listed_before, listed_after = before[-LISTED_BEFORE:], after[:LISTED_AFTER]
+    return Around(
+        findings=(*listed_before, *here, *listed_after),
+        above=rows.filter(pk__lt=current.pk).count() - len(listed_before),
+        below=rows.filter(pk__gt=current.pk).count() - len(listed_after),
+        previous=before[-1].pk if before else None,
+        next=after[0].pk if after else None,
+    )
+
+
+def pace(owner: ChatUser, actor: str) -> int | None:
+    """The seconds that a decision of this person takes, lately; None before the second one."""
+    own = Finding.objects.filter(owner=owner, decided_by=actor, decided_at__isnull=False).order_by("-decided_at")
+    times = [at for at in own.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
+    gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]
+    return round(median(gap.total_seconds() for gap in gaps)) if gaps else None
+
+
+def shown(owner: ChatUser, finding: Finding) -> Shown:
+    target = extraction.target_of(finding)
+    values = extraction.outcome(finding, target)
+    return Shown(
+        finding=finding,
+        question=_question(finding, target),
+        target=target,
+        values=values,
+        rewordings=field_rewordings(finding.noun, values_of(finding.noun, target), values) if target else [],
+        alike=_alike(owner, finding),
+        messages=extraction.messages_of([finding]).get(finding.pk, []),
+    )
+
+
+def _question(finding: Finding, target: Row | None) -> str:
+    if finding.noun == "fact":
+        return _("Is this true now, instead of what is noted?") if target else _("Is this so?")
+    return _("Does this belong to them?") if target else _("Is this somebody to remember?")
+
+
+def _alike(owner: ChatUser, finding: Finding) -> list[Row]:
+    """The rows the archivist found near, then those with a common name or of the same relation."""
+    model: type[Fact] | type[Person] = Fact if finding.noun == "fact" else Person
+    near = model._default_manager.filter(owner=owner).in_bulk(finding.alike)
+    found: list[Row] = [near[number] for number in finding.alike if number in near]
+    wanted = _common(finding)
+    if wanted and len(found) < MOST_ALIKE:
+        more = model._default_manager.filter(wanted, owner=owner).exclude(pk__in=finding.alike)
+        found += list(more.order_by("pk")[: MOST_ALIKE - len(found)])
+    return found
+
+
+def _common(finding: Finding) -> Q | None:
+    if finding.noun == "fact":
+        relation = finding.values.get("relation")
+        return Q(relation=relation, superseded_at__isnull=True) if relation else None
+    names = (finding.values.get("display_name") or "", *finding.values.get("aliases", ()))
+    words = [word for name in names for word in name.split() if len(word) >= _LEAST_NAME]
+    return (
+        reduce(or_, (Q(display_name__icontains=word) | Q(aliases__icontains=word) for word in words)) if words else None
+    )

@@ -1,0 +1,1 @@
+"""What pages of evaluations compute before they draw: strategies side by side, and which questions got worse."""

@@ -1,0 +1,85 @@
+"""An agent's conversation as pages show it: with the event views of a run, on a time axis made from its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.engine.events import KINDS, Event, ModelReplied, from_payload
+from memoryapp.models import AgentCall
+from memoryapp.runs.following import StoredEvent
+from rerankui.fragments import EventView, event_views
+from rerankui.run.outcomes import SENTENCES
+from rerankui.run.stages import Stage, stage_after
+from rerankui.run.waterfall import axis
+
+UNANSWERED: dict[str, Promise] = {
+    **SENTENCES,
+    "parse_error": _("The model answered, and its answer could not be read."),
+    "timeout": _("The time for the question was over before the model had answered."),
+}
+
+
+def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
+    """What the partials of a run need to show the conversation as it was after the event of that number."""
+    stored = stored_events(call)
+    last = len(stored)
+    step = min(max(step, 1), last) if step is not None and last else last
+    views = _ended(event_views(stored, step))
+    shown = views[step - 1] if views else None
+    replies = [item.event for item in stored if isinstance(item.event, ModelReplied)]
+    return {
+        "views": views,
+        # what the partials of events ask a run's first event for
+        "run_started": {"model": call.model},
+        "last": last,
+        "step": step,
+        "stage": shown.stage if shown else stage_after(None),
+        "playhead": shown.offset_ms if shown else 0,
+        "axis": axis(stored, stored[-1].at if stored else call.at),
+        "turns": len(replies),
+        "error": next((reply.error or reply.refusal for reply in reversed(replies)), ""),
+        "sentence": UNANSWERED.get(call.outcome, call.outcome),
+    }
+
+
+def stored_events(call: AgentCall) -> list[StoredEvent]:
+    """The events of the conversation, oldest first; each turn's lie evenly between its start and its reply."""
+    events = [from_payload(each["kind"], each["payload"]) for each in call.events if each["kind"] in KINDS]
+    began = call.at - timedelta(seconds=call.seconds)
+    return [
+        StoredEvent(seq, began + timedelta(seconds=moment), event)
+        for seq, (moment, event) in enumerate(_timed(events), start=1)
+    ]
+
+
+def _timed(events: Sequence[Event]) -> Iterator[tuple[float, Event]]:
+    """Each event with its seconds since the first."""
+    began = 0.0
+    for turn in _turns(events):
+        last = turn[-1]
+        seconds = last.seconds if isinstance(last, ModelReplied) else 0.0
+        for place, event in enumerate(turn):
+            yield began + seconds * place / max(len(turn) - 1, 1), event
+        began += seconds
+
+
+def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
+    turn: list[Event] = []
+    for event in events:
+        turn.append(event)
+        if isinstance(event, ModelReplied):
+            yield turn
+            turn = []
+    if turn:
+        yield turn
+
+
+def _ended(views: list[EventView]) -> list[EventView]:
+    """A conversation has no event that ends it: nothing goes on after its last one."""
+    return [*views[:-1], *(replace(view, stage=Stage("", "")) for view in views[-1:])]

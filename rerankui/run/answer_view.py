@@ -1,0 +1,138 @@
+"""One run as an answer to a question: what goes on, what it says, the messages it cites, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from memoryapp.engine.events import Event, RunFinished
+from memoryapp.engine.kinds.agent import Answered, Citation, ToolUsed
+from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.outline import Outline
+from memoryapp.engine.strategies import ANSWERING
+from memoryapp.models import Judgement, Message, Run, RunProgress
+from memoryapp.runs.answered import answer_of
+from memoryapp.runs.following import StoredEvent
+from rerankui.run.notes import remarks
+from rerankui.run.outcomes import outcome
+from rerankui.run.stages import stage_after, turn_of
+from rerankui.text.cited import Link, cited_text
+
+# What a strategy does, in the words of somebody who asks.
+DOES: Mapping[str, Promise] = {
+    "react": _("plans, searches, checks what it says"),
+    "plain": _("one search, sentences as they stand"),
+    "flash": _("a model reads topics and chooses"),
+    "filter": _("the nearest topics, cut in two stages"),
+    "vector": _("the nearest topics by meaning"),
+}
+# How an answer ended: the word on its plate, and the colour.
+ENDS: Mapping[str, tuple[Promise, str]] = {
+    "answered": (pgettext_lazy("answer", "answered"), "chosen"),
+    "softened": (pgettext_lazy("answer", "with reservations"), "dropped"),
+    "refused": (pgettext_lazy("answer", "refused"), "dropped"),
+}
+CHOSEN = pgettext_lazy("answer", "topics chosen"), "read"
+NOTHING = pgettext_lazy("answer", "nothing chosen"), "candidate"
+FAILED = pgettext_lazy("answer", "no answer"), "failed"
+MOST_TOPICS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What stands behind a number; ``message`` is None where it was erased since."""
+
+    citation: Citation
+    message: Message | None
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The plate of an answer that has ended: its words, and the colour they have."""
+
+    words: str | Promise
+    tone: str
+
+
+def answer_context(
+    run: Run,
+    stored: Sequence[StoredEvent],
+    user: AbstractBaseUser | AnonymousUser,
+    *,
+    progress: RunProgress | None = None,
+) -> dict[str, Any]:
+    """Everything the partial of an answer needs, in the reader's language; ``user`` is who may judge it."""
+    events = [item.event for item in stored]
+    last = events[-1] if events else None
+    answered, outline = answer_of(events), Outline.of(events)
+    finished, cited = outline.finished, sources(run, answered)
+    return {
+        "run": run,
+        "does": DOES.get(run.strategy, ""),
+        "writes": run.strategy in ANSWERING,
+        "answered": answered,
+        "text": cited_text(answered.text, {each.citation.n: each.link for each in cited}) if answered else "",
+        "sources": cited,
+        "remarks": remarks(answered) if answered else "",
+        "tools": [event for event in events if isinstance(event, ToolUsed)],
+        "finished": finished,
+        "chosen": _chosen(outline) if finished and not answered else [],
+        "end": _end(answered, finished),
+        "outcome": outcome(events) if finished and not answered else None,
+        "stage": stage_after(last, _turn(events)),
+        "progress": None if finished else progress,
+        "is_live": finished is None,
+        "verdict": _verdict(run, user) if answered and finished else None,
+    }
+
+
+def _turn(events: Sequence[Event]) -> int:
+    return next((turn for event in reversed(events) if (turn := turn_of(event))), 0)
+
+
+def sources(run: Run, answered: Answered | None) -> list[Source]:
+    """The cited messages in the order of their numbers: one query."""
+    cited = answered.citations if answered else ()
+    messages = Message.objects.of(run.owner_id).in_bulk([citation.message for citation in cited]) if cited else {}
+    return [
+        Source(citation, messages.get(citation.message), _link(run, citation))
+        for citation in sorted(cited, key=lambda each: each.n)
+    ]
+
+
+def _link(run: Run, citation: Citation) -> Link:
+    """The message where it stands in the topic that the answer cites."""
+    message, topic = citation.message, parse_topic_id(citation.topic)
+    at = f"?at={message}#message-{message}"
+    place = reverse("topic", args=[topic]) if topic else reverse("messages", args=[run.owner_id])
+    return Link(place + at, reverse("source", args=[run.pk, citation.n]))
+
+
+def _chosen(outline: Outline) -> list[tuple[Any, Any]]:
+    """The first chosen topics, each as it was selected and as it was found."""
+    selected = outline.finished.selected[:MOST_TOPICS] if outline.finished else ()
+    return [(each, outline.topic(each.id)) for each in selected]
+
+
+def _end(answered: Answered | None, finished: RunFinished | None) -> End | None:
+    if finished is None:
+        return None
+    if answered is not None:
+        return End(*ENDS[answered.outcome])
+    if finished.fallback:
+        return End(*FAILED)
+    return End(*(CHOSEN if finished.selected else NOTHING))
+
+
+def _verdict(run: Run, user: AbstractBaseUser | AnonymousUser) -> bool | None:
+    """Whether this operator found the answer good; None where they did not say."""
+    return Judgement.objects.filter(run=run, operator=user.pk).values_list("is_good", flat=True).first()

@@ -1,0 +1,56 @@
+"""The parts of the context that a run hands to the chat model, to scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memoryapp.engine.events import ContextPart, RunFinished
+
+WIDTH = 1000
+NAMES: dict[str, Promise] = {
+    "profile": _("Profile"),
+    "inner_circle": _("Inner circle"),
+    "recent_topics": _("Recent topics"),
+    "topics": _("Chosen topics"),
+    "people": _("Chosen people"),
+    "artifacts": _("Chosen artifacts"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part from ``x`` over ``width``, in thousandths of the context's characters."""
+
+    part: ContextPart
+    name: str | Promise
+    x: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParts:
+    """``tokens`` are estimated from characters, for no tokenizer of the chat model is at hand."""
+
+    shares: tuple[Share, ...]
+    chars: int
+    tokens: int
+
+
+def context_parts(finished: RunFinished | None) -> ContextParts | None:
+    """The context's parts that hold something; None for a run without any."""
+    parts = [part for part in finished.context if part.chars] if finished else []
+    chars = sum(part.chars for part in parts)
+    return ContextParts(tuple(_shares(parts, chars)), chars, sum(part.tokens for part in parts)) if parts else None
+
+
+def _shares(parts: Sequence[ContextPart], chars: int) -> list[Share]:
+    shares, before = [], 0
+    for part in parts:
+        x, end = round(before / chars * WIDTH), round((before + part.chars) / chars * WIDTH)
+        shares.append(Share(part, NAMES.get(part.name, part.name), x, max(end - x, 1)))
+        before += part.chars
+    return shares

@@ -1,0 +1,60 @@
+"""How the pipeline page draws a stage: its words, the model that serves it, and its last hours as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django import template
+from django.template import Context
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.functional import Promise
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from memoryapp.pipeline import Stage
+from rerankui.templatetags.memory import grouped
+from rerankui.text.stage_words import WORDS, StageWords, served_by
+
+register = template.Library()
+
+_HOUR = (
+    '<g><title>{}</title><rect class="days-room" x="{}" width="10" height="32"/>'
+    '<rect x="{}" y="{}" width="8" height="{}"/></g>'
+)
+
+
+@register.filter
+def stage_words(name: str) -> StageWords:
+    return WORDS[name]
+
+
+@register.simple_tag
+def stage_name(name: str) -> str | Promise:
+    return WORDS[name].name
+
+
+@register.simple_tag(takes_context=True)
+def served(context: Context, stage: Stage) -> str:
+    return served_by(stage.name, context["profile"])
+
+
+@register.simple_tag
+def hours_chart(counts: Sequence[int], now: datetime, label: str) -> SafeString:
+    """A bar for each hour until ``now``; the numbers are in the titles."""
+    most = max(counts, default=0) or 1
+    first = timezone.localtime(now) - timedelta(hours=len(counts) - 1)
+    bars = format_html_join("", _HOUR, (_hour_bar(place, count, most, first) for place, count in enumerate(counts)))
+    return format_html(
+        '<svg class="days hours" viewBox="0 0 {} 32" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>',
+        len(counts) * 10,
+        label,
+        bars,
+    )
+
+
+def _hour_bar(place: int, count: int, most: int, first: datetime) -> tuple[object, ...]:
+    height = max(round(30 * count / most, 1), 1.5 if count else 0.5)
+    title = f"{date_format(first + timedelta(hours=place), 'j M, H')}:00 · {grouped(count)}"
+    return title, place * 10, place * 10 + 1, 32 - height, height

@@ -1,0 +1,41 @@
+"""An answer in words as pages show it: each ``[n]`` is a link to the message behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from rerankui.templatetags.memory import prose
+
+_TOKEN = re.compile(r"(<[^<>]*>|\[\d{1,3}\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where the message stands in its topic, and the preview of it."""
+
+    address: str
+    preview: str
+
+
+def cited_text(text: str, links: Mapping[int, Link]) -> SafeString:
+    """Escaped text; ``links`` are those of the sources by number. A number without one stays as it is."""
+    return mark_safe("".join(_linked(token, links) for token in _TOKEN.split(prose(text))))  # prose escapes it
+
+
+def _linked(token: str, links: Mapping[int, Link]) -> str:
+    number = int(token[1:-1]) if token.startswith("[") else 0
+    if number not in links:
+        return token
+    return format_html(
+        '<a class="cite" href="{}" data-peek="{}" title="{}">{}</a>',
+        links[number].address,
+        links[number].preview,
+        _("source %(n)d: open the message") % {"n": number},
+        number,
+    )

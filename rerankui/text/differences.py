@@ -1,0 +1,165 @@
+"""Two texts side by side: which lines differ, and within a line which words.
+
+Prompts are few long lines, so a line that was rewritten stands beside its old self with the changed words
+marked, and lines that stayed are folded away but for a few around each change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+AROUND = 3
+# Above these, lines are paired by their place and marked as a whole: the work grows with the square.
+MOST_PAIRS = 900
+MOST_WORDS = 600
+ALIKE = 0.4
+
+_WORD = re.compile(r"\w+")
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+Kind = Literal["same", "changed", "removed", "added", "fold"]
+Pair = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    text: str
+    is_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``number`` counts from 1 in its own text."""
+
+    number: int
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of each text, side by side; a side is None where its text has no such line.
+
+    A ``fold`` has no sides and stands for ``folded`` lines that are the same.
+    """
+
+    kind: Kind
+    old: Line | None = None
+    new: Line | None = None
+    folded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``removed`` and ``added`` count lines; a rewritten one is both."""
+
+    rows: tuple[Row, ...]
+    removed: int
+    added: int
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.added)
+
+
+def difference(old: str, new: str) -> Difference:
+    """How ``new`` differs from ``old``, with three same lines around each change."""
+    rows = list(_numbered(_pairs(old.split("\n"), new.split("\n"))))
+    removed = sum(row.kind in {"changed", "removed"} for row in rows)
+    added = sum(row.kind in {"changed", "added"} for row in rows)
+    return Difference(tuple(_folded(rows)), removed, added)
+
+
+def _pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
+    for tag, a, b, c, d in SequenceMatcher(None, old, new).get_opcodes():
+        if tag == "equal":
+            yield from zip(old[a:b], new[c:d], strict=True)
+        else:
+            yield from _rewritten(old[a:b], new[c:d])
+
+
+def _rewritten(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
+    """A block that was replaced: the lines most alike beside each other, in the order of both texts."""
+    unlike, a, b = -ALIKE, -1, -1
+    if len(old) * len(new) <= MOST_PAIRS:
+        pairs = ((-_alike(one, other), a, b) for a, one in enumerate(old) for b, other in enumerate(new))
+        unlike, a, b = min(pairs, default=(0.0, -1, -1))
+    if a < 0 or unlike > -ALIKE:
+        yield from ((line, None) for line in old)
+        yield from ((None, line) for line in new)
+        return
+    yield from _rewritten(old[:a], new[:b])
+    yield old[a], new[b]
+    yield from _rewritten(old[a + 1 :], new[b + 1 :])
+
+
+def _alike(one: str, other: str) -> float:
+    """The share of words that both lines have, from 0 to 1."""
+    ours, theirs = set(_WORD.findall(one)), set(_WORD.findall(other))
+    return 2 * len(ours & theirs) / (len(ours) + len(theirs)) if ours and theirs else float(one == other)
+
+
+def _numbered(pairs: Iterable[Pair]) -> Iterator[Row]:
+    old_number = new_number = 0
+    for old, new in pairs:
+        old_number += old is not None
+        new_number += new is not None
+        before, after = _marked(old, new)
+        yield Row(
+            _kind(old, new),
+            Line(old_number, before) if old is not None else None,
+            Line(new_number, after) if new is not None else None,
+        )
+
+
+def _kind(old: str | None, new: str | None) -> Kind:
+    if old is None:
+        return "added"
+    if new is None:
+        return "removed"
+    return "same" if old == new else "changed"
+
+
+def _marked(old: str | None, new: str | None) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    if old is None or new is None or old == new:
+        return (Span(old or "", False),), (Span(new or "", False),)
+    before, after = _WORDS.findall(old), _WORDS.findall(new)
+    if max(len(before), len(after)) > MOST_WORDS:
+        return (Span(old, True),), (Span(new, True),)
+    sides: tuple[list[Span], list[Span]] = ([], [])
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        # a lone space between two changed words belongs to the change
+        is_changed = tag != "equal" or (bool(sides[0] or sides[1]) and "".join(before[a:b]).isspace())
+        for side, text in zip(sides, ("".join(before[a:b]), "".join(after[c:d])), strict=True):
+            _extend(side, text, is_changed)
+    return tuple(sides[0]), tuple(sides[1])
+
+
+def _extend(side: list[Span], text: str, is_changed: bool) -> None:
+    if text and side and side[-1].is_changed == is_changed:
+        side[-1] = Span(side[-1].text + text, is_changed)
+    elif text:
+        side.append(Span(text, is_changed))
+
+
+def _folded(rows: Sequence[Row]) -> Iterator[Row]:
+    """Same lines farther than ``AROUND`` from any change become one fold, unless that would hide a single line."""
+    near = {place + step for place, row in enumerate(rows) if row.kind != "same" for step in range(-AROUND, AROUND + 1)}
+    waiting: list[Row] = []
+    for place, row in enumerate(rows):
+        if place not in near:
+            waiting.append(row)
+            continue
+        yield from _fold(waiting)
+        waiting = []
+        yield row
+    yield from _fold(waiting)
+
+
+def _fold(rows: Sequence[Row]) -> Iterator[Row]:
+    if len(rows) > 1:
+        yield Row("fold", folded=len(rows))
+    else:
+        yield from rows

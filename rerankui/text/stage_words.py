@@ -1,0 +1,111 @@
+"""The stages of the pipeline in words: what each is called, what it counts, and which model serves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
+
+from memoryapp.clients import host_of
+from memoryapp.engine.embeddings import Profile
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
+
+
+@dataclass(frozen=True, slots=True)
+class StageWords:
+    """``waits`` names what waits there, ``does`` what its hours count; empty where they count nothing."""
+
+    name: str | Promise
+    icon: str
+    waits: str | Promise
+    does: str | Promise = ""
+
+
+WORDS: dict[str, StageWords] = {
+    "import": StageWords(
+        pgettext_lazy("stage", "Import"),
+        "database-import",
+        gettext_lazy("files"),
+        gettext_lazy("messages imported by hour"),
+    ),
+    "archive": StageWords(
+        pgettext_lazy("stage", "Archive"),
+        "scissors",
+        gettext_lazy("messages in no topic"),
+        gettext_lazy("topics made by hour"),
+    ),
+    "embed": StageWords(pgettext_lazy("stage", "Embed"), "chart-dots", gettext_lazy("passages without a vector")),
+    "consolidate": StageWords(
+        pgettext_lazy("stage", "Consolidate"),
+        "arrow-merge",
+        gettext_lazy("pairs nobody judged"),
+        gettext_lazy("questions to the merger by hour"),
+    ),
+    "extract": StageWords(
+        pgettext_lazy("stage", "Extract"),
+        "bulb",
+        gettext_lazy("topics not read"),
+        gettext_lazy("questions to the archivist by hour"),
+    ),
+    "artifacts": StageWords(pgettext_lazy("stage", "Artifacts"), "paperclip", gettext_lazy("files to read")),
+    "runs": StageWords(
+        pgettext_lazy("stage", "Recalls"),
+        "radar-2",
+        gettext_lazy("runs that nobody began"),
+        gettext_lazy("recalls by hour"),
+    ),
+    "erase": StageWords(
+        pgettext_lazy("stage", "Erase"),
+        "eraser",
+        gettext_lazy("memories to erase"),
+        gettext_lazy("memories erased by hour"),
+    ),
+}
+
+
+def served_by(stage: str, profile: Profile) -> str:
+    """Which model does the work of a stage, or that none does, as the settings are."""
+    if stage == "embed":
+        return _embedder(profile)
+    has_model = bool(settings.LLM_BASE_URL)
+    sentence = (_with_model if has_model else _without_model)().get(stage, "")
+    return sentence % {"host": host_of(settings.LLM_BASE_URL), **_models()} if has_model else sentence
+
+
+def _models() -> dict[str, str]:
+    return {
+        "splitter": settings.SPLITTER_MODEL,
+        "merger": settings.MERGER_MODEL,
+        "archivist": settings.ARCHIVIST_MODEL,
+        "reranker": settings.RERANKER_MODEL,
+    }
+
+
+def _embedder(profile: Profile) -> str:
+    if profile.provider == OfflineEmbedder.profile.provider:
+        return _("The embedded sentence encoder makes vectors.")
+    sentence = _("%(model)s at %(host)s makes vectors.")
+    return sentence % {"model": profile.model, "host": profile.provider}
+
+
+def _with_model() -> dict[str, str]:
+    return {
+        "archive": _("%(splitter)s at %(host)s cuts sessions; where it fails, the embedded segmenter does."),
+        "consolidate": _("%(merger)s at %(host)s judges whether similar topics are one."),
+        "extract": _("%(archivist)s at %(host)s reads topics for facts and people."),
+        "artifacts": _("Text is read from files as it is; %(archivist)s at %(host)s describes pictures and sound."),
+        "runs": _("%(reranker)s at %(host)s chooses."),
+    }
+
+
+def _without_model() -> dict[str, str]:
+    return {
+        "archive": _("No chat model is connected: the embedded segmenter cuts sessions."),
+        "consolidate": _("No chat model is connected: people judge similar topics in the queue."),
+        "extract": _("No chat model is connected: nothing is extracted."),
+        "artifacts": _("No chat model is connected: nothing describes files."),
+        "runs": _("No chat model is connected: the embedded scorer chooses."),
+    }

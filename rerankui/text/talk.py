@@ -1,0 +1,105 @@
+"""Messages as a conversation: replies, attachments, and who continues speaking. Two queries a page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils.timezone import localdate
+
+from memoryapp.models import Artifact, Message
+
+SAME_BREATH = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file as the import described it; ``artifact`` when it was kept as one."""
+
+    name: str
+    kind: str
+    artifact: Artifact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TalkMessage:
+    """A message of a conversation; ``continues`` when the same person wrote the one just before, on the same day."""
+
+    message: Message
+    answered: Message | None
+    attachments: Sequence[Attachment]
+    continues: bool
+    begins_day: bool
+    begins_topic: bool
+    is_here: bool
+
+
+def talk_of(messages: Sequence[Message], *, here: int | None = None) -> list[TalkMessage]:
+    """``messages`` are of one chat user, oldest first; ``here`` is the id of the one pointed at."""
+    answered, artifacts = _answered(messages), _artifacts(messages)
+    talk: list[TalkMessage] = []
+    before: Message | None = None
+    for message in messages:
+        begins_day = before is None or localdate(before.sent_at) != localdate(message.sent_at)
+        begins_topic = before is None or _place(before) != _place(message)
+        talk.append(
+            TalkMessage(
+                message=message,
+                answered=answered.get(message.reply_to),
+                attachments=_attachments(message, artifacts.get(message.pk, [])),
+                continues=not begins_day and not begins_topic and _same_breath(before, message),
+                begins_day=begins_day,
+                begins_topic=begins_topic,
+                is_here=message.pk == here,
+            )
+        )
+        before = message
+    return talk
+
+
+def _place(message: Message) -> tuple[int | None, bool]:
+    return message.topic_id, message.is_withdrawn
+
+
+def _same_breath(before: Message | None, message: Message) -> bool:
+    return (
+        before is not None
+        and (before.role, before.author) == (message.role, message.author)
+        and message.sent_at - before.sent_at <= SAME_BREATH
+        and not message.reply_to
+        and not message.forwarded_from
+    )
+
+
+def _answered(messages: Sequence[Message]) -> dict[str, Message]:
+    wanted = {message.reply_to for message in messages if message.reply_to}
+    if not wanted:
+        return {}
+    found = Message.objects.of(messages[0].owner_id).filter(external_id__in=wanted)
+    return {message.external_id: message for message in found}
+
+
+def _artifacts(messages: Sequence[Message]) -> dict[int, list[Artifact]]:
+    if not messages:
+        return {}
+    found: dict[int, list[Artifact]] = defaultdict(list)
+    ids = [message.pk for message in messages]
+    for artifact in Artifact.objects.filter(owner=messages[0].owner_id, message__in=ids).order_by("id"):
+        found[artifact.message_id or 0].append(artifact)
+    return found
+
+
+def _attachments(message: Message, artifacts: Sequence[Artifact]) -> list[Attachment]:
+    kept = [Attachment(artifact.name, artifact.mime_type, artifact) for artifact in artifacts]
+    listed = message.metadata.get("attachments") if isinstance(message.metadata, Mapping) else None
+    names = {artifact.name for artifact in artifacts}
+    return kept + [file for file in map(_listed, listed if isinstance(listed, list) else []) if file.name not in names]
+
+
+def _listed(item: Any) -> Attachment:
+    if not isinstance(item, Mapping):
+        return Attachment(str(item), "")
+    return Attachment(str(item.get("name") or item.get("mime") or "?"), str(item.get("mime") or ""))

@@ -1,0 +1,119 @@
+"""A time axis for messages that come in bursts.
+
+On a true scale a day's pause would push every message into a corner. Here each message has the same room, and the
+pause before it takes room by its logarithm, so an hour, a day and a month can be told apart by eye and are labelled.
+Where the bars of many messages would be too thin to click, pauses take no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import accumulate, pairwise
+from math import log2
+
+from django.utils.translation import gettext as _
+
+# Per cent, which words beside the stretched bars can be placed by.
+WIDTH = 100.0
+PAUSE = timedelta(hours=3)
+# With more, bars beside pauses would be thinner than a pointer can hit.
+MOST_TIMED = 240
+# A pause as long as this takes the room of one message.
+UNIT = timedelta(minutes=30)
+LABEL_ROOM = 6.0
+TICK_ROOM = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One message of the axis, in [0, WIDTH]: its pause begins at ``start``, its bar at ``bar``, both end at ``end``.
+
+    ``border``, amid the pause, is where a cut before the message is drawn. ``pause`` is how long it was, in words,
+    when it was hours or more.
+    """
+
+    start: float
+    border: float
+    bar: float
+    end: float
+    pause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    at: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: float
+    moment: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """``pauses`` and ``ticks`` are those that have room to be read; ``ticks`` leaves out the ends."""
+
+    places: Sequence[Place]
+    pauses: Sequence[Label]
+    ticks: Sequence[Tick]
+    is_timed: bool
+
+
+def axis(moments: Sequence[datetime]) -> Axis:
+    """The axis of messages sent at these moments, oldest first."""
+    gaps = [timedelta(0), *(max(later - earlier, timedelta(0)) for earlier, later in pairwise(moments))][: len(moments)]
+    is_timed = len(moments) <= MOST_TIMED
+    places = _places(gaps, _rooms(gaps) if is_timed else [0.0] * len(gaps))
+    return Axis(places, _labels(places, gaps), _ticks(places, moments), is_timed)
+
+
+def pause_words(gap: timedelta) -> str:
+    """``3 h``, ``2 d``, ``5 mo``, ``2 y``."""
+    hours, days = round(gap / timedelta(hours=1)), round(gap / timedelta(days=1))
+    if hours < 24:
+        return _("%(n)d h") % {"n": hours}
+    if days < 60:
+        return _("%(n)d d") % {"n": days}
+    if days < 730:
+        return _("%(n)d mo") % {"n": round(days / 30.44)}
+    return _("%(n)d y") % {"n": round(days / 365.25)}
+
+
+def _rooms(gaps: Sequence[timedelta]) -> list[float]:
+    """The room of each pause in messages; together never more than the messages themselves take."""
+    rooms = [log2(1 + gap / UNIT) for gap in gaps]
+    scale = min(1.0, len(gaps) / (sum(rooms) or 1.0))
+    return [room * scale for room in rooms]
+
+
+def _places(gaps: Sequence[timedelta], rooms: Sequence[float]) -> list[Place]:
+    one = WIDTH / ((len(rooms) + sum(rooms)) or 1.0)
+    ends = accumulate((one * (1 + room) for room in rooms), initial=0.0)
+    return [
+        Place(start, start + one * room / 2, start + one * room, end, pause_words(gap) if gap >= PAUSE else "")
+        for (start, end), room, gap in zip(pairwise(ends), rooms, gaps, strict=True)
+    ]
+
+
+def _labels(places: Sequence[Place], gaps: Sequence[timedelta]) -> list[Label]:
+    """The labels of pauses; of two that are too near to each other the longer pause keeps its label."""
+    shown: list[Label] = []
+    for place, _gap in sorted(zip(places, gaps, strict=True), key=lambda pair: pair[1], reverse=True):
+        if place.pause and all(abs(place.border - label.at) >= LABEL_ROOM for label in shown):
+            shown.append(Label(place.border, place.pause))
+    return sorted(shown, key=lambda label: label.at)
+
+
+def _ticks(places: Sequence[Place], moments: Sequence[datetime]) -> list[Tick]:
+    """The days on which messages resume after a pause, as far as their dates have room."""
+    shown: list[Tick] = []
+    last = 0.0
+    for place, moment in zip(places, moments, strict=True):
+        if place.pause and last + TICK_ROOM <= place.bar <= WIDTH - TICK_ROOM:
+            shown.append(Tick(place.bar, moment))
+            last = place.bar
+    return shown

@@ -1,0 +1,1 @@
+"""Signing in and out, the password, the user's sessions, language and theme."""

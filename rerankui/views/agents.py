@@ -1,0 +1,71 @@
+"""What agents asked models outside of runs: the list of their questions, and one as a conversation to replay."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from memoryapp import history
+from memoryapp.history import Narrowing
+from memoryapp.models import AgentCall, Role, Topic
+from rerankui.access import agent_call_or_404, operator_of, requires, seen_owners
+from rerankui.curation.entry_views import entry_views
+from rerankui.filters import AgentFilter
+from rerankui.pages import page_of, show
+from rerankui.run.agent_talk import talk_context
+
+EDITS_SHOWN = 50
+TOPICS_SHOWN = 30
+
+
+@require_safe
+@requires(Role.VIEWER)
+def agents(request: HttpRequest) -> HttpResponse:
+    owners = seen_owners(request)
+    filters = AgentFilter(request.GET, owners=owners)
+    listed = AgentCall.objects.filter(owner__in=owners).select_related("owner").defer("events")
+    page = page_of(request, _filtered(listed, filters), filters.order)
+    return show(request, "pages/agents/agents.html", "partials/agents/agents.html", {"filters": filters, "page": page})
+
+
+def _filtered(listed: QuerySet[AgentCall], filters: AgentFilter) -> QuerySet[AgentCall]:
+    chosen = filters.chosen
+    if filters.topic is not None:
+        listed = listed.filter(topics__contains=[filters.topic])
+    elif words := chosen["q"]:
+        named = Q(model__icontains=words) | Q(prompt_version__icontains=words) | Q(asked_by__icontains=words)
+        listed = listed.filter(named)
+    if chosen["user"]:
+        listed = listed.filter(owner__name=chosen["user"])
+    if chosen["agent"]:
+        listed = listed.filter(agent=chosen["agent"])
+    if chosen["outcome"]:
+        listed = _ended(listed, chosen["outcome"])
+    return listed
+
+
+def _ended(listed: QuerySet[AgentCall], outcome: str) -> QuerySet[AgentCall]:
+    if outcome == "none":
+        return listed.exclude(outcome="")
+    return listed.filter(outcome="" if outcome == "answered" else outcome)
+
+
+@require_safe
+@requires(Role.VIEWER)
+def agent_call(request: HttpRequest, pk: int) -> HttpResponse:
+    """One question as a conversation, with the topics it was about and what came of it."""
+    call = agent_call_or_404(request, pk)
+    step = request.GET.get("step", "")
+    led_to = history.page(call.owner, Narrowing(call=call.pk), EDITS_SHOWN)
+    context = {
+        "call": call,
+        "owner": call.owner,
+        "topics": Topic.objects.of(call.owner).filter(pk__in=call.topics[:TOPICS_SHOWN]).order_by("pk"),
+        "more_topics": max(len(call.topics) - TOPICS_SHOWN, 0),
+        "changes": entry_views(led_to.entries),
+        "may_change": operator_of(request).may(Role.CURATOR),
+        **talk_context(call, int(step) if step.isdecimal() and len(step) < 9 else None),
+    }
+    return render(request, "pages/agents/agent_call.html", context)

@@ -1,0 +1,217 @@
+"""Ask: one question, answered by one strategy or by several side by side, with the messages behind each answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memoryapp import judgements
+from memoryapp.engine.events import Piece
+from memoryapp.engine.memory import parse_topic_id
+from memoryapp.engine.strategies import AGENT, ANSWERING, PLAIN
+from memoryapp.models import ChatUser, Message, Role, Run, Topic
+from memoryapp.runs import following, lifecycle
+from memoryapp.runs.answered import answer_of
+from memoryapp.runs.runner import runner
+from rerankui import fragments
+from rerankui.access import Request, operator_of, owner_or_404, requires, run_or_404
+from rerankui.forms import AskForm
+from rerankui.pages import show
+from rerankui.run.answer_view import DOES, Source, answer_context, sources
+from rerankui.run.result import segments
+
+# How many earlier questions are listed, and among how many runs they are looked for.
+RECENT, LOOKED_AT = 6, 60
+# Runs of one question, asked by one person within this time, were asked side by side.
+SIDE_BY_SIDE = timedelta(seconds=5)
+# Messages before and after a cited one.
+AROUND = 2
+VERDICTS = {"good": True, "bad": False, "none": None}
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question that was asked, with its runs side by side."""
+
+    first: Run
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        ids = [("run", str(run.pk)) for run in reversed(self.runs)]
+        return f"{reverse('ask', args=[self.first.owner_id])}?{urlencode(ids)}"
+
+    def includes(self, run: Run) -> bool:
+        """Whether an earlier run was asked with these: the same question by the same person, of another strategy."""
+        is_same = run.query == self.first.query and run.operator_id == self.first.operator_id
+        is_soon = self.first.created_at - run.created_at < SIDE_BY_SIDE
+        return is_same and is_soon and run.strategy not in {other.strategy for other in self.runs}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.VIEWER)
+def ask(request: HttpRequest, owner: int) -> HttpResponse:
+    memory = owner_or_404(request, owner)
+    may_ask = operator_of(request).may(Role.DEBUGGER)
+    runs = _runs(memory, request.GET.getlist("run"))
+    form = AskForm(request.POST or None, initial=_initial(runs, request.GET.get("q", "")))
+    if request.method == "POST" and not may_ask:
+        form.add_error(None, AskForm.NOT_ALLOWED)
+    if request.method == "POST" and form.is_valid():
+        return redirect(_begun(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
+    context = {
+        "memory": memory,
+        "form": form,
+        "choices": _choices(form),
+        "may_ask": may_ask,
+        "agent_is_off": not settings.ENABLE_AGENT,
+        "query": runs[0].query if runs else "",
+        "answers": [(run, _drawn(request, run)) for run in runs],
+        "is_live": any(not run.is_finished for run in runs),
+        "topics": Topic.objects.of(memory).live().count(),
+        "recent": [] if runs else _recent(memory),
+    }
+    status = 403 if form.is_bound and not may_ask else 422 if form.is_bound and form.errors else 200
+    return render(request, "pages/ask/ask.html", context, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A strategy in the form."""
+
+    name: str
+    does: Any
+    is_chosen: bool
+    writes: bool
+    is_off: bool
+
+
+def _choices(form: AskForm) -> list[_Choice]:
+    chosen = form["strategies"].value() or []
+    return [
+        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name == AGENT.name and not form.has_agent)
+        for name in form.STRATEGIES
+    ]
+
+
+def _initial(runs: Sequence[Run], query: str) -> dict[str, Any]:
+    usual = AGENT if settings.ENABLE_AGENT else PLAIN
+    strategies = [run.strategy for run in runs] or [usual.name]
+    return {"query": runs[0].query if runs else query, "strategies": strategies}
+
+
+def _begun(request: HttpRequest, memory: ChatUser, query: str, strategies: Iterable[str]) -> str:
+    """The address of the page on which the runs of a question, begun now, stand side by side."""
+    operator = operator_of(request).user
+    runs = [lifecycle.start(memory, query, strategy=strategy, operator=operator) for strategy in strategies]
+    for run in runs:
+        runner.launch(run.pk)
+    return _Asked(runs[0], runs[::-1]).address
+
+
+def _runs(memory: ChatUser, names: Sequence[str]) -> list[Run]:
+    """The named runs of this memory, in the order of the address; those of another question are left out."""
+    ids = [_uuid(name) for name in names[: len(AskForm.STRATEGIES)]]
+    found = Run.objects.of(memory).select_related("owner").in_bulk([id for id in ids if id])
+    runs = [found[id] for id in dict.fromkeys(ids) if id in found]
+    return [run for run in runs if run.query == runs[0].query]
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _recent(memory: ChatUser) -> list[_Asked]:
+    """The last questions that were answered in words, newest first."""
+    asked: list[_Asked] = []
+    rows = Run.objects.of(memory).by_hand().select_related("operator")
+    for run in rows.filter(token__isnull=True)[:LOOKED_AT]:
+        if asked and asked[-1].includes(run):
+            asked[-1].runs.append(run)
+        else:
+            asked.append(_Asked(run, [run]))
+    return [each for each in asked if any(run.strategy in ANSWERING for run in each.runs)][:RECENT]
+
+
+def _drawn(request: HttpRequest, run: Run) -> str:
+    """The answer as HTML."""
+    progress = None if run.is_finished else fragments.progress_of(run.pk)
+    context = answer_context(run, following.stored(run.pk), request.user, progress=progress)
+    return render_to_string("partials/ask/answer.html", context, request)
+
+
+@require_safe
+@requires(Role.VIEWER)
+def answer(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """One answer as it is now; for a page whose socket is blocked."""
+    return HttpResponse(_drawn(request, run_or_404(request, pk)))
+
+
+@require_safe
+@requires(Role.VIEWER)
+def source(request: HttpRequest, pk: UUID, n: int) -> HttpResponse:
+    """A preview of the message behind ``[n]`` of an answer, with its neighbours, the cited words marked."""
+    run = run_or_404(request, pk)
+    found = next((each for each in sources(run, _answered(run)) if each.citation.n == n), None)
+    if found is None or found.message is None:
+        raise Http404
+    around = _around(found.message)
+    context = {
+        "run": run,
+        "source": found,
+        "topic": parse_topic_id(found.citation.topic),
+        "marked_messages": [(message, _segments(message, found)) for message in around],
+    }
+    return show(request, "pages/ask/source.html", "partials/ask/source.html", context)
+
+
+def _answered(run: Run) -> Any:
+    return answer_of([item.event for item in following.stored(run.pk)])
+
+
+def _around(message: Message) -> list[Message]:
+    """The message with those beside it in its topic, oldest first."""
+    if message.topic_id is None:
+        return [message]
+    numbers = list(Message.objects.of(message.owner_id).filter(topic=message.topic_id).in_order().values_list("pk"))
+    place = numbers.index((message.pk,))
+    near = [number for (number,) in numbers[max(place - AROUND, 0) : place + AROUND + 1]]
+    return list(Message.objects.filter(pk__in=near).in_order())
+
+
+def _segments(message: Message, found: Source) -> Any:
+    """The message's text with the cited words marked, where it is the cited one and they stand in it as they are."""
+    quote = found.citation.quote
+    start = message.text.find(quote) if found.message and message.pk == found.message.pk else -1
+    pieces = [Piece(quote, "exact", message.pk, start, start + len(quote))] if quote and start >= 0 else []
+    return segments(message.text, pieces)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.VIEWER)
+def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Keep what the operator thinks of an answer, nothing where they take it back; whoever only looks is shown it."""
+    run = run_or_404(request, pk)
+    if request.method != "POST":
+        return redirect(_Asked(run, [run]).address)
+    verdict = request.POST.get("verdict", "")
+    if verdict not in VERDICTS or _answered(run) is None:
+        raise Http404
+    judgements.judge(run, operator_of(request).user, VERDICTS[verdict])
+    if cast(Request, request).htmx:
+        return render(request, "partials/ask/verdict.html", {"run": run, "verdict": VERDICTS[verdict]})
+    return redirect(_Asked(run, [run]).address)

@@ -1,0 +1,1 @@
+"""Topics changed by hand: merge, split anew, the preview that every change passes, and the queue of suggestions."""

@@ -1,0 +1,127 @@
+"""Topics beside each other before they are merged: what they share, whose summary stays, who is left out.
+
+Where a chat model is connected, it may be asked for a summary; it then stands among the others to be chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memoryapp import curation, proposals
+from memoryapp.browsing.comparison import MOST_TOPICS, compare
+from memoryapp.curation import CurationError
+from memoryapp.curation.change import MOST_SUMMARY_CHARS
+from memoryapp.engine.memory import topic_id
+from memoryapp.models import ChatUser, Role, Topic, TopicEdit
+from memoryapp.proposals import ProposalError
+from rerankui.access import owner_or_404, requires
+from rerankui.addresses import own_address
+from rerankui.curation.change_words import would_words
+from rerankui.curation.merged_summary import MODEL, survivor
+from rerankui.curation.overlap import strips
+from rerankui.filters import TopicFilter
+from rerankui.pages import show
+from rerankui.views.topics.topics import filtered
+
+
+@require_safe
+@requires(Role.CURATOR)
+def merge(request: HttpRequest, owner: int) -> HttpResponse:
+    """The comparison; for htmx only what would come of the topics that are not left out."""
+    return _compared(request, owner_or_404(request, owner), request.GET)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.CURATOR)
+def merge_proposal(request: HttpRequest, owner: int) -> HttpResponse:
+    """The same with the model's summary in the field, or with a sentence why there is none, and the field as it was.
+
+    Only a form that is posted asks the model.
+    """
+    of = owner_or_404(request, owner)
+    if request.method != "POST":
+        return _compared(request, of, request.GET)
+    fields = request.POST.copy()
+    # Whatever stands in the field was sent from it, also without the script that marks it as one's own.
+    fields["written"] = "1"
+    return _compared(request, of, fields, *_proposal(of, fields, request.user.get_username()))
+
+
+def _proposal(owner: ChatUser, fields: QueryDict, asked_by: str) -> tuple[str, str]:
+    """The model's summary and nothing, or nothing and a sentence."""
+    topics, _retired = _live(owner, _asked(owner, fields)[:MOST_TOPICS])
+    try:
+        curation.plan_merge(owner, [topic.pk for topic in topics])
+        return proposals.summary_proposed(owner, topics, asked_by), ""
+    except (CurationError, ProposalError) as error:
+        return "", str(error)
+
+
+def _compared(
+    request: HttpRequest, owner: ChatUser, fields: QueryDict, proposed: str = "", sentence: str = ""
+) -> HttpResponse:
+    asked = _asked(owner, fields)
+    topics, retired = _live(owner, asked[:MOST_TOPICS])
+    context: dict[str, Any] = {"owner": owner, "retired": retired, "unshown": len(asked[MOST_TOPICS:])}
+    context |= {"topics": topics, "sentence": sentence, "reason": fields.get("reason", "")}
+    context["back"] = own_address(request, fields.get("next", ""))
+    context["suggestion"] = fields.get("suggestion", "")
+    if topics:
+        context |= _outcome(owner, topics, fields, proposed)
+        if not request.headers.get("HX-Request"):
+            comparison = compare(owner, topics)
+            context |= {"comparison": comparison, "strips": strips(comparison.columns)}
+    return show(request, "pages/curation/merge.html", "partials/curation/merge_result.html", context)
+
+
+def _asked(owner: ChatUser, fields: QueryDict) -> list[int]:
+    """The topics named in the address or form, or, with ``all``, those its filter lists."""
+    filters = TopicFilter(fields)
+    if fields.get("all"):
+        found = filtered(owner, filters).order_by("started_at", "pk")
+        return list(found.values_list("pk", flat=True)[: MOST_TOPICS + 1])
+    return filters.chosen["topics"] or []
+
+
+def _live(owner: ChatUser, asked: Sequence[int]) -> tuple[list[Topic], list[str]]:
+    """The live topics that hold what was asked for, oldest first, and a sentence for each that is retired."""
+    holders = curation.successors(owner.pk, asked)
+    live = Topic.objects.of(owner).in_bulk([number for found in holders.values() for number in found][:MOST_TOPICS])
+    sentences = [_gone(number, found) for number, found in holders.items() if found != (number,)]
+    return sorted(live.values(), key=lambda topic: (topic.started_at, topic.pk)), sentences
+
+
+def _gone(number: int, holders: Sequence[int]) -> str:
+    now = ", ".join(map(topic_id, holders[:5]))
+    if not now:
+        return _("%(topic)s is retired and its messages are in no topic.") % {"topic": topic_id(number)}
+    return _("%(topic)s is retired; its messages are in %(now)s now.") % {"topic": topic_id(number), "now": now}
+
+
+def _outcome(owner: ChatUser, topics: Sequence[Topic], fields: QueryDict, proposed: str) -> dict[str, Any]:
+    """What would come of it, in words; with fewer than two topics why nothing would."""
+    chosen, written = fields.get("from", ""), fields.get("summary", "").strip()
+    if proposed:
+        chosen, written = MODEL, ""
+    proposed = proposed or fields.get("proposed", "")[:MOST_SUMMARY_CHARS]
+    try:
+        kept = survivor(owner, topics, chosen, written if fields.get("written") else "", proposed)
+    except CurationError as error:
+        return {"refused": str(error)}
+    return {
+        "survivor": kept,
+        "proposed": proposed,
+        "model": settings.MERGER_MODEL if proposals.is_model_connected() else "",
+        "would": would_words(TopicEdit.Kind.MERGE, kept.change),
+        "message_count": sum(topic.message_count for topic in topics),
+        "chars": sum(topic.size_chars for topic in topics),
+        "most_chars": settings.SPLIT_THRESHOLD_CHARS,
+        "started_at": min(topic.started_at for topic in topics),
+        "ended_at": max(topic.ended_at for topic in topics),
+    }

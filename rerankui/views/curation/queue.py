@@ -1,0 +1,243 @@
+"""The queue: one suggestion at a time with its evidence, decided by a key, and the next one is there at once.
+
+Whoever looks at a suggestion holds it for two minutes, and longer while the page is open. A decision answers
+htmx with the next suggestion and a toast, and anybody else with a redirect to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods
+from django_htmx.http import push_url
+
+from memoryapp import consolidation, proposals, suggestions, work
+from memoryapp.browsing.comparison import compare
+from memoryapp.curation import CurationError, Depends
+from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit, Work
+from memoryapp.proposals import ProposalError
+from rerankui import toasts
+from rerankui.access import Request, operator_of, owner_or_404, requires
+from rerankui.addresses import undo_address
+from rerankui.curation.change_words import made_words, would_words
+from rerankui.curation.merged_summary import MODEL, survivor
+from rerankui.curation.queue_page import around, consolidation_words, last_decided, other_holder, pace, parts_of
+from rerankui.pages import show
+
+READS = ("GET", "HEAD", "POST")
+
+
+@require_http_methods(READS)
+def queue(request: HttpRequest, owner: int) -> HttpResponse:
+    """The first suggestion that nobody else holds; posted, new ones are looked for before."""
+    of = owner_or_404(request, owner)
+    answer: HttpResponse = _update(request, of) if request.method == "POST" else _page(request, of, _first(request, of))
+    return answer
+
+
+def _first(request: HttpRequest, owner: ChatUser) -> Suggestion | None:
+    """For who decides the first that is free, to be held; for who only looks the first of all."""
+    if operator_of(request).may(Role.CURATOR):
+        return suggestions.next_open(owner, _user(request))
+    return suggestions.opened(owner).first()
+
+
+@requires(Role.CURATOR)
+def _update(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    made = suggestions.suggest(owner)
+    sentence = ngettext("%(n)d new suggestion.", "%(n)d new suggestions.", made) % {"n": made}
+    if not _is_partial(request):
+        return redirect("queue", owner=owner.pk)
+    return _page(request, owner, _first(request, owner), sentence=sentence)
+
+
+@require_http_methods(READS)
+def suggestion(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
+    """One suggestion; posted, the decision about it, which leads to the next."""
+    of = owner_or_404(request, owner)
+    shown = _suggestion_or_404(of, pk)
+    answer: HttpResponse = _decide(request, of, shown) if request.method == "POST" else _page(request, of, shown)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _decide(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> HttpResponse:
+    holder = other_holder(decided, request.user)
+    if holder:
+        sentence = _("%(holder)s works on this one right now; nothing was decided.") % {"holder": holder}
+        return _page(request, owner, decided, sentence=sentence, status=422)
+    try:
+        _carry_out(request, owner, decided)
+    except CurationError as error:
+        return _page(request, owner, decided, sentence=str(error), status=422)
+    return _onward(request, owner, suggestions.next_open(owner, _user(request), after=decided))
+
+
+def _carry_out(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> None:
+    """Raises CurationError, Stale; then nothing is decided."""
+    actor, back = request.user.get_username(), reverse("suggestion_undo", args=[owner.pk, decided.pk])
+    if request.POST.get("decision") == "never":
+        suggestions.decide(decided, Suggestion.State.NEVER, actor=actor)
+        toasts.add(request, _("This will not be suggested again"), back, _("Undo"))
+        return
+    if request.POST.get("decision") != "merge" or decided.kind != Suggestion.Kind.MERGE:
+        raise CurationError(_("Say whether to merge, or never to suggest it again."))
+    topics = list(Topic.objects.of(owner).filter(pk__in=decided.topics))
+    chosen, written = request.POST.get("from", ""), request.POST.get("summary", "").strip()
+    change = survivor(owner, topics, chosen, written, _proposed(decided)).change
+    edit = suggestions.accept(decided, change, kind=TopicEdit.Kind.MERGE, actor=actor, call=decided.call)
+    toasts.add(request, made_words(edit.kind, change), back, _("Undo"))
+
+
+def _onward(request: HttpRequest, owner: ChatUser, following: Suggestion | None) -> HttpResponse:
+    address = reverse("suggestion", args=[owner.pk, following.pk]) if following else reverse("queue", args=[owner.pk])
+    if not _is_partial(request):
+        return redirect(address)
+    return push_url(_page(request, owner, following), address)
+
+
+@require_http_methods(READS)
+def suggestion_undo(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
+    """Posted, takes the decision back; either way the suggestion is shown."""
+    of = owner_or_404(request, owner)
+    shown = _suggestion_or_404(of, pk)
+    answer: HttpResponse = _undo(request, of, shown) if request.method == "POST" else _page(request, of, shown)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _undo(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> HttpResponse:
+    if decided.state != Suggestion.State.OPEN:
+        try:
+            suggestions.take_back(decided, actor=request.user.get_username())
+        except Depends:
+            return redirect(undo_address(cast(TopicEdit, decided.edit), request.path))
+        except CurationError as error:
+            return _page(request, owner, decided, sentence=str(error), status=422)
+    return redirect("suggestion", owner=owner.pk, pk=decided.pk)
+
+
+@require_http_methods(READS)
+def suggestion_hold(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
+    """Posted by a page that is still looked at; otherwise the suggestion is shown."""
+    of = owner_or_404(request, owner)
+    shown = _suggestion_or_404(of, pk)
+    answer: HttpResponse = _hold(request, shown) if request.method == "POST" else _page(request, of, shown)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _hold(request: HttpRequest, suggestion: Suggestion) -> HttpResponse:
+    suggestions.lease(suggestion, _user(request))
+    return HttpResponse(status=204)
+
+
+@require_http_methods(READS)
+def suggestion_judge(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
+    """Posted, has the merger judge this one, for the person who asks; either way the suggestion is shown."""
+    of = owner_or_404(request, owner)
+    shown = _suggestion_or_404(of, pk)
+    answer: HttpResponse = _judge(request, of, shown) if request.method == "POST" else _page(request, of, shown)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _judge(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResponse:
+    topics = list(Topic.objects.of(owner).live().filter(pk__in=shown.topics).order_by("started_at", "pk"))
+    if shown.kind != Suggestion.Kind.MERGE or len(topics) < 2:
+        return _page(request, owner, shown, sentence=_("Its topics no longer exist."), status=422)
+    if paused := work.pause_sentence(Work.Kind.CONSOLIDATE, owner):
+        return _page(request, owner, shown, sentence=paused, status=422)
+    try:
+        consolidation.keep_verdict(shown, proposals.merge_judged(owner, topics, request.user.get_username()))
+    except ProposalError as error:
+        return _page(request, owner, shown, sentence=str(error), status=422)
+    return _page(request, owner, _suggestion_or_404(owner, shown.pk))
+
+
+def _proposed(suggestion: Suggestion) -> str:
+    """The merger's summary; empty where it has judged nothing, or would keep the topics apart."""
+    verdict = suggestions.verdict_of(suggestion)
+    return verdict.summary if verdict else ""
+
+
+def _page(
+    request: HttpRequest, owner: ChatUser, current: Suggestion | None, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    actor, may_change = request.user.get_username(), operator_of(request).may(Role.CURATOR)
+    context: dict[str, Any] = {
+        "owner": owner,
+        "current": current,
+        "may_change": may_change,
+        "mode": consolidation_words(owner),
+        "sentence": sentence,
+        "progress": pace(owner, actor),
+        "last": last_decided(owner, actor) if may_change else None,
+        "is_partial": _is_partial(request),
+    }
+    if current is not None:
+        is_open = current.state == Suggestion.State.OPEN
+        if may_change and is_open:
+            suggestions.lease(current, _user(request))
+        context["around"] = around(owner, current, request.user)
+        context |= {"holder": other_holder(current, request.user) if is_open else "", **_evidence(owner, current)}
+    return show(request, "pages/curation/queue.html", "partials/curation/queue.html", context, status=status)
+
+
+def _evidence(owner: ChatUser, current: Suggestion) -> dict[str, Any]:
+    """The topics beside each other, why they are suggested, and what would come out."""
+    known = Topic.objects.of(owner).in_bulk(current.topics)
+    topics = [known[number] for number in current.topics if number in known]
+    evidence: dict[str, Any] = {
+        "question": _question(current),
+        "reasons": suggestions.reasons(current),
+        "columns": compare(owner, topics).columns if topics else (),
+    }
+    if not all(topic.is_live for topic in topics):
+        return evidence
+    back = reverse("suggestion", args=[owner.pk, current.pk])
+    if current.kind == Suggestion.Kind.SPLIT:
+        sent = {"op": "split", "topics": current.topics, "at": ",".join(map(str, current.evidence.get("at", [])))}
+        asked = urlencode({**sent, "next": back, "suggestion": current.pk}, doseq=True)
+        opens = f"{reverse('change', args=[owner.pk])}?{asked}"
+        return {**evidence, "opens": opens, "parts": parts_of(owner, current)}
+    asked = urlencode({"topics": current.topics, "next": back, "suggestion": current.pk}, doseq=True)
+    evidence["opens"] = f"{reverse('merge', args=[owner.pk])}?{asked}"
+    if len(topics) > 1:
+        proposed = _proposed(current)
+        kept = survivor(owner, topics, MODEL if proposed else "", proposed=proposed)
+        evidence |= {"proposed": proposed, "check": _check(current)}
+        evidence |= {"survivor": kept, "would": would_words(TopicEdit.Kind.MERGE, kept.change)}
+    return evidence
+
+
+def _check(current: Suggestion) -> str:
+    """How far the merger is with it; empty without a chat model."""
+    return suggestions.check_of(current).value if proposals.is_model_connected() else ""
+
+
+def _question(current: Suggestion) -> str:
+    if current.kind == Suggestion.Kind.SPLIT:
+        return _("Are these several topics?")
+    return _("Are these one topic?")
+
+
+def _suggestion_or_404(owner: ChatUser, pk: int) -> Suggestion:
+    rows = Suggestion.objects.filter(owner=owner).select_related("held_by", "edit", "call").defer("call__events")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _is_partial(request: HttpRequest) -> bool:
+    htmx = cast(Request, request).htmx
+    return bool(htmx) and not htmx.history_restore_request
+
+
+def _user(request: HttpRequest) -> User:
+    return cast(User, request.user)

@@ -1,0 +1,150 @@
+"""Erasing a chat user, messages or a person: what would go, a word typed to confirm, how far it is, the receipt.
+
+For admins. An erasure cannot be undone, and each page says so before anything is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from memoryapp import erasure, forgetting, transfer
+from memoryapp.api.streams import FilePieces
+from memoryapp.forgetting import Reach, Target
+from memoryapp.models import ChatUser, Erasure, Message, Person, Role, Topic
+from rerankui.access import owner_or_404, requires
+from rerankui.pages import page_of, show
+
+READS = ("GET", "HEAD", "POST")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person wants erased: the target, its name in a sentence, and where they came from."""
+
+    target: Target
+    what: str
+    quoted: str
+    back: str
+
+
+@never_cache
+@require_http_methods(READS)
+@requires(Role.ADMIN)
+def erase(request: HttpRequest, owner: int) -> HttpResponse:
+    """The question in numbers; posted with the name, the erasure begins and the worker carries it out."""
+    of = owner_or_404(request, owner)
+    context: dict[str, Any] = {"owner": of, "counts": erasure.holding(of), "sentence": ""}
+    if request.method != "POST":
+        return render(request, "pages/erasure/erase.html", context)
+    if request.POST.get("name", "").strip() != of.name:
+        context["sentence"] = _("That is not the name; nothing was erased.")
+        return render(request, "pages/erasure/erase.html", context, status=422)
+    begun = erasure.begin(of, request.user.get_username())
+    return redirect("erasure", pk=begun.pk)
+
+
+@never_cache
+@require_http_methods(READS)
+@requires(Role.ADMIN)
+def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
+    """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers."""
+    of = owner_or_404(request, owner)
+    wanted = _wanted(request, of)
+    context: dict[str, Any] = {"owner": of, "wanted": wanted, "sentence": "", "word": _word()}
+    if request.method == "POST":
+        if request.POST.get("word", "").strip().lower() == _word():
+            try:
+                begun = forgetting.begin(wanted.target, request.user.get_username())
+            except forgetting.Nothing as error:
+                context["sentence"] = str(error)
+            else:
+                return redirect("erasure", pk=begun.pk)
+        else:
+            context["sentence"] = _("That is not the word; nothing was erased.")
+    reach = forgetting.reach_of(wanted.target)
+    context |= {"counts": reach, "by_hand": _by_hand(reach)}
+    return render(request, "pages/erasure/erase_part.html", context, status=422 if context["sentence"] else 200)
+
+
+def _word() -> str:
+    return pgettext("word to type", "erase")
+
+
+def _by_hand(reach: Reach) -> int:
+    return Topic.objects.filter(pk__in=reach.rewritten, locked_by_hand=True).count()
+
+
+def _wanted(request: HttpRequest, owner: ChatUser) -> Wanted:
+    number = {noun: request.GET.get(noun, "") for noun in ("message", "topic", "person")}
+    if number["message"].isdecimal():
+        message = get_object_or_404(Message.objects.of(owner), pk=number["message"])
+        back = f"/memory/{owner.pk}/messages/?at={message.pk}"
+        return Wanted(Target(owner.pk, (message.pk,)), _("this message"), message.text, back)
+    if number["topic"].isdecimal():
+        topic = get_object_or_404(Topic.objects.of(owner), pk=number["topic"])
+        listed = tuple(Message.objects.filter(topicmessage__topic=topic).values_list("pk", flat=True))
+        target = Target(owner.pk, listed, kind=Erasure.Kind.TOPIC)
+        return Wanted(target, _("every message of this topic"), topic.summary, f"/topics/{topic.pk}/")
+    if number["person"].isdecimal():
+        person = get_object_or_404(Person.objects.filter(owner=owner), pk=number["person"])
+        target = Target(owner.pk, person=person.pk, kind=Erasure.Kind.PERSON)
+        back = f"/memory/{owner.pk}/people/{person.pk}/"
+        return Wanted(target, _("what is known of this person"), person.display_name, back)
+    raise Http404
+
+
+@never_cache
+@require_safe
+@requires(Role.ADMIN)
+def receipts(request: HttpRequest) -> HttpResponse:
+    """Everything that was erased, the latest first."""
+    page = page_of(request, Erasure.objects.defer("marks", "touched", "messages"), ("-began_at",))
+    return show(request, "pages/erasure/erasures.html", "partials/erasure/erasures.html", {"page": page})
+
+
+@never_cache
+@require_safe
+@requires(Role.ADMIN)
+def receipt(request: HttpRequest, pk: int) -> HttpResponse:
+    """How many rows went from each table by now. The page asks again by itself until the end."""
+    found = get_object_or_404(Erasure, pk=pk)
+    is_waiting = found.ended_at is None or found.verify_asked_at is not None
+    return render(request, "pages/erasure/erasure.html", {"erasure": found, "is_waiting": is_waiting})
+
+
+@require_POST
+@requires(Role.ADMIN)
+def receipt_verify(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks the worker to look for what is left."""
+    found = get_object_or_404(Erasure, pk=pk)
+    Erasure.objects.filter(pk=found.pk).update(verify_asked_at=timezone.now())
+    return redirect("erasure", pk=found.pk)
+
+
+@never_cache
+@require_safe
+@requires(Role.ADMIN)
+def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
+    """The receipt to keep elsewhere; ``verify_erasure`` takes it."""
+    found = get_object_or_404(Erasure, pk=pk)
+    response = HttpResponse(forgetting.dumped(found), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="erasure-{found.pk}.json"'
+    return response
+
+
+@never_cache
+@require_safe
+@requires(Role.ADMIN)
+def export(request: HttpRequest, owner: int) -> Any:
+    """The whole memory as a file."""
+    of = owner_or_404(request, owner)
+    return FilePieces(transfer.file_of(of), "application/jsonl", "memory.jsonl")

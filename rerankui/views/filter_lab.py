@@ -1,0 +1,197 @@
+"""The filter lab: the cuts of the strategy ``filter`` moved over a stored run's candidates, with no new search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.http import urlencode
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.outline import Outline
+from memoryapp.engine.parameters import Declaration
+from memoryapp.engine.strategies.filter import similarities
+from memoryapp.engine.strategies.filtering import FATES, Cuts, Fate, Filtering, Item, filtered, presets_of
+from memoryapp.filter_lab import effect, presets
+from memoryapp.models import EmbeddingProfile, Role, Run
+from memoryapp.runs import following
+from rerankui.access import Request, operator_of, requires, run_or_404
+from rerankui.run.filter_chart import chart
+
+LABELS: Mapping[str, Promise] = {
+    "initial_top_k": _("First stage: candidates at most"),
+    "initial_threshold": _("First stage: similarity at least"),
+    "threshold": _("Similarity at least"),
+    "score_gap": _("Cut at a drop above"),
+    "final_top_k": _("Topics at most"),
+}
+NAMES: Mapping[str, Promise] = {
+    "precise": pgettext_lazy("preset", "Precise"),
+    "balanced": pgettext_lazy("preset", "Balanced"),
+    "broad": pgettext_lazy("preset", "Broad"),
+    "small": pgettext_lazy("preset", "Small memory"),
+}
+FATE_NAMES: Mapping[Fate, Promise] = {
+    "kept": _("kept"),
+    "below_initial": _("below the first stage"),
+    "beyond_initial": _("beyond the first stage"),
+    "below_threshold": _("below the threshold"),
+    "after_gap": _("behind the gap"),
+    "beyond_top_k": _("beyond the most"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    name: str
+    label: str | Promise
+    value: float
+    declared: Declaration
+
+    @property
+    def is_whole(self) -> bool:
+        return self.declared.kind is int
+
+    @property
+    def step(self) -> str:
+        return "1" if self.is_whole else "0.01"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A candidate in the list."""
+
+    item: Item
+    candidate: Candidate
+    fate: str | Promise
+
+
+@dataclass(frozen=True, slots=True)
+class _Lab:
+    """A stored run whose candidates have similarities, and where its filter cuts."""
+
+    run: Run
+    filtering: Filtering
+    candidates: Mapping[str, Candidate]
+    profile: str
+
+    @property
+    def cuts(self) -> Cuts:
+        return self.filtering.cuts
+
+    def context(self) -> dict[str, Any]:
+        counts = self.filtering.counts
+        shown = self.filtering.items[: max(self.filtering.initial + 10, 20)]
+        return {
+            "run": self.run,
+            "filtering": self.filtering,
+            "chart": chart(self.filtering),
+            "counts": [(fate, FATE_NAMES[fate], counts[fate]) for fate in FATES],
+            "rows": [Row(item, self.candidates[item.id], FATE_NAMES[item.fate]) for item in shown],
+            "unshown": len(self.filtering.items) - len(shown),
+            "sliders": _sliders(self.cuts),
+            "query": urlencode(asdict(self.cuts)),
+            "most": effect.MOST,
+            "best": max((item.similarity for item in self.filtering.items), default=0.0),
+        }
+
+
+@require_safe
+@requires(Role.VIEWER)
+def filter_lab(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The page; the moving part alone where a slider asks for it."""
+    lab = _lab(request, pk, request.GET)
+    if cast(Request, request).htmx:
+        return render(
+            request,
+            "partials/filter_lab/filter_result.html",
+            {**lab.context(), "swapped": True, "may_save": _may_save(request)},
+        )
+    return _page(request, lab)
+
+
+@require_safe
+@requires(Role.VIEWER)
+def filter_effect(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What these cuts would have kept in the latest runs and golden questions, beside the balanced ones."""
+    lab = _lab(request, pk, request.GET)
+    balanced = presets_of(lab.profile)["balanced"]
+    measured = [
+        (_("What models chose"), effect.on_choices(lab.run.owner, lab.profile, balanced, lab.cuts)),
+        (_("Golden questions"), effect.on_golden_questions(lab.run.owner, lab.profile, balanced, lab.cuts)),
+    ]
+    context: dict[str, Any] = {"measured": measured, "is_balanced": lab.cuts == balanced}
+    if cast(Request, request).htmx:
+        return render(request, "partials/filter_lab/filter_effect.html", context)
+    return _page(request, lab, **context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.DEBUGGER)
+def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Store the cuts under a name, for the run's embedding profile; whoever opens the address comes to the lab."""
+    lab = _lab(request, pk, request.POST or request.GET)
+    if request.method != "POST":
+        return _page(request, lab)
+    profile = _profile(lab.profile)
+    if profile is None:
+        raise Http404
+    try:
+        saved = presets.save(profile, request.POST.get("name", ""), lab.cuts, operator_of(request).user.get_username())
+    except presets.PresetError as error:
+        return _page(request, lab, refused=str(error), typed=request.POST.get("name", ""), status=422)
+    return redirect(f"{reverse('filter_lab', args=[pk])}?{urlencode(saved.values)}")
+
+
+def _page(request: HttpRequest, lab: _Lab, status: int = 200, **more: Any) -> HttpResponse:
+    listed = [
+        (NAMES.get(preset.name, preset.name), urlencode(preset.values), preset)
+        for preset in presets.of_profile(lab.profile, _profile(lab.profile))
+    ]
+    context = {
+        **lab.context(),
+        "memory": lab.run.owner,
+        "presets": [(name, query, preset, preset.cuts == lab.cuts) for name, query, preset in listed],
+        "profile": lab.profile,
+        "may_save": _may_save(request),
+        "measured": None,
+        **more,
+    }
+    return render(request, "pages/filter_lab.html", context, status=status)
+
+
+def _lab(request: HttpRequest, pk: UUID, given: Mapping[str, Any]) -> _Lab:
+    """Raises Http404 for a run that has no similarities: it found nothing yet, or compared words alone."""
+    run = run_or_404(request, pk)
+    outline = Outline.of([stored.event for stored in following.stored(pk)])
+    if not outline.found or not outline.started or outline.found.by_words_alone:
+        raise Http404(_("This run compared no vectors, so there are no similarities to filter."))
+    asked = {**outline.started.parameters, **{name: given[name] for name in given}}
+    filtering = filtered(
+        similarities(outline.found), presets.cuts_in(asked, presets_of(outline.started.profile)["balanced"])
+    )
+    candidates = {candidate.id: candidate for candidate in outline.found.ranked()}
+    return _Lab(run, filtering, candidates, outline.started.profile)
+
+
+def _may_save(request: HttpRequest) -> bool:
+    return operator_of(request).may(Role.DEBUGGER)
+
+
+def _profile(name: str) -> EmbeddingProfile | None:
+    """The row of a profile that an event names."""
+    return next((row for row in EmbeddingProfile.objects.all() if str(row) == name), None)
+
+
+def _sliders(cuts: Cuts) -> list[Slider]:
+    declared = presets.bounds()
+    return [Slider(name, LABELS[name], getattr(cuts, name), declared[name]) for name in LABELS]

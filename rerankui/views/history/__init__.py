@@ -1,0 +1,1 @@
+"""What was changed in a memory, and the undo of any of it."""

@@ -1,0 +1,217 @@
+"""A chat file from its arrival to its import: what is in it, what a person answers and decides, how far the work is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, time
+from functools import partial
+from typing import Any
+from zoneinfo import available_timezones
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from memoryapp import import_files, work
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Fact,
+    ImportFile,
+    Message,
+    Person,
+    Role,
+    Suggestion,
+    Topic,
+    TopicEdit,
+    Work,
+)
+from rerankui.access import operator_of, owner_or_404, requires, seen_owners
+from rerankui.curation.entry_views import Rewording
+from rerankui.text.differences import difference
+from rerankui.web import uploads
+
+# The formats in which a person may be anybody of those who speak.
+ASKS_WHO = {"telegram", "whatsapp"}
+NOBODY = "-"
+# What people are shown of a whole memory; the rest comes along with it.
+_SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
+# The formats that write times without a zone.
+ZONELESS = {"whatsapp"}
+
+
+@csrf_exempt
+@require_http_methods(("GET", "HEAD", "POST"))
+@requires(Role.CURATOR)
+def upload(request: HttpRequest, owner: int, ticket: str) -> HttpResponse:
+    """Takes chat files over, each to be looked through by the worker; leads to the page of the last one."""
+    of = owner_or_404(request, owner)
+    if request.method != "POST":
+        # Who had to sign in first comes back here without a file.
+        return redirect("imports", of.pk)
+    there = _upload(request, of, ticket)
+    # A script follows the way itself, so that nothing is shown to it instead of to the person.
+    return HttpResponse(status=201, headers={"Location": there}) if "X-Upload" in request.headers else redirect(there)
+
+
+def _upload(request: HttpRequest, owner: ChatUser, ticket: str) -> str:
+    """The address to go on at."""
+    here = reverse("imports", args=[owner.pk])
+    if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
+        messages.error(request, _("This page was open for too long; choose the file once more."))
+        return here
+    with uploads.received(request) as found:
+        who = request.user.get_username()
+        zone = timezone.get_current_timezone_name()
+        staged = [import_files.stage(owner, file.path, file.name, who, zone) for file in found if file.size]
+    if not staged:
+        sentence = _("No file came: choose one of at most %(size)s that is not empty.")
+        messages.error(request, sentence % {"size": _most()})
+    return reverse("import_file", args=[owner.pk, staged[0].pk]) if len(staged) == 1 else here
+
+
+def _most() -> str:
+    most = int(settings.IMPORT_MAX_BYTES)
+    return _("%(size)s MB") % {"size": most // 1_000_000} if most >= 1_000_000 else filesizeformat(most)
+
+
+def upload_form(request: HttpRequest, owner: ChatUser) -> dict[str, Any]:
+    """What the form for a new file needs."""
+    return {
+        "ticket": uploads.ticket(owner.pk, int(request.user.pk or 0)),
+        "most_bytes": settings.IMPORT_MAX_BYTES,
+        "most": _most(),
+    }
+
+
+@never_cache
+@require_http_methods(("GET", "HEAD", "POST"))
+def import_file(request: HttpRequest, owner: int, file: int) -> HttpResponse:
+    """What is in the file, and when posted a person's answer or decision."""
+    of = owner_or_404(request, owner)
+    row = get_object_or_404(ImportFile, owner=of, pk=file)
+    if request.method == "POST":
+        decided: HttpResponse = _decide(request, of, row)
+        return decided
+    return render(request, "pages/imports/import_file.html", _context(request, row))
+
+
+@requires(Role.CURATOR)
+def _decide(request: HttpRequest, owner: ChatUser, row: ImportFile) -> HttpResponse:
+    deed = request.POST.get("do", "")
+    try:
+        if deed == "answer":
+            import_files.answer(row, **_answers(request, row))
+        elif deed in _DEEDS:
+            _DEEDS[deed](row)
+            if deed in ("begin", "take", "resume") and (paused := work.pause_sentence(Work.Kind.IMPORT, owner)):
+                messages.warning(request, paused)
+    except import_files.Refused as error:
+        messages.error(request, str(error))
+    if deed == "discard" and not ImportFile.objects.filter(pk=row.pk).exists():
+        messages.success(request, _("%(name)s was removed.") % {"name": row.source})
+        return redirect("imports", owner.pk)
+    return redirect("import_file", owner.pk, row.pk)
+
+
+_DEEDS: dict[str, Callable[[ImportFile], None]] = {
+    "begin": partial(import_files.begin, takes_changes=False),
+    "take": partial(import_files.begin, takes_changes=True),
+    "resume": import_files.begin,
+    "pause": import_files.pause,
+    "discard": import_files.discard,
+}
+
+
+def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
+    """The answers among what was posted. Raises Refused."""
+    posted, answers = request.POST, dict[str, Any]()
+    if "me" in posted:
+        answers["me"] = posted["me"].strip()[:200]
+    if "timezone" in posted:
+        answers["timezone"] = posted["timezone"]
+        if posted["timezone"] not in available_timezones():
+            raise import_files.Refused(_("Choose a time zone from the list."))
+    if "start" in posted:
+        answers["start"] = _date(posted["start"])
+    if "addressee" in posted:
+        answers["addressee"] = posted["addressee"].strip()[:200]
+        if answers["addressee"] == ImportFile.EVERYBODY and not _may_fill_all(request, row):
+            raise import_files.Refused(_("Only who may see every chat user can import for all of them."))
+    return answers
+
+
+def _date(given: str) -> datetime:
+    try:
+        day = parse_date(given)
+    except ValueError:
+        day = None
+    if day is None or day.year < 1970:
+        raise import_files.Refused(_("Give the date as in 2025-07-25."))
+    return datetime.combine(day, time(), timezone.get_current_timezone()).astimezone(UTC)
+
+
+def _may_fill_all(request: HttpRequest, row: ImportFile) -> bool:
+    """Whether the person may write into the memories of all users the file names."""
+    if operator_of(request).sees_everyone:
+        return True
+    names = {user["name"] for user in row.findings.get("users", ())}
+    return len(names) < import_files.MOST_USERS and seen_owners(request).filter(name__in=names).count() == len(names)
+
+
+def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
+    findings = row.findings
+    return {
+        "owner": row.owner,
+        "file": row,
+        "found": findings,
+        "question": _question(row),
+        "first": _moment(findings.get("first")),
+        "last": _moment(findings.get("last")),
+        "samples": [{**sample, "at": _moment(sample["at"])} for sample in findings.get("samples", ())],
+        "changes": [
+            {
+                **item,
+                "rewordings": [Rewording("", changed)] if (changed := difference(item["old"], item["new"])) else (),
+            }
+            for item in findings.get("changes", ())
+        ],
+        "batches": import_files.batches(row) if row.state != ImportFile.State.REHEARSING else (),
+        "percent": int(row.share * 100),
+        "asks_who": row.format in ASKS_WHO,
+        "zones": sorted(available_timezones()) if row.format in ZONELESS and row.state == row.State.READY else (),
+        "restores": _restores(findings),
+        "nobody": NOBODY,
+        "everybody": ImportFile.EVERYBODY,
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "may_fill_all": _may_fill_all(request, row),
+    }
+
+
+def _restores(findings: dict[str, Any]) -> list[tuple[str, int]]:
+    """What else than messages a whole memory has: the kind in people's words, and how many."""
+    counts = findings.get("restores", {})
+    kinds = ((model._meta.verbose_name_plural, model._meta.model_name) for model in _SHOWN)
+    return [(str(kind), counts[name]) for kind, name in kinds if counts.get(name)]
+
+
+def _question(row: ImportFile) -> str:
+    """What the file does not tell: who the user is, whose messages are meant, or when it began."""
+    if row.state != ImportFile.State.ASKING:
+        return ""
+    if "messages" in row.findings:
+        return "start"
+    return "users" if "users" in row.findings else "me"
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

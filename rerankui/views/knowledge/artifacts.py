@@ -1,0 +1,109 @@
+"""Artifacts: files that were sent, with what was understood of them."""
+
+from __future__ import annotations
+
+import mimetypes
+
+from django.conf import settings
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods, require_safe
+
+from memoryapp.artifacts import arrival, processing
+from memoryapp.models import Artifact, ChatUser, Role
+from rerankui.access import operator_of, owner_or_404, requires
+from rerankui.filters import ArtifactFilter
+from rerankui.pages import page_of, show
+from rerankui.web import uploads
+from rerankui.web.uploads import Received
+
+READS = ("GET", "HEAD", "POST")
+
+
+@require_safe
+def artifacts(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    filters = ArtifactFilter(request.GET)
+    found = Artifact.objects.filter(owner=of).select_related("message")
+    words = filters.chosen["q"]
+    if words:
+        contents = (
+            Q(text__icontains=words)
+            | Q(summary__icontains=words)
+            | Q(keywords__icontains=words)
+            | Q(entities__icontains=words)
+        )
+        found = found.filter(Q(name__icontains=words) | contents)
+    if filters.chosen["state"]:
+        found = found.filter(state=filters.chosen["state"])
+    context = {
+        "owner": of,
+        "filters": filters,
+        "page": page_of(request, found, filters.order),
+        "total": found.count(),
+        "may_change": operator_of(request).may(Role.CURATOR),
+        "ticket": uploads.ticket(of.pk, int(request.user.pk or 0)),
+        "most": _most(),
+    }
+    return show(request, "pages/knowledge/artifacts.html", "partials/knowledge/artifacts.html", context)
+
+
+@csrf_exempt
+@require_http_methods(READS)
+def artifact_upload(request: HttpRequest, owner: int, ticket: str) -> HttpResponse:
+    """Takes files over, to be read within seconds; the ticket stands for the CSRF token, see ``uploads``."""
+    of = owner_or_404(request, owner)
+    if request.method == "POST":
+        _take_over(request, of, ticket)
+    return redirect("artifacts", of.pk)
+
+
+@requires(Role.CURATOR)
+def _take_over(request: HttpRequest, owner: ChatUser, ticket: str) -> None:
+    if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
+        messages.error(request, _("This page was open for too long; choose the file once more."))
+        return
+    with uploads.received(request) as found:
+        for file in found:
+            _put(request, owner, file)
+    if not found:
+        sentence = _("No file came: choose one of at most %(size)s that is not empty.")
+        messages.error(request, sentence % {"size": _most()})
+
+
+def _put(request: HttpRequest, owner: ChatUser, file: Received) -> None:
+    if not 0 < file.size <= settings.MEDIA_MAX_BYTES:
+        sentence = _("%(name)s was not taken: a file is not empty and has at most %(size)s.")
+        messages.error(request, sentence % {"name": file.name, "size": _most()})
+        return
+    mime_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    row, is_new = arrival.put(owner, file.name, mime_type, file.path.read_bytes())
+    if is_new:
+        messages.success(request, _("%(name)s is read within seconds.") % {"name": row.name})
+    else:
+        messages.info(request, _("%(name)s is here already.") % {"name": row.name})
+
+
+def _most() -> str:
+    return filesizeformat(settings.MEDIA_MAX_BYTES)
+
+
+@require_http_methods(READS)
+def artifact_retry(request: HttpRequest, owner: int, artifact: int) -> HttpResponse:
+    """Has the file read once more, when posted."""
+    of = owner_or_404(request, owner)
+    row = get_object_or_404(Artifact, owner=of, pk=artifact)
+    if request.method == "POST":
+        _read_again(request, row)
+    return redirect("artifact", of.pk, row.pk)
+
+
+@requires(Role.CURATOR)
+def _read_again(request: HttpRequest, row: Artifact) -> None:
+    processing.retry(row)
+    messages.success(request, _("%(name)s is read again within seconds.") % {"name": row.name})

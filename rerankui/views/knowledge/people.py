@@ -1,0 +1,39 @@
+"""People the chat user talks about."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from memoryapp.models import Person, Role
+from rerankui.access import operator_of, owner_or_404
+from rerankui.filters import PersonFilter
+from rerankui.pages import page_of, show
+from rerankui.views.knowledge.extraction import extraction_context
+
+
+@require_safe
+def people(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    filters = PersonFilter(request.GET)
+    found = Person.objects.filter(owner=of)
+    words = filters.chosen["q"]
+    if words:
+        names = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(bio__icontains=words)
+        found = found.filter(names | Q(aliases__icontains=words))
+    if filters.chosen["circle"]:
+        found = found.filter(circle=filters.chosen["circle"])
+    page = page_of(request, found, filters.order)
+    most = max((person.mention_count for person in page), default=0)
+    context = {
+        "owner": of,
+        "filters": filters,
+        "page": page,
+        "most": most or 1,
+        "total": found.count(),
+        "may_change": operator_of(request).may(Role.CURATOR),
+        **extraction_context(of),
+        "chosen": request.GET.get("chosen", ""),
+    }
+    return show(request, "pages/knowledge/people.html", "partials/knowledge/people.html", context)

@@ -1,0 +1,111 @@
+"""The stages of a memory's life: what waits, runs and failed, what it costs, and the buttons that pause and resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from memoryapp import work
+from memoryapp.browsing import costs
+from memoryapp.models import ChatUser, Role, Work
+from memoryapp.operations import heartbeats
+from memoryapp.pipeline import stages
+from memoryapp.search.profiles import serving_profile
+from rerankui.access import Request, operator_of, owner_or_404, requires, seen_owners
+from rerankui.addresses import next_address
+from rerankui.pages import show
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def pipeline(request: Request) -> HttpResponse:
+    """The stages of every chat user; when posted, one is paused or resumed for all."""
+    answer: HttpResponse = _change_all(request) if request.method == "POST" else _shown(request, None)
+    return answer
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def memory_pipeline(request: Request, owner: int) -> HttpResponse:
+    """The same for one chat user."""
+    of = owner_or_404(request, owner)
+    answer: HttpResponse = _change_ones(request, of) if request.method == "POST" else _shown(request, of)
+    return answer
+
+
+def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
+    operator, now, profile = operator_of(request), timezone.now(), serving_profile()
+    sees_all = owner is None and operator.sees_everyone
+    found = stages(seen_owners(request), profile, now=now, owner=owner, erasures=sees_all)
+    context: dict[str, Any] = {
+        "owner": owner,
+        "stages": found,
+        "profile": profile,
+        "now": now,
+        "is_at_work": any(stage.is_at_work for stage in found),
+        "may_pause": operator.may(Role.CURATOR if owner else Role.ADMIN),
+        "may_retry": operator.may(Role.CURATOR),
+        "silent": [process for process, state in heartbeats.states().items() if state != "ok"],
+    }
+    if not request.htmx:
+        context |= _costs(request, owner)
+    return show(request, "pages/pipeline/pipeline.html", "partials/pipeline/pipeline.html", context)
+
+
+def _costs(request: HttpRequest, owner: ChatUser | None) -> dict[str, Any]:
+    """What the last days cost, on the reader's calendar."""
+    owners = ChatUser.objects.filter(pk=owner.pk) if owner else seen_owners(request)
+    now, zone = timezone.now(), timezone.get_current_timezone()
+    return {
+        "cost_stages": costs.STAGES,
+        "cost_days": costs.by_day(owners, now=now, zone=zone),
+        "cost_owners": [] if owner else costs.by_owner(owners, now=now, zone=zone),
+        "days": costs.DAYS,
+    }
+
+
+@requires(Role.ADMIN)
+def _change_all(request: HttpRequest) -> HttpResponse:
+    return _changed(request, None)
+
+
+@requires(Role.CURATOR)
+def _change_ones(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    if "retry" in request.POST:
+        return _retried(request, owner)
+    return _changed(request, owner)
+
+
+def _retried(request: HttpRequest, owner: ChatUser) -> HttpResponse:
+    """An archive is asked for again; what else fails is tried again by the next sweep, without anybody's request."""
+    if paused := work.pause_sentence(Work.Kind.ARCHIVE, owner):
+        messages.warning(request, paused)
+    else:
+        work.ask_to_archive(owner, request.user.get_username())
+        messages.success(request, _("The messages of %(name)s will be archived within seconds.") % {"name": owner})
+    return _back(request, owner)
+
+
+def _changed(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
+    stage = request.POST.get("pause") or request.POST.get("resume", "")
+    # An erasure names nobody, so it is paused for all or not at all.
+    if stage not in Work.Kind.values or (owner and stage == Work.Kind.ERASE):
+        return HttpResponseBadRequest(_("Say which stage is to be paused or resumed."))
+    kind = Work.Kind(stage)
+    if "pause" in request.POST:
+        work.pause(kind, request.user.get_username(), owner)
+        messages.success(request, _("%(stage)s is paused: nothing new is begun.") % {"stage": kind.label})
+    else:
+        work.resume(kind, owner)
+        messages.success(request, _("%(stage)s goes on.") % {"stage": kind.label})
+    return _back(request, owner)
+
+
+def _back(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
+    here = reverse("memory_pipeline", args=[owner.pk]) if owner else reverse("pipeline")
+    return redirect(next_address(request) or here)

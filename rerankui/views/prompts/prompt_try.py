@@ -1,0 +1,156 @@
+"""Another prompt on a run of the past: what its model would be told, and what comes of it then.
+
+The new run is told what the old one was, up to the prompt in question, so whatever differs is that prompt's doing.
+What is tried is kept as a draft, for a run must be able to tell what its model was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from memoryapp import prompt_versions, proposals
+from memoryapp.engine.events import Event, MediaItem, QueryEnriched
+from memoryapp.engine.outline import Outline
+from memoryapp.engine.prompts import BUILT_IN, PromptText, faults, rendered
+from memoryapp.models import Prompt, Role, Run
+from memoryapp.runs import following, lifecycle, trials
+from memoryapp.runs.parameters import ParameterError
+from memoryapp.runs.runner import runner
+from memoryapp.runs.trials import UsedPrompt
+from rerankui.access import operator_of, requires, run_or_404
+from rerankui.forms import PromptForm
+from rerankui.text.differences import difference
+from rerankui.text.prompt_words import PARTS, TITLES, fault_words, variables_of, words_of
+from rerankui.views.prompts.prompts import Answer, Part, sent_form, version_in
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A run with the prompt that is edited over it; ``names`` are those of all its prompts."""
+
+    parent: Run
+    prompt: UsedPrompt
+    names: Sequence[str]
+    enriched: QueryEnriched | None
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Role.VIEWER)
+def prompt_try(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The editor over one run.
+
+    ``name`` in the address says which of its prompts, ``version`` begins with that version instead of the run's own.
+    """
+    parent = run_or_404(request, pk)
+    trial = _trial(request, parent, [item.event for item in following.stored(parent.pk)])
+    if trial is None:
+        status = 409 if request.method == "POST" else 200
+        return render(request, "pages/prompts/prompt_try.html", {"run": parent}, status=status)
+    if request.method == "POST":
+        return _answered(request, trial)
+    version = version_in(request.GET.get("version", ""), trial.prompt.version)
+    base = prompt_versions.text_at(trial.prompt.key, version) or BUILT_IN[trial.prompt.key]
+    form = PromptForm(initial={"system": base.system, "user": base.user, "base": base.version})
+    return _page(request, trial, base, form, _preview(base, trial.prompt))
+
+
+def _trial(request: HttpRequest, parent: Run, events: Sequence[Event]) -> _Trial | None:
+    """The prompt that the address names, else the reranker's; who only looks is shown the one there is."""
+    by_name = trials.prompts_used(events)
+    prompt = by_name.get(request.GET.get("name", Prompt.Name.RERANK.value))
+    if prompt is None and request.method != "POST":
+        prompt = next(iter(by_name.values()), None)
+    enriched = Outline.of(events).enriched
+    return _Trial(parent, prompt, list(by_name), enriched) if prompt else None
+
+
+def _answered(request: HttpRequest, trial: _Trial) -> HttpResponse:
+    if not operator_of(request).may(Role.DEBUGGER):
+        raise PermissionDenied(_("Your role may look at runs but not start them. An admin can make you a debugger."))
+    base, form = sent_form(request, trial.prompt.key)
+    if not form.is_valid():
+        return _page(request, trial, base, form, Answer(status=422))
+    text = form.text(*trial.prompt.key)
+    answer = _preview(text, trial.prompt)
+    if answer.faults or request.POST.get("action") != "try":
+        return _page(request, trial, base, form, answer)
+    note = form.cleaned_data["note"] or _("tried on run %(run)s") % {"run": trial.parent.short_id}
+    prompt = prompt_versions.draft(text, by=request.user.get_username(), note=note)
+    try:
+        again = _again(trial.parent, request, prompt)
+    except ParameterError as error:
+        messages.error(request, str(error))
+        return _page(request, trial, base, form, answer)
+    runner.launch(again.pk)
+    return redirect("run", pk=again.pk)
+
+
+def _again(parent: Run, request: HttpRequest, prompt: Prompt) -> Run:
+    """The same question under the same conditions, but for the prompt."""
+    return lifecycle.start(
+        parent.owner,
+        parent.query,
+        strategy=parent.strategy,
+        parameters=parent.parameters,
+        operator=operator_of(request).user,
+        messages=parent.messages,
+        media=[MediaItem(**item) for item in parent.media],
+        parent=parent,
+        prompt=prompt,
+        evidence=parent.evidence,
+    )
+
+
+def _preview(text: PromptText, prompt: UsedPrompt) -> Answer:
+    """What the model would be sent now, beside what it was told."""
+    found = [fault_words(fault) for fault in faults(text)] or _without_value(text, prompt.variables)
+    if found:
+        return Answer(tuple(found), status=422)
+    before, now = _then(prompt), _filled(text, prompt.variables)
+    parts = [Part(str(title), difference(before.get(role, ""), now[role])) for role, title in PARTS.items()]
+    return Answer(changes=tuple(part for part in parts if part.difference))
+
+
+def _then(prompt: UsedPrompt) -> Mapping[str, str]:
+    """What the model was told. A run keeps no message to the enricher, so its version is filled once more."""
+    text = None if prompt.messages else prompt_versions.text_at(prompt.key, prompt.version)
+    if text is None or _without_value(text, prompt.variables):
+        return prompt.messages
+    return _filled(text, prompt.variables)
+
+
+def _filled(text: PromptText, variables: Mapping[str, str]) -> Mapping[str, str]:
+    return {message["role"]: message["content"] for message in rendered(text, variables)}
+
+
+def _without_value(text: PromptText, variables: Mapping[str, str]) -> list[str]:
+    used = [variable.name for variable in variables_of(text) if variable.uses]
+    return [_("This run has no value for $%(name)s.") % {"name": name} for name in used if name not in variables]
+
+
+def _page(request: HttpRequest, trial: _Trial, base: PromptText, form: PromptForm, answer: Answer) -> HttpResponse:
+    prompt = trial.prompt
+    context: dict[str, Any] = {
+        **words_of(prompt.key),
+        "run": trial.parent,
+        "prompt": prompt,
+        "prompts": [(name, TITLES[name]) for name in trial.names],
+        "query_enriched": trial.enriched,
+        "base": base,
+        "form": form,
+        "answer": answer,
+        "may_draft": operator_of(request).may(Role.DEBUGGER),
+        "lacks_model": base.name == "enrich" and not proposals.is_model_connected(),
+        "variables": [(variable, prompt.variables.get(variable.name, "")) for variable in variables_of(base)],
+    }
+    return render(request, "pages/prompts/prompt_try.html", context, status=answer.status)

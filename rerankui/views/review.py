@@ -1,0 +1,143 @@
+"""The review: what the archivist found, one at a time beside its messages, decided by a key.
+
+A decision answers htmx with the next finding and a toast, and anybody else with a redirect to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+from django_htmx.http import push_url
+
+from memoryapp import extraction
+from memoryapp.curation import CurationError, Depends
+from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Role
+from memoryapp.proposals import is_model_connected
+from rerankui import toasts
+from rerankui.access import Request, operator_of, owner_or_404, requires
+from rerankui.addresses import undo_address
+from rerankui.curation.review_page import around, pace, shown
+from rerankui.pages import show
+from rerankui.rows import FORMS, RowForm
+
+READS = ("GET", "HEAD", "POST")
+
+
+@require_safe
+def review(request: HttpRequest, owner: int) -> HttpResponse:
+    """The first finding that waits."""
+    of = owner_or_404(request, owner)
+    return _page(request, of, extraction.next_waiting(of))
+
+
+@require_http_methods(READS)
+def finding(request: HttpRequest, owner: int, finding: int) -> HttpResponse:
+    """One finding; posted, the decision about it, which leads to the next."""
+    of = owner_or_404(request, owner)
+    found = _finding_or_404(of, finding)
+    answer: HttpResponse = _decide(request, of, found) if request.method == "POST" else _page(request, of, found)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:
+    form = FORMS[found.noun](request.POST)
+    if request.POST.get("decision") in ("confirm", "both") and not form.is_valid():
+        return _page(request, owner, found, form=form, status=422)
+    try:
+        sentence = _carry_out(request, found, form)
+    except CurationError as error:
+        found.refresh_from_db()
+        return _page(request, owner, found, form=form, sentence=str(error), status=422)
+    toasts.add(request, sentence, reverse("finding_undo", args=[owner.pk, found.pk]), _("Undo"))
+    following = extraction.next_waiting(owner, found.pk)
+    address = reverse("finding", args=[owner.pk, following.pk]) if following else reverse("review", args=[owner.pk])
+    if not _is_partial(request):
+        return redirect(address)
+    return push_url(_page(request, owner, following), address)
+
+
+def _carry_out(request: HttpRequest, found: Finding, form: RowForm) -> str:
+    """What was done, in words. Raises CurationError; then nothing is decided."""
+    actor, decision = request.user.get_username(), request.POST.get("decision")
+    if decision == "reject":
+        extraction.reject(found, actor=actor)
+        return _("Rejected: it will not be found again")
+    if decision == "merge":
+        into = request.POST.get("into", "")
+        if not into.isdecimal() or len(into) > 18:
+            raise CurationError(_("Choose what it is the same as."))
+        extraction.merge(found, int(into), actor=actor)
+        return _("Merged: %(what)s") % {"what": found}
+    if decision not in ("confirm", "both"):
+        raise CurationError(_("Say whether to confirm, to reject or to merge it."))
+    typed = form.over(form.cleaned_data["seen"] or form.values)
+    is_changed = typed != {name: (form.cleaned_data["seen"] or {}).get(name) for name in typed}
+    extraction.confirm(found, actor=actor, values=typed if is_changed else None, keep_both=decision == "both")
+    return _("Confirmed: %(what)s") % {"what": found}
+
+
+@require_http_methods(READS)
+def finding_undo(request: HttpRequest, owner: int, finding: int) -> HttpResponse:
+    """Posted, takes the decision back; either way the finding is shown."""
+    of = owner_or_404(request, owner)
+    found = _finding_or_404(of, finding)
+    answer: HttpResponse = _undo(request, of, found) if request.method == "POST" else _page(request, of, found)
+    return answer
+
+
+@requires(Role.CURATOR)
+def _undo(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:
+    if found.state != Finding.State.WAITING:
+        try:
+            extraction.take_back(found, actor=request.user.get_username())
+        except Depends:
+            return redirect(undo_address(cast(KnowledgeEdit, found.edit), request.path))
+        except CurationError as error:
+            return _page(request, owner, found, sentence=str(error), status=422)
+    return redirect("finding", owner=owner.pk, finding=found.pk)
+
+
+def _page(
+    request: HttpRequest,
+    owner: ChatUser,
+    current: Finding | None,
+    *,
+    form: RowForm | None = None,
+    sentence: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    actor, may_change = request.user.get_username(), operator_of(request).may(Role.CURATOR)
+    context: dict[str, Any] = {
+        "owner": owner,
+        "may_change": may_change,
+        "sentence": sentence,
+        "left": extraction.waiting(owner).count(),
+        "seconds": pace(owner, actor),
+        "last": extraction.last_decided(owner, actor) if may_change else None,
+        "is_partial": _is_partial(request),
+        "has_model": is_model_connected(),
+        "backlog": extraction.backlog(owner),
+    }
+    if current is not None:
+        view = shown(owner, current)
+        context |= {"current": view, "around": around(owner, current), "form": form or _form(view.finding, view.values)}
+    return show(request, "pages/review.html", "partials/review/review.html", context, status=status)
+
+
+def _form(found: Finding, values: dict[str, Any]) -> RowForm:
+    return FORMS[found.noun](initial={**values, "seen": values})
+
+
+def _finding_or_404(owner: ChatUser, pk: int) -> Finding:
+    return get_object_or_404(Finding.objects.filter(owner=owner).select_related("topic", "follows", "edit"), pk=pk)
+
+
+def _is_partial(request: HttpRequest) -> bool:
+    htmx = cast(Request, request).htmx
+    return bool(htmx) and not htmx.history_restore_request

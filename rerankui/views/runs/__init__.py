@@ -1,0 +1,1 @@
+"""Asking a memory, the list of runs, one run live or in replay, and its parts."""

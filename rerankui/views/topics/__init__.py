@@ -1,0 +1,1 @@
+"""Topics: the list, the map, one topic with its messages, and the choice of another one."""

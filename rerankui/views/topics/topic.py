@@ -1,0 +1,138 @@
+"""One topic with its messages and its history, and the preview of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from memoryapp import curation, history
+from memoryapp.browsing.coverage import has_vector
+from memoryapp.browsing.neighbours import neighbours
+from memoryapp.browsing.topic_runs import topic_runs
+from memoryapp.engine.memory import topic_id
+from memoryapp.history import Narrowing
+from memoryapp.models import Artifact, Fact, Message, Role, Topic, TopicEdit
+from memoryapp.search.profiles import serving_profile
+from rerankui.access import Request, operator_of, topic_or_404
+from rerankui.curation.entry_views import entry_views
+from rerankui.pages import Page, page_around, page_of, show
+from rerankui.text.minimap import marks
+from rerankui.text.prose import headline
+from rerankui.text.talk import talk_of
+
+MESSAGES_SHOWN = 150
+MESSAGES_PREVIEWED = 12
+EDITS_SHOWN = 12
+
+
+@require_safe
+def topic(request: HttpRequest, pk: int) -> HttpResponse:
+    """One topic; for curators a workbench, on which its messages are cut and chosen."""
+    shown = topic_or_404(request, pk)
+    if cast(Request, request).htmx.target == "vector-state":
+        return _vector_state(request, shown)
+    here = _number(request.GET.get("at", ""))
+    page = _page(request, shown, here)
+    former, title = curation.former(shown), headline(shown.summary)
+    context: dict[str, Any] = {
+        "owner": shown.owner,
+        "topic": shown,
+        "title": title,
+        "has_more": shown.summary.strip().rstrip(".") != title,
+        "page": page,
+        "place": _place(shown, page.rows),
+        "may_curate": shown.is_live and operator_of(request).may(Role.CURATOR),
+        "may_erase": operator_of(request).may(Role.ADMIN),
+        "talk": talk_of(page.rows, here=here),
+        "minimap": marks(shown, page.rows),
+        **_history(request, shown),
+        "lineage": curation.lineage(shown),
+        "successors": [] if shown.is_live else curation.successor_topics(shown),
+        "has_vector": has_vector(shown, serving_profile()),
+        "neighbours": neighbours(shown),
+        "seen": topic_runs(shown, former),
+        "facts": _facts(shown, former),
+        "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
+    }
+    return render(request, "pages/topics/topic.html", {**context, "made_by": _made_by(context["lineage"])})
+
+
+def _page(request: HttpRequest, topic: Topic, here: int | None) -> Page[Message]:
+    """A page of the topic's messages: the one around the message pointed at, where the topic holds it."""
+    order, messages = ("sent_at", "id"), _messages(topic)
+    at = messages.filter(pk=here).first() if here else None
+    if at is None or "after" in request.GET or "before" in request.GET:
+        return page_of(request, messages, order, MESSAGES_SHOWN)
+    return page_around(messages, order, at, MESSAGES_SHOWN)
+
+
+def _facts(topic: Topic, former: Sequence[int]) -> QuerySet[Fact]:
+    """What was noted of the topic's messages, under whichever number they stood then."""
+    return (
+        Fact.objects.current()
+        .filter(owner=topic.owner, topic__in=[topic.pk, *former])
+        .order_by("-importance", "id")[:20]
+    )
+
+
+def _history(request: HttpRequest, topic: Topic) -> dict[str, Any]:
+    """The topic's last changes, each with its way back, as beside a person or a fact."""
+    found = history.page(topic.owner, Narrowing(noun="topic", number=topic.pk), EDITS_SHOWN)
+    return {
+        "changes": entry_views(found.entries),
+        "has_older": found.has_after,
+        "row_id": topic_id(topic.pk),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+
+
+def _vector_state(request: HttpRequest, topic: Topic) -> HttpResponse:
+    """Whether its vector is there by now, and then its neighbours."""
+    is_comparable = has_vector(topic, serving_profile())
+    context = {"owner": topic.owner, "topic": topic, "has_vector": is_comparable, "has_come": is_comparable}
+    context["neighbours"] = neighbours(topic) if is_comparable else []
+    return render(request, "partials/topics/vector_state.html", context)
+
+
+def _place(topic: Topic, rows: Sequence[Message]) -> int:
+    """How many messages of the topic stand on the pages before."""
+    if not rows:
+        return 0
+    first = rows[0]
+    earlier = Q(sent_at__lt=first.sent_at) | Q(sent_at=first.sent_at, pk__lt=first.pk)
+    return _messages(topic).filter(earlier).count()
+
+
+def _made_by(lineage: curation.Lineage) -> TopicEdit | None:
+    """The edit that the topic lives by, when a way leads back from it."""
+    last = lineage.edits[0] if lineage.edits else None
+    return last if last and last.kind != TopicEdit.Kind.ARCHIVE else None
+
+
+@require_safe
+def topic_peek(request: HttpRequest, pk: int) -> HttpResponse:
+    """A preview beside a list; opened as a page of its own where there is no JavaScript."""
+    shown = topic_or_404(request, pk)
+    rows = list(_messages(shown).order_by("sent_at", "id")[:MESSAGES_PREVIEWED])
+    context = {
+        "owner": shown.owner,
+        "topic": shown,
+        "talk": talk_of(rows),
+        "unshown": shown.message_count - len(rows),
+        "successors": [] if shown.is_live else curation.successor_topics(shown),
+    }
+    return show(request, "pages/topics/topic_peek.html", "partials/topics/topic_peek.html", context)
+
+
+def _messages(topic: Topic) -> QuerySet[Message]:
+    """The messages the topic was made of, also when it is retired."""
+    return Message.objects.of(topic.owner_id).filter(topicmessage__topic=topic)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 19 else None

@@ -1,0 +1,65 @@
+"""The map: topics as dots, near each other when they are about the same, to be picked with a brush."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from memoryapp.browsing.topic_map import MapPoint, MapRegion, TopicMap, last_run
+from memoryapp.browsing.topic_map import topic_map as placed
+from memoryapp.models import Role
+from rerankui.access import operator_of, owner_or_404
+
+NUMBERS_SHOWN = 100
+SUMMARY_CHARS = 140
+
+
+@require_safe
+def topic_map(request: HttpRequest, owner: int) -> HttpResponse:
+    of = owner_or_404(request, owner)
+    found, last = placed(of), last_run(of)
+    context: dict[str, Any] = {
+        "owner": of,
+        "map": found,
+        "dots": [_dot(point) for point in found.points],
+        "listed": found.points[:NUMBERS_SHOWN],
+        "unlisted": len(found.points[NUMBERS_SHOWN:]),
+        "percent": round(100 * found.shown),
+        "regions": [_region(region) for region in found.regions],
+        "last": last,
+        "lit": dict.fromkeys(last.read, "read") | dict.fromkeys(last.chosen, "chosen") if last else {},
+        "colour": _colour(request.GET.get("colour", ""), found),
+        "may_change": operator_of(request).may(Role.CURATOR),
+    }
+    return render(request, "pages/topics/topic_map.html", context)
+
+
+def _colour(asked: str, found: TopicMap) -> str:
+    """What the dots' colour tells: their region, where there are regions, else when they were talked about."""
+    known = ("region", "time", "size") if found.regions else ("time", "size")
+    return asked if asked in known else known[0]
+
+
+def _region(region: MapRegion) -> dict[str, Any]:
+    corners = [[round(x, 4), round(y, 4)] for x, y in region.corners]
+    return {"name": ", ".join(region.words), "count": region.count, "corners": corners}
+
+
+def _dot(point: MapPoint) -> list[Any]:
+    """Number, place, first and last second, messages, characters, summary, region: as short as many of them must be."""
+    topic, x, y = point.topic, round(point.x, 4), round(point.y, 4)
+    began, ended = int(topic.started_at.timestamp()), int(topic.ended_at.timestamp())
+    return [
+        topic.pk,
+        x,
+        y,
+        began,
+        ended,
+        topic.message_count,
+        topic.size_chars,
+        topic.summary[:SUMMARY_CHARS],
+        point.region,
+    ]

@@ -1,0 +1,29 @@
+"""What nobody can read or keep, told in one place: 400 with a sentence instead of a fault of the program.
+
+Pages and the administration check what they expect. What remains are texts and numbers that only the database, the
+calendar or the interpreter's own limits refuse: a lone surrogate, a year 0, an integer of five thousand digits.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import DataError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.deprecation import MiddlewareMixin
+
+logger = logging.getLogger(__name__)
+
+_REFUSED = (DataError, UnicodeError, OverflowError)
+# The interpreter and the driver say these with no type of their own.
+_UNTYPED_MESSAGES = ("integer string conversion", "cannot contain NUL", "expected a number", "out of range")
+
+
+class MalformedMiddleware(MiddlewareMixin):
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        is_value = isinstance(exception, ValueError) and any(words in str(exception) for words in _UNTYPED_MESSAGES)
+        if not is_value and not isinstance(exception, _REFUSED):
+            return None
+        logger.warning("a request holds what cannot be kept: %s", type(exception).__name__)
+        return render(request, "400.html", status=400)

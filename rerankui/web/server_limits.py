@@ -1,0 +1,137 @@
+"""How much the web server takes of a request, and how slowly, before the application sees any of it.
+
+Daphne gathers a whole body first and has no setting for its size, so the limits stand in its class of requests. What
+comes beyond them is thrown away as it arrives. A chat file is written to disk and not handed on, see ``uploads``. A
+proxy in front should have the same limits: nobody's patience is then spent on sending what is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+from daphne import http_protocol
+from daphne.http_protocol import WebRequest
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+
+from memoryapp.api.middleware import PREFIX
+from memoryapp.api.refusals import refusal
+from rerankui.web import uploads
+from rerankui.web.languages import language_of
+
+# A form of a page; programs may send media and a thousand messages at once.
+FORM_BYTES = 2 * 1024 * 1024
+# A request must be complete within these seconds and one more for each of these bytes.
+FIRST_SECONDS = 20.0
+BYTES_A_SECOND = 8 * 1024
+# A sender who was refused may not read the answer before all is sent, so it is listened to for a little while.
+LAST_SECONDS = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+class LimitedRequest(WebRequest):  # type: ignore[misc]
+    """A request whose body ends at a number of bytes, and which does not wait for ever for its end."""
+
+    content: IO[bytes]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._began = time.monotonic()
+        self._received = 0
+        self._is_awaited, self._is_refused, self._is_upload = True, False, False
+        # Twisted would read every form as well, at many times its size, for an attribute that daphne never looks at.
+        super().__init__(*arguments, parsePOSTFormSubmission=False, **named)
+
+    def gotLength(self, length: int | None) -> None:
+        # Whether it is an upload is known from now on: a ticket may expire while a body comes in.
+        self._is_upload = bool(length) and uploads.is_upload(self.channel._path)
+        super().gotLength(length)
+        if (length or 0) > self._most_bytes:
+            self._refuse_size()
+        elif self._is_upload:
+            self.content = uploads.new_file("body-")
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._is_refused:
+            return
+        if self._received > self._most_bytes:
+            self._refuse_size()
+        else:
+            super().handleContentChunk(data)
+
+    def process(self) -> Any:
+        self._is_awaited = False
+        if self._is_refused:
+            return self.channel.loseConnection()
+        if self._is_upload:
+            self.requestHeaders.setRawHeaders(uploads.HEADER, [uploads.named(self.content)])
+            self.content.close()
+            self.content = BytesIO()
+        return super().process()
+
+    def connectionLost(self, reason: Any) -> None:
+        if self._is_upload and self._is_awaited:
+            self._forget_body()
+        super().connectionLost(reason)
+
+    def check_timeouts(self) -> None:
+        """Called by daphne every two seconds."""
+        if not self._is_awaited or self.channel is None:
+            super().check_timeouts()
+        elif (waited := time.monotonic() - self._began) > self._patience:
+            self._is_awaited = False
+            if not self._is_refused:
+                logger.warning("a request was dropped: %s bytes of it came in %.0f s", self._received, waited)
+            self.channel.timeoutConnection()
+
+    @property
+    def _patience(self) -> float:
+        return LAST_SECONDS if self._is_refused else FIRST_SECONDS + self._received / BYTES_A_SECOND
+
+    @property
+    def _is_of_programs(self) -> bool:
+        # The path of a request that is still coming in is known to the channel alone.
+        return bool(self.channel._path.startswith(PREFIX.encode()))
+
+    @property
+    def _most_bytes(self) -> int:
+        if self._is_upload:
+            return int(settings.IMPORT_MAX_BYTES) + uploads.FORM_BYTES
+        return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE if self._is_of_programs else FORM_BYTES)
+
+    def _forget_body(self) -> None:
+        self.content.close()
+        if isinstance(name := getattr(self.content, "name", None), str):
+            Path(name).unlink(missing_ok=True)
+        self.content = BytesIO()
+
+    def _refuse_size(self) -> None:
+        self._is_refused = True
+        self._began = time.monotonic()
+        self._forget_body()
+        kind, body = self._refusal()
+        logger.warning("a request was refused: its body has more than %s bytes", self._most_bytes)
+        head = f"HTTP/1.1 413 Request Entity Too Large\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        self.channel.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+
+    def _refusal(self) -> tuple[str, bytes]:
+        """Media type and body of the answer."""
+        if self._is_of_programs:
+            response = refusal(413, f"A body has at most {self._most_bytes:,} bytes.")
+            return response["Content-Type"], response.content
+        accepted = (self.requestHeaders.getRawHeaders(b"accept-language") or [b""])[0]
+        cookies = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.received_cookies.items()}
+        with override(language_of(cookies, accepted.decode("latin-1"))):
+            sentence = _("What was sent is larger than %(size)s MB, the most that a page takes.")
+        return "text/plain; charset=utf-8", (sentence % {"size": self._most_bytes // 1024**2}).encode()
+
+
+def limit() -> None:
+    """Have daphne take every request within the limits."""
+    http_protocol.WebRequest = LimitedRequest

@@ -1,0 +1,1 @@
+"""Answers in words: their page, their settings, and what becomes of judgements."""

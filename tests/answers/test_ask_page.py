@@ -1,0 +1,236 @@
+"""The page on which questions are asked: who answers, what an answer rests on, how it ended, how it is judged."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+from memoryapp.engine.events import RunFinished, RunStarted
+from memoryapp.engine.kinds.agent import ToolUsed
+from memoryapp.engine.strategies import AGENT, PLAIN
+from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
+from rerankui import answer_fragments
+from rerankui.consumers import AnswerConsumer
+from rerankui.fragments import Frame, Seen
+from tests.conftest import signed_in, talk
+from tests.support.answering import QUERY, answer_of, answered_run, record
+from tests.support.browsing import cost, get
+
+QUOTES = ("Which cake keeps?", "A honey cake keeps for two days")
+
+
+@pytest.fixture
+def topic(anna: ChatUser) -> Topic:
+    said = ["Which cake keeps? I ask for a feast.", "A honey cake keeps for two days", "Oh"]
+    return talk(anna, ("Honey cake", said))[0]
+
+
+def shown(client: Client, address: str) -> str:
+    """The words of a page."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", get(client, address))))
+
+
+def asked(client: Client, owner: ChatUser, *strategies: str) -> Any:
+    return client.post(f"/memory/{owner.pk}/ask/", {"query": QUERY, "strategies": strategies})
+
+
+def page_of(*runs: Run) -> str:
+    return f"/memory/{runs[0].owner_id}/ask/?" + "&".join(f"run={run.pk}" for run in runs)
+
+
+def test_one_question_is_asked_of_several_side_by_side(as_admin: Client, anna: ChatUser) -> None:
+    answer = asked(as_admin, anna, "vector", AGENT.name, PLAIN.name)
+    runs = {run.strategy: run for run in Run.objects.all()}
+    assert set(runs) == {"vector", AGENT.name, PLAIN.name}
+    assert {run.query for run in runs.values()} == {QUERY}
+    assert answer["Location"] == page_of(runs[AGENT.name], runs[PLAIN.name], runs["vector"])
+    page = get(as_admin, answer["Location"])
+    assert re.findall(r'data-answer="(\w+)" aria-busy="(\w+)"', page) == [
+        (AGENT.name, "true"),
+        (PLAIN.name, "true"),
+        ("vector", "true"),
+    ]
+    assert page.count("ws-connect") == 3
+    assert '<noscript><meta http-equiv="refresh"' in page
+
+
+def test_without_the_agent_the_plain_path_answers_and_the_page_says_so(
+    as_admin: Client, anna: ChatUser, settings: Any
+) -> None:
+    settings.ENABLE_AGENT = False
+    assert "The agent is switched off (ENABLE_AGENT)" in shown(as_admin, f"/memory/{anna.pk}/ask/")
+    asked(as_admin, anna, AGENT.name)
+    assert Run.objects.get().strategy == PLAIN.name
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"query": " ", "strategies": ["plain"]}, "Type a question."),
+        ({"query": QUERY}, "Choose who answers."),
+        ({"query": QUERY, "strategies": ["oracle"]}, "There is no such strategy."),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_one_sentence(
+    as_admin: Client, anna: ChatUser, sent: dict[str, Any], sentence: str
+) -> None:
+    answer = as_admin.post(f"/memory/{anna.pk}/ask/", sent)
+    assert answer.status_code == 422
+    assert sentence in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_a_viewer_reads_answers_and_asks_nothing(viewer: Operator, anna: ChatUser, topic: Topic) -> None:
+    client = signed_in(viewer)
+    assert asked(client, anna, PLAIN.name).status_code == 403
+    assert not Run.objects.exists()
+    assert QUOTES[1] in shown(client, page_of(answered_run(anna, topic, *QUOTES)))
+
+
+def test_each_number_leads_to_its_message_in_its_topic(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    run = answered_run(anna, topic, *QUOTES)
+    second = list(Message.objects.filter(topic=topic).in_order())[1]
+    page = get(as_viewer, page_of(run))
+    place = f"/topics/{topic.pk}/?at={second.pk}#message-{second.pk}"
+    preview = f"/runs/{run.pk}/answer/sources/2/"
+    assert page.count(f'href="{place}" data-peek="{preview}"') == 2, "in the text, and at the source"
+    assert f'id="message-{second.pk}"' in get(as_viewer, place.partition("#")[0])
+    source = get(as_viewer, preview)
+    assert f'<mark class="is-exact">{QUOTES[1]}</mark>' in source
+    assert "I ask for a feast" in source, "its neighbours stand beside it"
+    assert as_viewer.get(f"/runs/{run.pk}/answer/sources/9/").status_code == 404
+
+
+def test_what_looks_like_a_number_or_a_tag_stays_text(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    run = answered_run(anna, topic, QUOTES[0], text="<b>Honey</b> [7] cake [1].")
+    page = get(as_viewer, page_of(run))
+    assert "&lt;b&gt;Honey&lt;/b&gt; [7] cake <a" in page
+
+
+@pytest.mark.parametrize(
+    ("outcome", "plate", "sentence"),
+    [
+        ("softened", "with reservations", "Little in the memory supports this"),
+        ("refused", "refused", "Perhaps."),
+    ],
+)
+def test_the_page_says_plainly_how_an_answer_ended(
+    as_viewer: Client, anna: ChatUser, topic: Topic, outcome: Any, plate: str, sentence: str
+) -> None:
+    run = answered_run(anna, topic, outcome=outcome, text="Perhaps.")
+    words = shown(as_viewer, page_of(run))
+    assert plate in words
+    assert sentence in words
+    assert "No model was asked" in words
+
+
+def test_an_answer_whose_message_was_erased_says_so(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    run = answered_run(anna, topic, *QUOTES)
+    record_of = run.events.get(kind="answered")
+    record_of.payload["citations"][0]["message"] = 999_999
+    record_of.save()
+    assert "This message was erased since." in shown(as_viewer, page_of(run))
+    assert as_viewer.get(f"/runs/{run.pk}/answer/sources/1/").status_code == 404
+
+
+def test_a_strategy_that_writes_nothing_shows_what_it_chose(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    words = answered_run(anna, topic, *QUOTES)
+    run = Run.objects.create(owner=anna, query=QUERY, strategy="vector", state="finished", selected_count=1)
+    selected = words.events.get(kind="run_finished").payload["selected"]
+    record(run, RunStarted("vector", QUERY, {}, "", "", "p"), RunFinished((), (), "timeout"))
+    assert "The time for the whole run was over" in shown(as_viewer, page_of(run))
+    run.events.filter(kind="run_finished").update(payload={"selected": selected, "dropped": [], "fallback": ""})
+    page = shown(as_viewer, page_of(run))
+    assert "This strategy writes no answer" in page
+    assert f"Topic:{topic.pk}" in page
+    assert as_viewer.post(f"/runs/{run.pk}/answer/judge/", {"verdict": "good"}).status_code == 404
+
+
+def test_a_thumb_is_a_judgement_and_the_last_word_counts(
+    as_viewer: Client, admin: Operator, anna: ChatUser, topic: Topic
+) -> None:
+    run = answered_run(anna, topic, *QUOTES)
+    door = f"/runs/{run.pk}/answer/judge/"
+    assert as_viewer.post(door, {"verdict": "good"})["Location"] == page_of(run)
+    as_viewer.post(door, {"verdict": "bad"})
+    signed_in(admin).post(door, {"verdict": "good"})
+    assert sorted(Judgement.objects.values_list("is_good", flat=True)) == [False, True]
+    pressed = as_viewer.post(door, {"verdict": "none"}, headers={"hx-request": "true"}).content.decode()
+    assert pressed.count('aria-pressed="false"') == 2
+    assert Judgement.objects.get().owner == anna
+    assert as_viewer.post(door, {"verdict": "maybe"}).status_code == 404
+    assert as_viewer.post(f"/runs/{uuid4()}/answer/judge/", {"verdict": "good"}).status_code == 404
+
+
+def test_good_answers_are_golden_questions(
+    as_viewer: Client, as_admin: Client, anna: ChatUser, topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = answered_run(anna, topic, *QUOTES), answered_run(anna, topic, QUOTES[0])
+    for client, run, verdict in ((as_viewer, good, "good"), (as_viewer, bad, "good"), (as_admin, bad, "bad")):
+        client.post(f"/runs/{run.pk}/answer/judge/", {"verdict": verdict})
+    call_command("judged_questions", user="anna")
+    [line] = capsys.readouterr().out.splitlines()
+    ids = [message.external_id for message in Message.objects.filter(topic=topic).in_order()][:2]
+    assert f'"question": "{QUERY}"' in line
+    assert f'"evidence": ["{ids[0]}", "{ids[1]}"]' in line
+
+
+def test_earlier_questions_are_listed_with_all_who_answered(as_admin: Client, anna: ChatUser, topic: Topic) -> None:
+    asked(as_admin, anna, "vector")
+    assert "Asked before" not in shown(as_admin, f"/memory/{anna.pk}/ask/"), "nobody wrote an answer"
+    place = asked(as_admin, anna, AGENT.name, "vector")["Location"]
+    page = html.unescape(get(as_admin, f"/memory/{anna.pk}/ask/"))
+    assert f'href="{place}"' in page
+
+
+def test_runs_of_another_memory_or_question_are_left_out(
+    as_admin: Client, anna: ChatUser, boris: ChatUser, topic: Topic
+) -> None:
+    run, other = answered_run(anna, topic, *QUOTES), answered_run(boris, topic, *QUOTES)
+    page = get(as_admin, f"{page_of(run, other)}&run=nonsense")
+    assert re.findall(r'id="answer-([\w-]+)"', page) == [str(run.pk)]
+
+
+def test_more_sources_cost_no_more_queries(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    one, two = answered_run(anna, topic, QUOTES[0]), answered_run(anna, topic, *QUOTES)
+    assert cost(as_viewer, page_of(one)) == cost(as_viewer, page_of(two))
+
+
+def test_the_answer_grows_while_one_looks(viewer: Operator, anna: ChatUser, topic: Topic) -> None:
+    run = Run.objects.create(owner=anna, query=QUERY, strategy=AGENT.name, state=Run.State.RUNNING)
+
+    def look(seen: Seen, language: str = "en") -> Frame:
+        return answer_fragments.frame(run.pk, seen=seen, language=language, user=viewer.user)
+
+    record(run, RunStarted(AGENT.name, QUERY, {}, "", "", "p"), ToolUsed(1, "search", {}, {}, 0.1, "done"))
+    first = look(Seen())
+    assert re.search(r'hx-swap-oob="outerHTML".*aria-busy="true".*<span class="chip">search</span>', first.html, re.S)
+    assert look(first.seen).html == ""
+    RunProgress.objects.create(owner=anna, run=run, turn=1, text="A honey ca", at=timezone.now())
+    spoken = look(first.seen)
+    assert "A honey ca" in spoken.html
+    record(run, answer_of(topic, *QUOTES), RunFinished((), (), ""))
+    last = look(spoken.seen, "ru")
+    assert (last.finished, "есть ответ" in last.html, "A honey ca<" in last.html) == (True, True, False)
+    assert look(last.seen).html == ""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_the_socket_sends_the_answer_and_closes(viewer: Operator, anna: ChatUser, topic: Topic) -> None:
+    run = await sync_to_async(answered_run)(anna, topic, *QUOTES)
+    socket = WebsocketCommunicator(AnswerConsumer.as_asgi(), "/")
+    socket.scope.update(user=viewer.user, url_route={"args": (), "kwargs": {"pk": run.pk}})
+    await socket.connect()
+    assert QUOTES[1] in await socket.receive_from(timeout=60)
+    assert await socket.receive_output(timeout=60) == {"type": "websocket.close", "code": 1000}
+    await socket.disconnect()

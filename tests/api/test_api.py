@@ -1,0 +1,408 @@
+"""The doors for programs: what they refuse and how, whom they let through, and that nothing breaks them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memoryapp.accounts import tokens
+from memoryapp.api import recall as recall_door
+from memoryapp.api.urls import api
+from memoryapp.engine.events import RunFinished, to_payload
+from memoryapp.models import ApiToken, ChatUser, Operator, Run, RunEvent, Topic, TopicEdit
+from tests.conftest import signed_in, talk
+from tests.support.doors import EVERY_SCOPE, Program, error_of, token_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "кларнет"
+SAID = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
+
+
+@pytest.fixture
+def topic(anna: ChatUser) -> Topic:
+    return talk(anna, (f"{SECRET} and oboe", [f"Where is my {SECRET}?", "In the hall."]))[0]
+
+
+@pytest.fixture
+def run(anna: ChatUser, topic: Topic) -> Run:
+    made = Run.objects.create(owner=anna, query=f"{SECRET}?", strategy="flash", state=Run.State.FINISHED)
+    ended = RunFinished((), (), "timeout", SECRET)
+    RunEvent.objects.create(owner=anna, run=made, seq=1, kind=ended.kind, at=timezone.now(), payload=to_payload(ended))
+    return made
+
+
+@pytest.fixture
+def program(anna: ChatUser) -> Program:
+    return Program(token_for(anna))
+
+
+Door = tuple[str, str, Any]
+LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
+
+
+def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Door]:
+    """Every door, as a request for what is named; a new one fails here until somebody teaches it."""
+    known: dict[tuple[str, str], tuple[str, Any]] = {
+        ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [SAID]}),
+        ("post", "/v1/recall"): ("/v1/recall", {"user": owner, "query": SECRET}),
+        ("post", "/v1/recall/stream"): ("/v1/recall/stream", {"user": owner, "query": SECRET}),
+        ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),
+        ("post", "/v1/agent/stream"): ("/v1/agent/stream", {"user": owner, "query": SECRET}),
+        ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
+        ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),
+        ("get", "/v1/runs/{pk}/stream"): (f"/v1/runs/{run or uuid.uuid4()}/stream", None),
+        ("get", "/v1/users"): ("/v1/users", None),
+        ("delete", "/v1/users/{name}"): (f"/v1/users/{quote(owner)}", None),
+        ("delete", "/v1/messages/{id}"): (f"/v1/messages/m0?user={quote(owner)}", None),
+        ("delete", "/v1/users/{name}/people/{id}"): (f"/v1/users/{quote(owner)}/people/Person:1", None),
+        ("get", "/v1/users/{name}/export"): (f"/v1/users/{quote(owner)}/export", None),
+        **{("get", f"/v1/users/{{name}}/{noun}"): (f"/v1/users/{quote(owner)}/{noun}", None) for noun in LISTS},
+        ("get", "/v1/topics/{id}"): (f"/v1/topics/{topic}", None),
+        ("patch", "/v1/topics/{id}"): (f"/v1/topics/{topic}", {"summary": "Oboes"}),
+        ("post", "/v1/topics/merge"): ("/v1/topics/merge", {"user": owner, "topics": [topic, 2]}),
+        ("post", "/v1/topics/{id}/split"): (f"/v1/topics/{topic}/split", {"at": ["m1"]}),
+        ("post", "/v1/messages/move"): ("/v1/messages/move", {"user": owner, "messages": ["m1"], "to": None}),
+        ("get", "/v1/edits"): (f"/v1/edits?user={quote(owner)}", None),
+        ("post", "/v1/edits/undo-night"): ("/v1/edits/undo-night", {"user": owner}),
+        ("post", "/v1/edits/{id}/undo"): (f"/v1/edits/{edit}/undo", {}),
+    }
+    paths = api.get_openapi_schema(path_prefix="/v1/")["paths"]
+    there = {(method, path) for path, methods in paths.items() for method in methods}
+    assert there == known.keys(), f"teach tests/api/test_api.py {there ^ known.keys()}"
+    return [(method, *known[method, path]) for method, path in sorted(known)]
+
+
+def asked(program: Program, door: Door) -> Any:
+    method, path, body = door
+    return program.ask(method, path, b"" if body is None else json.dumps(body).encode())
+
+
+def test_without_a_token_every_door_is_shut(topic: Topic, run: Run, admin: Operator) -> None:
+    for program in (Program(), Program("mnemo_wrong"), Program("")):
+        for door in doors("anna", topic.pk, run.pk):
+            answer = asked(program, door)
+            assert error_of(answer)[:2] == (401, "unauthorized"), door
+            assert answer["WWW-Authenticate"].startswith("Bearer")
+    client = signed_in(admin)
+    for method, path, _ in doors("anna", topic.pk, run.pk):
+        assert getattr(client, method)(path).status_code == 401, "a session opens no door for programs"
+
+
+def test_a_token_is_enough_without_cookies_and_their_checks(anna: ChatUser) -> None:
+    program = Program(token_for(anna))
+    program.client = Client(enforce_csrf_checks=True)
+    answer = program.post("/v1/messages", {"user": "anna", "messages": [SAID]})
+    assert answer.json()["added"] == 1
+    assert not answer.cookies
+
+
+@pytest.mark.parametrize("header", ["Basic bW5lbW8=", "Bearer", "bearer  ", "Token x", "\x00"])
+def test_a_header_that_is_no_bearer_token_is_refused(header: str, topic: Topic) -> None:
+    assert error_of(Client().get(f"/v1/topics/{topic.pk}", headers={"authorization": header}))[0] == 401
+
+
+def test_a_token_for_another_memory_finds_doors_as_if_nothing_were_there(
+    topic: Topic, run: Run, boris: ChatUser
+) -> None:
+    program = Program(token_for(boris))
+    before = Run.objects.count()
+    edit = TopicEdit.objects.get()
+    assert [user["name"] for user in program.get("/v1/users").json()["users"]] == ["boris"]
+    theirs = [asked(program, door) for door in doors("anna", topic.pk, run.pk, edit.pk)]
+    nowhere = [asked(program, door) for door in doors("nobody", 999_999, uuid.uuid4(), 999_999)]
+    for door, answer, empty in zip(doors(), theirs, nowhere, strict=True):
+        assert answer.status_code == (200 if door[1] == "/v1/users" else 404), door
+        assert answer.content == empty.content, door
+        assert SECRET not in answer.content.decode(), door
+    assert Run.objects.count() == before
+    assert set(ChatUser.objects.values_list("name", flat=True)) == {"anna", "boris"}
+
+
+def test_each_door_asks_for_its_scope(anna: ChatUser, topic: Topic, run: Run) -> None:
+    needed = {
+        ("post", "/v1/messages"): {"ingest"},
+        ("post", "/v1/recall"): {"recall"},
+        ("post", "/v1/recall/stream"): {"recall"},
+        ("post", "/v1/qa"): {"recall"},
+        ("post", "/v1/agent/stream"): {"recall"},
+        ("get", f"/v1/runs/{run.pk}"): {"read", "recall"},
+        ("get", f"/v1/runs/{run.pk}/events"): {"read", "recall"},
+        ("get", f"/v1/runs/{run.pk}/stream"): {"read", "recall"},
+        ("get", "/v1/users"): {"read"},
+        **{("get", f"/v1/users/anna/{noun}"): {"read"} for noun in LISTS},
+        ("get", f"/v1/topics/{topic.pk}"): {"read"},
+    }
+    for door in doors("anna", topic.pk, run.pk):
+        opening = needed.get(door[:2], {"curate"})
+        lacking = tuple(scope for scope in EVERY_SCOPE if scope not in opening)
+        status, code, sentence = error_of(asked(Program(token_for(anna, scopes=lacking)), door))
+        assert (status, code) == (403, "forbidden"), door
+        assert "it needs the scope" in sentence
+
+
+def test_a_token_that_may_only_recall_sees_the_runs_it_asked_for(anna: ChatUser, run: Run) -> None:
+    program = Program(token_for(anna, scopes=("recall",)))
+    assert program.get(f"/v1/runs/{run.pk}").status_code == 404
+    Run.objects.update(token=ApiToken.objects.get())
+    assert program.get(f"/v1/runs/{run.pk}").status_code == 200
+
+
+def test_a_revoked_token_is_shut_out_at_once(anna: ChatUser, topic: Topic, program: Program) -> None:
+    assert program.get(f"/v1/topics/{topic.pk}").status_code == 200
+    tokens.revoke(ApiToken.objects.all())
+    assert program.get(f"/v1/topics/{topic.pk}").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("get", "/v1/", 404, "not_found"),
+        ("get", "/v1/nothing", 404, "not_found"),
+        ("post", "/v1/runs/not-a-uuid", 404, "not_found"),
+        ("delete", "/v1/messages", 405, "method_not_allowed"),
+        ("get", "/v1/recall", 405, "method_not_allowed"),
+        ("post", "/v1/openapi.json/x", 404, "not_found"),
+    ],
+)
+def test_what_is_no_door_is_refused_in_the_same_shape(
+    method: str, path: str, status: int, code: str, program: Program
+) -> None:
+    answer = program.ask(method, path, b"", **{"accept-language": "ru"})
+    assert error_of(answer)[:2] == (status, code)
+    assert answer["Content-Language"] == "en"
+    assert "Allow" in answer or status != 405
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
+
+
+def said_in_talk(**fields: Any) -> dict[str, Any]:
+    return {"user": "anna", "query": "x", "messages": [{"role": "user", "content": "good"}, fields]}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        (b"{", 400, "The body is not JSON that can be read"),
+        (b"\xff\xfe{}", 400, "The body is not JSON that can be read"),
+        (b"[" * 200_000, 400, "The body is not JSON that can be read"),
+        (b"[]", 422, "body: "),
+        (b"", 422, "body: "),
+        ({"user": "anna"}, 422, "query: Field required"),
+        ({"user": "anna", "query": "  "}, 422, "query: "),
+        ({"user": "anna", "query": "x" * 5_000}, 422, "query: "),
+        ({"user": 5, "query": "x"}, 422, "user: "),
+        ({"user": "anna", "query": "x", "paramters": {}}, 422, "paramters: "),
+        ({"user": "anna", "query": "x", "strategy": "guess"}, 400, "There is no strategy “guess”"),
+        ({"user": "anna", "query": "x", "parameters": {"k": 5}}, 400, "There is no parameter “k”"),
+        ({"user": "anna", "query": "x", "parameters": {"seconds": float("nan")}}, 400, "seconds must be between"),
+        ({"user": "anna", "query": "x", "parameters": {"seconds": "2"}}, 400, "seconds must be a number"),
+        ({"user": "anna", "query": "x", "parameters": {"since": 2025}}, 400, "since must be a day such as 2025-05-01"),
+        ({"user": "anna", "query": "x", "messages": [{"text": 5.5}]}, 422, "messages.0.text must be text, not 5.5"),
+        (said_in_talk(text="a", role="god"), 422, "messages.1: the role"),
+        (said_in_talk(role="user"), 422, "messages.1: a message has text, or content as OpenAI has it; this one has n"),
+        (said_in_talk(text="a", content="a"), 422, "messages.1: a message has text, or content as OpenAI has it; this"),
+        (said_in_talk(content=5), 422, "messages.1.content must be text or a list of content parts, not 5"),
+        (said_in_talk(content=[]), 422, "messages.1.content must be text or a list of content parts, not []"),
+        (said_in_talk(content=["a"]), 422, "messages.1.content.0 must be a content part, not 'a'"),
+        (said_in_talk(content=[{"type": "text"}]), 422, "messages.1.content.0.text must be text, not None"),
+        (said_in_talk(content=[PICTURE]), 422, "messages.1.content.0: its type is 'image_url'; only text is taken"),
+        (said_in_talk(content="a", ts=[]), 422, "messages.1: [] is not a time"),
+        (said_in_talk(content="a", id=""), 422, "messages.1: it has no id"),
+        ({"user": "anna", "query": "x", "messages": [{"text": "a"}] * 201}, 413, "At most 200 messages"),
+        ({"user": "anna", "query": "x", "media": [{"type": "image_url"}]}, 422, "media.0: "),
+        (
+            {
+                "user": "anna",
+                "query": "x",
+                "media": [{"type": "input_audio", "input_audio": {"data": "aaaa", "format": "\x00"}}],
+            },
+            422,
+            "media.0: its type is not a MIME type",
+        ),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused_with_its_field(
+    body: Any, status: int, sentence: str, program: Program
+) -> None:
+    answer = program.post("/v1/recall", body, **{"accept-language": "ru"})
+    assert error_of(answer)[0] == status
+    assert error_of(answer)[2].startswith(sentence)
+    assert not Run.objects.exists()
+
+
+def test_too_large_a_body_and_too_large_a_picture_are_told_apart(program: Program, settings: Any) -> None:
+    settings.MEDIA_MAX_BYTES = 10
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "aaaa" * 10}}
+    status, _, sentence = error_of(program.post("/v1/recall", {"user": "anna", "query": "x", "media": [picture]}))
+    assert (status, sentence) == (413, "media.0: 30 bytes; at most 10.")
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
+    assert error_of(program.post("/v1/recall", {"user": "anna", "query": "x" * 200}))[:2] == (413, "too_large")
+
+
+def test_a_token_that_asks_too_often_is_told_when_to_come_back(anna: ChatUser, topic: Topic, settings: Any) -> None:
+    settings.API_RATE = (2, 3600.0)
+    program, other = Program(token_for(anna)), Program(token_for(anna))
+    statuses = [program.get(f"/v1/topics/{topic.pk}").status_code for _ in range(2)]
+    refused = program.get(f"/v1/topics/{topic.pk}")
+    assert statuses == [200, 200]
+    assert error_of(refused)[:2] == (429, "too_many_requests")
+    assert 1 <= int(refused["Retry-After"]) <= 3601
+    assert other.get(f"/v1/topics/{topic.pk}").status_code == 200
+
+
+def test_a_token_has_only_so_many_runs_in_flight(anna: ChatUser, program: Program, settings: Any) -> None:
+    settings.API_MAX_RUNS = 1
+    Run.objects.create(owner=anna, query="x", strategy="flash", token=ApiToken.objects.get())
+    answer = program.post("/v1/recall", {"user": "anna", "query": "x"})
+    assert error_of(answer)[:2] == (429, "too_many_requests")
+    assert answer["Retry-After"]
+    assert Run.objects.count() == 1
+
+
+def test_a_database_out_of_reach_is_said_with_when_to_try_again(
+    topic: Topic, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(text: str) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(tokens, "check", away)
+    for door in doors("anna", topic.pk):
+        answer = asked(program, door)
+        assert error_of(answer)[:2] == (503, "unavailable")
+        assert answer["Retry-After"]
+
+
+def test_the_description_is_complete(client: Client) -> None:
+    told = client.get("/v1/openapi.json").json()
+    assert list(told["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
+    for path, methods in told["paths"].items():
+        for method, door in methods.items():
+            assert door["security"], path
+            assert door["description"], path
+            assert "content" in door["responses"]["200"], path
+            refusals = {status for status in door["responses"] if status != "200"}
+            assert refusals >= {"401", "403", "429", "503"}, path
+            for status in refusals:
+                refused = door["responses"][status]["content"]["application/json"]["schema"]["$ref"]
+                assert refused.endswith("ErrorAnswer"), (path, status)
+            assert method in {"get", "delete"} or "example" in json.dumps(_shape(told, door["requestBody"])), path
+    for reference in _references(told):
+        assert reference.removeprefix("#/components/schemas/") in told["components"]["schemas"], reference
+
+
+def _shape(told: Any, body: Any) -> Any:
+    asked = body["content"]["application/json"]["schema"]
+    # One that need not be sent stands beside its default.
+    named = asked if "$ref" in asked else asked["allOf"][0]
+    return told["components"]["schemas"][named["$ref"].rpartition("/")[2]]
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return own + [found for item in value.values() for found in _references(item)]
+    return [found for item in value for found in _references(item)] if isinstance(value, list) else []
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=8,
+)
+said = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.text(max_size=5) | anything,
+        "role": st.sampled_from(["user", "assistant"]) | anything,
+        "author": anything,
+        "ts": st.sampled_from(["2026-03-02T09:00:00Z", 10**20, -1, "0001-01-01T00:00:00+23:00"]) | anything,
+        "text": st.text(st.characters(), max_size=20) | anything,
+        "session": anything,
+        "reply_to": anything,
+        "forwarded_from": anything,
+        "attachments": anything,
+        "more": anything,
+    },
+)
+part = st.fixed_dictionaries(
+    {"type": st.sampled_from(["image_url", "input_audio", "file"]) | anything},
+    optional={
+        "image_url": st.fixed_dictionaries({"url": st.just("data:image/png;base64,aaaa") | anything}) | anything,
+        "input_audio": st.fixed_dictionaries({"data": st.just("aaaa") | anything, "format": anything}) | anything,
+        "file": st.fixed_dictionaries({"filename": anything, "file_data": st.just("data:a/b;base64,aaaa") | anything}),
+    },
+)
+body = st.fixed_dictionaries(
+    {},
+    optional={
+        "user": st.sampled_from(["anna", "new"]) | st.text(st.characters(), max_size=10) | anything,
+        "query": st.text(st.characters(), min_size=1, max_size=20) | anything,
+        "messages": st.lists(said | anything, max_size=3) | anything,
+        "media": st.lists(part, max_size=2) | anything,
+        "strategy": st.sampled_from(["flash", "vector"]) | anything,
+        "parameters": st.dictionaries(
+            st.sampled_from(["seconds", "max_topics", "tool_mode", "since", "author"]), anything
+        )
+        | anything,
+        "other": anything,
+    },
+)
+bodies = st.one_of(
+    body.map(lambda value: json.dumps(value).encode()),
+    anything.map(lambda value: json.dumps(value).encode()),
+    st.binary(max_size=30),
+)
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.integers().map(str)
+
+
+@pytest.fixture
+def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Runs are made and stay waiting, for what becomes of them is not asked here."""
+
+    async def nothing_yet(run: Run) -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr(recall_door, "_ended", nothing_yet)
+    return lambda: Run.objects.all().delete() and None
+
+
+@pytest.fixture
+def tireless(anna: ChatUser, settings: Any) -> Program:
+    """A program that may do everything, as often as it likes."""
+    settings.API_RATE = (1_000_000, 60.0)
+    return Program(token_for())
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=bodies, door=st.sampled_from(["/v1/messages", "/v1/recall"]))
+def test_no_body_whatever_breaks_a_door(
+    content: bytes, door: str, tireless: Program, unexecuted: Callable[[], None]
+) -> None:
+    unexecuted()
+    answer = tireless.post(door, content)
+    assert answer.status_code == 200 or error_of(answer)[0] in {400, 404, 413, 422}, answer.content
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(word=words, after=words)
+def test_no_address_whatever_breaks_a_door(word: str, after: str, topic: Topic, tireless: Program) -> None:
+    for path in (
+        f"/v1/users/{quote(word)}/topics",
+        f"/v1/users/anna/topics?after={quote(after)}",
+        f"/v1/topics/{quote(word)}",
+        f"/v1/runs/{quote(word)}",
+    ):
+        answer = tireless.get(path)
+        assert answer.status_code == 200 or error_of(answer)[0] in {400, 404, 422}, (path, answer.content)

@@ -1,0 +1,104 @@
+"""Answers in words over HTTP: the agent's stream, the plain path, and what is so while the agent is switched off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+
+from memoryapp.api import agent, asking, streams
+from memoryapp.api.shapes.answers import StreamBegun, StreamProgress, WordsAnswer
+from memoryapp.engine.strategies import AGENT, PLAIN
+from memoryapp.models import ChatUser, Message, Run
+from memoryapp.runs.runner import Runner
+from tests.api.test_api_recall import client, events_of, memory, post
+
+__all__ = ["client", "memory"]
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+QA, STREAM = "/v1/qa", "/v1/agent/stream"
+
+
+@pytest.fixture
+async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
+    """The runner of the web process, in this test's loop."""
+    made = Runner()
+    made.bind()
+    await made.clients()
+    for module in (agent, asking, streams):
+        monkeypatch.setattr(module, "runner", made)
+    yield made
+    await made.close()
+
+
+@pytest.mark.usefixtures("runner")
+async def test_the_plain_path_answers_with_the_messages_it_quotes(client: AsyncClient) -> None:
+    answer = await post(client, QA, query="What to do when vLLM on the H100 dies with out of memory?")
+    told = answer.json()
+    assert answer.status_code == 200, told
+    WordsAnswer.model_validate(told)
+    assert (told["strategy"], told["agent"], told["by"], told["fallback"]) == (PLAIN.name, False, "extracts", None)
+    assert told["outcome"] in {"answered", "softened"}
+    assert told["url"] == f"http://testserver/runs/{told['run']}/"
+    for cited in told["citations"]:
+        assert f"[{cited['n']}]" in told["text"]
+        message = await Message.objects.aget(external_id=cited["message"])
+        assert cited["quote"] in message.text
+
+
+@pytest.mark.usefixtures("runner")
+async def test_a_question_about_something_else_is_refused(client: AsyncClient) -> None:
+    told = (await post(client, QA, query="Who won the chess tournament in Reykjavik?")).json()
+    assert (told["outcome"], told["citations"]) == ("refused", [])
+
+
+def checked(events: list[tuple[str, int, Any]]) -> tuple[Any, list[Any], Any]:
+    """What began, the progress, and the answer, each of the described shape."""
+    (first, _, begun), *between, (last, _, answer) = events
+    assert (first, last, {kind for kind, _, _ in between}) == ("run", "answer", {"progress"})
+    StreamBegun.model_validate(begun)
+    WordsAnswer.model_validate(answer)
+    for _kind, _seq, progress in between:
+        StreamProgress.model_validate(progress)
+    return begun, [progress for _kind, _seq, progress in between], answer
+
+
+@pytest.mark.usefixtures("runner")
+async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(client: AsyncClient) -> None:
+    answer = await post(client, STREAM)
+    assert answer["Content-Type"].startswith("text/event-stream")
+    begun, progress, told = checked(await events_of(answer))
+    assert (begun["strategy"], begun["agent"], begun["note"]) == (AGENT.name, True, "")
+    assert told["agent"] is True
+    assert "search" in {each.get("tool") for each in progress}
+    assert answer["Content-Location"] == f"/v1/runs/{told['run']}"
+    run = await Run.objects.aget(pk=told["run"])
+    assert (run.strategy, run.state) == (AGENT.name, "finished")
+    assert await run.events.acount() > len(progress), "the trace is the run"
+
+
+@pytest.mark.usefixtures("runner")
+async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream_and_says_so(
+    client: AsyncClient, settings: Any
+) -> None:
+    settings.ENABLE_AGENT = False
+    begun, _progress, told = checked(await events_of(await post(client, STREAM)))
+    assert (begun["strategy"], begun["agent"], told["agent"]) == (PLAIN.name, False, False)
+    assert "ENABLE_AGENT" in begun["note"]
+    assert (await post(client, QA)).json()["strategy"] == PLAIN.name
+    refused = await post(client, "/v1/recall", strategy=AGENT.name)
+    assert refused.status_code == 400
+    assert "ENABLE_AGENT" in refused.json()["error"]["message"]
+
+
+@pytest.mark.usefixtures("runner")
+async def test_a_question_asked_twice_is_searched_once(client: AsyncClient) -> None:
+    runs = [(await post(client, QA)).json()["run"] for _twice in range(2)]
+    found = [(await Run.objects.aget(pk=run)).events.filter(kind="candidates_found") for run in runs]
+    first, second = [(await events.aget()).payload for events in found]
+    assert first["cached_seconds"] is None
+    assert second["cached_seconds"] >= 0
+    assert second["candidates"] == first["candidates"]

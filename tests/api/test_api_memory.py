@@ -1,0 +1,210 @@
+"""Messages in and topics out over HTTP: repeatable, told apart one by one, page by page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memoryapp import curation
+from memoryapp.api.shapes import lists
+from memoryapp.api.shapes.messages import AddedAnswer
+from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
+from memoryapp.api.urls import api
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, Message, Person, TopicEdit
+from tests.conftest import record, talk
+from tests.support.doors import Program, error_of, token_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def said(number: int, text: str = "hello", **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"x{number}",
+        "role": "user",
+        "author": "Anna",
+        "ts": f"2026-03-02T09:{number % 60:02}:00Z",
+        "text": text,
+        **fields,
+    }
+
+
+@pytest.fixture
+def program(anna: ChatUser) -> Program:
+    return Program(token_for(anna))
+
+
+def test_messages_are_added_once_however_often_they_are_sent(anna: ChatUser, program: Program) -> None:
+    body = {"user": "anna", "messages": [said(1), said(2, "привет", mood="good", session="s1")]}
+    first, second = program.post("/v1/messages", body).json(), program.post("/v1/messages", body).json()
+    assert first == {"added": 2, "skipped": 0, "rejected": []}
+    assert second == {"added": 0, "skipped": 2, "rejected": []}
+    kept = Message.objects.of(anna).in_order()[1]
+    assert (kept.text, kept.session, kept.metadata) == ("привет", "s1", {"mood": "good"})
+    AddedAnswer.model_validate(first)
+
+
+def test_each_message_that_cannot_be_taken_is_named_and_the_others_are_kept(anna: ChatUser, program: Program) -> None:
+    program.post("/v1/messages", {"user": "anna", "messages": [said(7, "kept")]})
+    messages = [said(1), said(2, role="god"), "hello", said(3, ts="yesterday"), said(7, "other"), {"text": "no id"}]
+    answer = program.post("/v1/messages", {"user": "anna", "messages": messages}).json()
+    assert (answer["added"], answer["skipped"]) == (1, 0)
+    assert [(item["index"], item["id"]) for item in answer["rejected"]] == [
+        (1, "x2"),
+        (2, ""),
+        (3, "x3"),
+        (4, "x7"),
+        (5, ""),
+    ]
+    assert all(item["reason"] for item in answer["rejected"])
+    assert Message.objects.get(external_id="x7").text == "kept"
+    AddedAnswer.model_validate(answer)
+
+
+def test_a_line_of_an_import_file_is_a_body_as_it_is(anna: ChatUser, program: Program) -> None:
+    body = {"user": "anna", "participants": ["anna", "bot"], "messages": [said(1), said(2)]}
+    assert program.post("/v1/messages", body).json()["added"] == 2
+    assert Message.objects.of(anna).in_order()[0].metadata == {"conversation": {"participants": ["anna", "bot"]}}
+
+
+def test_a_thousand_messages_are_taken_and_one_more_is_too_many(program: Program) -> None:
+    messages = [said(number) for number in range(1001)]
+    refused = program.post("/v1/messages", {"user": "anna", "messages": messages})
+    assert error_of(refused)[:2] == (413, "too_large")
+    assert program.post("/v1/messages", {"user": "anna", "messages": messages[:1000]}).json()["added"] == 1000
+
+
+def test_a_token_for_every_memory_makes_the_chat_user_it_names(anna: ChatUser) -> None:
+    everyones = Program(token_for())
+    assert everyones.post("/v1/messages", {"user": "new", "messages": []}).json()["added"] == 0
+    assert not ChatUser.objects.filter(name="new").exists()
+    assert everyones.post("/v1/messages", {"user": " new ", "messages": [said(1)]}).json()["added"] == 1
+    assert ChatUser.objects.filter(name="new").count() == 1
+    assert error_of(everyones.post("/v1/messages", {"user": "a\nb", "messages": [said(1)]}))[0] == 422
+    limited = Program(token_for(anna))
+    assert error_of(limited.post("/v1/messages", {"user": "newer", "messages": [said(1)]}))[0] == 404
+    assert not ChatUser.objects.filter(name="newer").exists()
+
+
+def test_the_live_topics_are_read_page_by_page(anna: ChatUser, program: Program) -> None:
+    made = talk(anna, *((f"Topic of day {day}", ["Hello?", "Hello."]) for day in range(5)))
+    seen, after = [], ""
+    while after is not None:
+        page = program.get(f"/v1/users/anna/topics?limit=2&after={after}").json()
+        TopicsAnswer.model_validate(page)
+        seen += page["topics"]
+        after = page["next"]
+    assert [topic["id"] for topic in seen] == [f"Topic:{topic.pk}" for topic in made]
+    assert (seen[0]["summary"], seen[0]["message_count"]) == ("Topic of day 0", 2)
+    assert error_of(program.get("/v1/users/anna/topics?after=x"))[0] == 400
+    assert error_of(program.get("/v1/users/anna/topics?limit=0"))[2].startswith("limit: ")
+
+
+@pytest.mark.parametrize("written", ["{}", "Topic:{}", "topic:{}", "[Topic:{}]", "{}.0"])
+def test_a_topic_is_answered_with_its_messages_however_its_id_is_written(
+    written: str, anna: ChatUser, program: Program
+) -> None:
+    topic = talk(anna, ("Oboes", ["Where is my oboe?", "In the hall."]))[0]
+    told = program.get(f"/v1/topics/{written.format(topic.pk)}").json()
+    TopicAnswer.model_validate(told)
+    assert (told["id"], told["retired"]) == (f"Topic:{topic.pk}", False)
+    assert [message["text"] for message in told["topics"][0]["messages"]] == ["Where is my oboe?", "In the hall."]
+    assert told["topics"][0]["user"] == "anna"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["0", "999999", "99999999999999999999999", "9" * 5_000, "Person:1", "abc", "-1", "1e3"]
+)
+def test_an_id_of_no_topic_is_not_found(wrong: str, program: Program) -> None:
+    assert error_of(program.get(f"/v1/topics/{wrong}"))[0] == 404
+
+
+def test_a_retired_topic_leads_to_those_that_hold_its_messages_now(anna: ChatUser, program: Program) -> None:
+    oboe, clarinet = talk(anna, ("Oboes", ["My oboe?", "In the hall."]), ("Clarinets", ["My clarinet?", "Upstairs."]))
+    curation.swap(anna, curation.plan_merge(anna, [oboe.pk, clarinet.pk]), kind=TopicEdit.Kind.MERGE, actor="test")
+    listed = program.get("/v1/users/anna/topics").json()["topics"]
+    told = program.get(f"/v1/topics/{oboe.pk}").json()
+    assert (told["id"], told["retired"]) == (f"Topic:{oboe.pk}", True)
+    assert [topic["id"] for topic in told["topics"]] == [topic["id"] for topic in listed]
+    assert len(told["topics"][0]["messages"]) == 4
+    TopicAnswer.model_validate(told)
+
+
+@pytest.fixture
+def known(anna: ChatUser, boris: ChatUser) -> None:
+    """Three rows of each noun in both memories."""
+    for owner in (anna, boris):
+        at = timezone.now()
+        for number in range(3):
+            Person.objects.create(owner=owner, display_name=f"{owner.name}'s friend {number}", aliases=["Bob"])
+            Fact.objects.create(
+                owner=owner,
+                relation="likes",
+                category="tea",
+                content=f"{owner.name} {number}",
+                type="identity",
+                importance=90,
+                created_at=at,
+            )
+            Artifact.objects.create(
+                owner=owner,
+                file_type="pdf",
+                name=f"{owner.name}-{number}.pdf",
+                created_at=at,
+                sha256=f"{number:064}",
+                keywords=["oauth"],
+            )
+            ImportBatch.objects.create(
+                owner=owner,
+                source=f"{owner.name}-{number}.json",
+                format="jsonl",
+                added=number,
+                rejected=[{"line": 1, "reason": "no id"}],
+            )
+        add_messages(owner, [record(number, f"{owner.name} says {number}") for number in range(3)])
+
+
+@pytest.mark.parametrize("noun", ["messages", "people", "artifacts", "facts", "imports"])
+@pytest.mark.usefixtures("known")
+def test_each_list_of_a_memory_is_read_page_by_page_and_holds_nothing_of_another(noun: str, program: Program) -> None:
+    shape = api.get_openapi_schema(path_prefix="/v1/")["paths"][f"/v1/users/{{name}}/{noun}"]["get"]["responses"][200]
+    assert shape["content"]["application/json"]["schema"]["$ref"].endswith(f"{noun.capitalize()}Answer")
+    answer = getattr(lists, f"{noun.capitalize()}Answer")
+    seen: list[Any] = []
+    after = ""
+    while after is not None:
+        page = program.get(f"/v1/users/anna/{noun}?limit=2&after={after}").json()
+        assert json.loads(answer.model_validate(page).model_dump_json()).keys() == page.keys()
+        seen += page[noun]
+        after = page["next"]
+    told = json.dumps(seen)
+    assert (len(seen), len({row["id"] for row in seen})) == (3, 3)
+    assert "anna" in told
+    assert "boris" not in told
+    assert error_of(program.get(f"/v1/users/boris/{noun}"))[0] == 404
+    assert error_of(program.get(f"/v1/users/anna/{noun}?after=nothing"))[0] in {400, 404}
+    assert error_of(program.get(f"/v1/users/anna/{noun}?limit=201"))[0] == 422
+
+
+@pytest.mark.usefixtures("known")
+def test_messages_are_listed_in_the_order_of_their_times_with_what_holds_them(anna: ChatUser, program: Program) -> None:
+    topic = talk(anna, ("Oboes", ["Where is my oboe?", "In the hall."]))[0]
+    rows = program.get("/v1/users/anna/messages").json()["messages"]
+    assert [row["ts"] for row in rows] == sorted(row["ts"] for row in rows)
+    assert {row["topic"] for row in rows} == {None, f"Topic:{topic.pk}"}
+    Message.objects.of(anna).filter(topic=None).update(is_withdrawn=True)
+    assert len(program.get("/v1/users/anna/messages").json()["messages"]) == 2
+
+
+def test_the_chat_users_that_a_token_opens_are_listed_by_name(
+    anna: ChatUser, boris: ChatUser, program: Program
+) -> None:
+    everyones = Program(token_for())
+    first = everyones.get("/v1/users?limit=1").json()
+    assert (first["users"][0]["name"], first["users"][0]["display_name"], first["next"]) == ("anna", "Анна", "anna")
+    second = everyones.get(f"/v1/users?limit=1&after={first['next']}").json()
+    assert ([user["name"] for user in second["users"]], second["next"]) == (["boris"], None)
+    assert [user["name"] for user in program.get("/v1/users").json()["users"]] == ["anna"]

@@ -1,0 +1,56 @@
+"""A chat's whole way by the page of imports: dropped, looked through, its zone chosen, imported, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryapp import tasks
+from memoryapp.models import ChatUser, ImportFile, Message, Role
+from tests.browser.conftest import Browse
+from tests.conftest import operator
+
+CHAT = "[25.07.24, 09:05:12] Boris: Are you up?\n[25.07.24, 09:05:40] Anna: Yes, and there is cake."
+# What a person does who drops a file; a script can only drop one that it made.
+DROP = """([name, text]) => {
+  const brought = new DataTransfer();
+  brought.items.add(new File([text], name, { type: "text/plain" }));
+  const place = document.getElementById("upload");
+  for (const kind of ["dragover", "drop"]) {
+    place.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: brought }));
+  }
+}"""
+
+
+@pytest.fixture
+def page(anna: ChatUser, browse: Browse, tmp_path: Path, settings: Any) -> Iterator[Page]:
+    settings.IMPORT_DIR = tmp_path / "imports"
+    with browse(operator("cora", Role.CURATOR, anna), timezone_id="Europe/Berlin") as page:
+        yield page
+
+
+def test_a_chat_is_dropped_looked_through_imported_and_taken_back(page: Page, anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/imports/")
+    page.evaluate(DROP, ["WhatsApp Chat with Boris.txt", CHAT])
+    page.wait_for_url("**/imports/files/*/")
+    expect(page.locator("#import-file")).to_contain_text("waiting for the worker")
+    tasks.import_waiting()
+    # The page asks by itself what has become of the file.
+    expect(page.get_by_role("button", name="Import 2 messages")).to_be_visible()
+    expect(page.get_by_label("Where the phone was")).to_have_value("Europe/Berlin")
+    assert not Message.objects.exists()
+    page.get_by_role("button", name="Import 2 messages").click()
+    expect(page.locator("#import-file")).to_contain_text("The messages are imported")
+    tasks.import_waiting()
+    expect(page.get_by_role("status").first).to_contain_text("2 messages were imported.")
+    assert Message.objects.earliest("sent_at").sent_at.hour == 7, "nine o'clock in Berlin"
+    page.get_by_role("link", name="Undo this import").click()
+    page.wait_for_url("**/withdraw/")
+    page.get_by_role("button", name="Withdraw 2 messages").click()
+    expect(page.locator("[data-toast]")).to_contain_text("Withdrew the import WhatsApp Chat with Boris.txt")
+    assert set(Message.objects.values_list("is_withdrawn", flat=True)) == {True}
+    assert ImportFile.objects.get().state == ImportFile.State.DONE

@@ -1,0 +1,358 @@
+"""A newcomer's path in a real browser: import a chat, recall live, cut the line, replay.
+
+The program is started as a newcomer starts it; the chat model is a scripted peer on a real connection, whose
+gates let a test look at the page between two turns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, StorageState, expect
+
+from tests.support.clock import PATIENCE
+from tests.support.peer import Peer
+from tests.support.stack import PASSWORD, Stack, wait_for
+
+# Where an element is once it has stood still for thirty frames: a wheel scrolls on after it was turned.
+AT_REST = """element => new Promise((settled) => {
+    let before, still = 0;
+    const look = () => {
+        const now = element.getBoundingClientRect().y;
+        still = now === before ? still + 1 : 0;
+        before = now;
+        if (still < 30) requestAnimationFrame(look); else settled(now);
+    };
+    look();
+})"""
+QUERY = "Помнишь, как мы чинили vLLM на H100?"
+
+CHAT = {
+    "user": "anna",
+    "messages": [
+        {
+            "id": f"m{day}-{place}",
+            "role": role,
+            "author": author,
+            "ts": f"2026-03-{day:02}T10:{place:02}:00Z",
+            "text": text,
+        }
+        for day, talk in enumerate(
+            [
+                (
+                    "Как настроить vLLM на H100, он падает с нехваткой памяти?",
+                    "Уменьшите gpu_memory_utilization до 0.85.",
+                ),
+                ("Which cake for Masha's birthday?", "A honey cake keeps for two days."),
+                ("Колено болит после бега, это мениск?", "Покой, лёд и приём у ортопеда."),
+                ("Postgres autovacuum lags behind", "Lower the scale factor for the busy tables."),
+                ("Что посмотреть в Тбилиси за два дня?", "Сололаки, Нарикала и серные бани."),
+                ("vLLM снова не стартует после обновления драйвера", "Проверьте версию CUDA и пересоберите образ."),
+            ],
+            start=1,
+        )
+        for place, (role, author, text) in enumerate([("user", "Anna", talk[0]), ("assistant", "bot", talk[1])])
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[Peer]:
+    made = Peer()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def stack(peer: Peer) -> Iterator[Stack]:
+    with tempfile.TemporaryDirectory(prefix="live data ") as base:
+        # The database of a program started as root runs as nobody, who has to get through.
+        Path(base).chmod(0o711)
+        yield from started(peer, Path(base) / "data")
+
+
+def started(peer: Peer, folder: Path) -> Iterator[Stack]:
+    folder.mkdir()
+    made = Stack(folder, "--no-demo", LLM_BASE_URL=peer.url, RERANKER_TIMEOUT="10m", RERANKER_TURN_TIMEOUT="10m")
+    try:
+        chat = folder / "chat.jsonl"
+        chat.write_text(json.dumps(CHAT, ensure_ascii=False), encoding="utf-8")
+        assert made.json("import_chat", str(chat), "--user", "anna")["messages_added"] == 12
+        assert made.json("import_chat", str(chat), "--user", "anna")["messages_added"] == 0
+        assert made.json("archive", "--now")["topics"] >= 6
+        assert made.json("check_memory")["violations"] == []
+        made.make_operator("ada")
+        yield made
+        assert made.complaints() == []
+    finally:
+        peer.open()
+        assert made.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, stack: Stack) -> StorageState:
+    """The cookies of somebody who logged in by the form."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE * 1000)
+    page = context.new_page()
+    page.goto(f"{stack.url}/login/")
+    page.fill("input[name=username]", "ada")
+    page.fill("input[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{stack.url}/")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def page(browser: Browser, session: StorageState) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, storage_state=session)
+    context.set_default_timeout(PATIENCE * 1000)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
+    yield page
+    context.close()
+    assert faults == []
+
+
+def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
+    """Ask on the recall page; returns the run's address once the model has its first question."""
+    peer.close()
+    page.goto(f"{stack.url}/")
+    page.get_by_role("link", name="Recall", exact=True).first.click()
+    page.fill("input[name=query]", query)
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}/"))
+    assert peer.reached["asks"].wait(PATIENCE)
+    return page.url.split("?")[0]
+
+
+def seqs(page: Page) -> list[int]:
+    """The numbers of the events on the page, all read at one moment."""
+    return sorted(page.locator("[data-event]").evaluate_all("events => events.map(event => Number(event.dataset.seq))"))
+
+
+def drawn(page: Page) -> str:
+    """The three lanes as they stand in the document once what arrived is at rest, but for blanks between elements."""
+    expect(page.locator(".is-arriving")).to_have_count(0)
+    html = str(page.locator(".lanes").evaluate("lanes => lanes.innerHTML"))
+    return re.sub(r">\s+<", "><", html.replace(' class=""', "")).strip()
+
+
+def test_a_run_streams_turn_by_turn_and_then_replays(page: Page, stack: Stack, peer: Peer) -> None:
+    url = ask(page, stack, peer)
+    expect(page.locator(".candidate").first).to_be_visible()
+    expect(page.locator(".run-live-mark")).to_be_visible()
+    expect(page.locator(".candidate.is-read")).to_have_count(0)
+    peer.gates["asks"].set()
+    expect(page.locator(".candidate.is-read").nth(1)).to_be_visible()
+    expect(page.locator(".candidate.is-read")).to_have_count(len(peer.asked))
+    assert peer.reached["chooses"].wait(PATIENCE)
+    peer.gates["chooses"].set()
+    expect(page.locator(".chosen")).to_have_count(1)
+    expect(page.locator(".excerpt mark.is-exact")).to_have_count(1)
+    expect(page.locator(".run-live-mark")).to_have_count(0)
+    live, before = seqs(page), drawn(page)
+    assert live == list(range(1, len(live) + 1))
+    states = page.locator(".candidate").evaluate_all("rows => rows.map(row => row.className)")
+
+    page.goto(url)
+    assert seqs(page) == live
+    assert page.locator(".candidate").evaluate_all("rows => rows.map(row => row.className)") == states
+    assert drawn(page) == before
+
+    page.keyboard.press("Home")
+    expect(page.locator(".chosen")).not_to_be_visible()
+    expect(page).to_have_url(f"{url}?step=1")
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(f"{url}?step=2")
+    page.locator("[data-speed]").select_option("8")
+    page.locator(".transport-play").click()
+    expect(page.locator(".chosen")).to_be_visible()
+    expect(page).to_have_url(url)
+
+
+def test_an_answer_grows_on_the_page_before_its_turn_ends(page: Page, stack: Stack, peer: Peer) -> None:
+    peer.grows = True
+    try:
+        url = ask(page, stack, peer)
+        peer.gates["asks"].set()
+        peer.gates["chooses"].set()
+        assert peer.reached["ends"].wait(PATIENCE)
+        words = page.locator("#run-speaking")
+        expect(words).to_contain_text('{"topics"')
+        expect(page.locator(".chosen")).to_have_count(0)
+        page.reload()
+        expect(words).to_contain_text('{"topics"')
+        page.keyboard.press("ArrowLeft")
+        expect(words).to_be_hidden()
+        page.keyboard.press("End")
+        expect(words).to_be_visible()
+        page.set_viewport_size({"width": 1440, "height": 500})
+        page.mouse.wheel(0, 120)
+        row = page.locator(".candidate").last
+        stood = row.evaluate(AT_REST)
+        peer.open()
+        expect(page.locator(".chosen")).to_have_count(1)
+        expect(words).to_be_empty()
+        assert abs(row.evaluate(AT_REST) - stood) < 2, "the page moved under the reader"
+        before = drawn(page)
+        page.goto(url)
+        assert drawn(page) == before
+    finally:
+        peer.grows = False
+
+
+def test_what_goes_on_is_named_and_followed_until_the_reader_scrolls_away(page: Page, stack: Stack, peer: Peer) -> None:
+    page.set_viewport_size({"width": 1280, "height": 640})
+    url = ask(page, stack, peer)
+    going, clock, turns = page.locator(".run-going"), page.locator("[data-clock]"), page.locator(".lane-turns")
+    expect(going).to_have_text("Turn 1: thinking")
+    shown = str(clock.text_content())
+    expect(clock).not_to_have_text(shown)
+    at_end = "lane => lane.scrollHeight - lane.scrollTop - lane.clientHeight < 48"
+    # The line was away for a moment: the page asks beside its socket, and shows nothing twice.
+    page.evaluate("dispatchEvent(new Event('online'))")
+    peer.gates["asks"].set()
+    expect(going).to_have_text("Turn 2: thinking")
+    wait_for(lambda: turns.evaluate(at_end))
+    turns.evaluate("lane => { lane.scrollTop = 0 }")
+    expect(page.locator("[data-follow]")).to_be_visible()
+    page.locator("[data-follow]").click()
+    wait_for(lambda: turns.evaluate(at_end))
+    expect(page.locator("[data-follow]")).to_be_hidden()
+    page.keyboard.press("Home")
+    expect(page.locator(".run-live-mark")).to_have_text("go live", use_inner_text=True)
+    expect(going).to_have_text("Rewriting the query…")
+    page.locator(".run-live-mark").click()
+    expect(page).to_have_url(url)
+    expect(going).to_have_text("Turn 2: thinking")
+    page.evaluate("dispatchEvent(new Event('online'))")
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    expect(going).to_have_text("")
+    found = seqs(page)
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_a_run_that_goes_on_is_stopped_and_the_next_one_works(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".run-outcome")).to_contain_text("ada stopped this run before the model had chosen.")
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    peer.open()
+    ask(page, stack, peer)
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+
+
+def test_a_step_has_an_address_that_works_without_scripts(
+    browser: Browser, page: Page, stack: Stack, peer: Peer
+) -> None:
+    url = ask(page, stack, peer)
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    context = browser.new_context(java_script_enabled=False, storage_state=page.context.storage_state())
+    plain = context.new_page()
+    plain.goto(f"{url}?step=3")
+    expect(plain.locator(".transport-step")).to_contain_text("3 /")
+    expect(plain.locator(".chosen")).to_be_hidden()
+    plain.goto(url)
+    expect(plain.locator(".chosen")).to_be_visible()
+    context.close()
+
+
+def test_a_reload_and_a_late_viewer_see_the_run_so_far_and_the_rest(
+    browser: Browser, page: Page, stack: Stack, peer: Peer
+) -> None:
+    url = ask(page, stack, peer)
+    page.reload()
+    expect(page.locator(".candidate").first).to_be_visible()
+    late_context = browser.new_context(storage_state=page.context.storage_state())
+    late = late_context.new_page()
+    late.goto(url)
+    peer.open()
+    for viewer in (page, late):
+        expect(viewer.locator(".chosen")).to_have_count(1)
+        found = seqs(viewer)
+        assert found == list(range(1, len(found) + 1))
+    late_context.close()
+
+
+def opened(page: Page, sockets: list[Any], count: int) -> None:
+    """Return once the page opened so many."""
+    ends = time.monotonic() + PATIENCE
+    while len(sockets) < count:
+        assert time.monotonic() < ends, sockets
+        page.wait_for_timeout(20)  # in which the browser is listened to
+
+
+def test_a_socket_cut_in_the_middle_loses_and_doubles_nothing(page: Page, stack: Stack, peer: Peer) -> None:
+    sockets: list[Any] = []
+
+    def carry(route: Any) -> None:
+        sockets.append(route)
+        server = route.connect_to_server()
+        route.on_message(server.send)
+        server.on_message(route.send)
+
+    page.route_web_socket(re.compile(r"/ws/runs/"), carry)
+    ask(page, stack, peer)
+    expect(page.locator(".candidate").first).to_be_visible()
+    # The candidates stand on the page before its script opens a socket, and without one it looks each second.
+    opened(page, sockets, 1)
+    sockets[0].close(code=1012)
+    opened(page, sockets, 2)
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    assert len(sockets) == 2
+    found = seqs(page)
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_a_killed_web_process_leaves_a_run_that_is_closed_and_says_so(page: Page, stack: Stack, peer: Peer) -> None:
+    url = ask(page, stack, peer)
+    expect(page.locator(".event-turn")).to_be_visible()
+    before = seqs(page)
+    for web in stack.web_processes():
+        os.kill(web, signal.SIGKILL)
+    expect(page.locator(".run-outcome")).to_contain_text("was stopped")
+    found = seqs(page)
+    assert found[: len(before)] == before
+    assert found == list(range(1, len(found) + 1))
+    assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
+    page.goto(url)
+    expect(page.locator(".run-outcome")).to_contain_text("was stopped")
+
+
+def test_the_runs_are_listed_with_how_they_ended(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer, "Что делать с мениском?")
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)
+    page.goto(f"{stack.url}/runs/?outcome=chosen")
+    row = page.locator("tr", has_text="Что делать с мениском?")
+    expect(row).to_contain_text("1 topic")
+    row.get_by_role("link").first.click()
+    expect(page.locator(".chosen")).to_have_count(1)
+
+
+def test_the_scripted_model_saw_the_candidates_as_the_page_shows_them(page: Page, stack: Stack, peer: Peer) -> None:
+    ask(page, stack, peer)
+    sent = wait_for(lambda: [r for r in peer.requests if r.get("tools")])[-1]
+    assert sent["tool_choice"] == {"type": "function", "function": {"name": "get_topics_content"}}
+    lines = re.findall(r"^\[Topic:\d+\]", sent["messages"][1]["content"], re.M)
+    expect(page.locator(".candidate")).to_have_count(len(lines))
+    peer.open()
+    expect(page.locator(".chosen")).to_have_count(1)

@@ -1,0 +1,126 @@
+"""What only a browser can show: keys, the preview, filters that live in the address, and no word from its console."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from memoryapp.models import ChatUser, Operator, Topic
+from tests.browser.conftest import Browse
+from tests.support.browsing import run_of, said, topic_of
+
+
+@pytest.fixture
+def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
+    """Two, the newer one first, as their list shows them."""
+    said(anna, "And the parcel", minutes=99_999)
+    return [topic_of(anna, "Honey cake", ["Which?", "Honey"], day=3), topic_of(anna, "vLLM crash", ["It dies"])]
+
+
+@pytest.fixture
+def page(topics: list[Topic], viewer: Operator, browse: Browse) -> Iterator[Page]:
+    """Signed in as a viewer."""
+    with browse(viewer) as page:
+        yield page
+
+
+def test_keys_walk_a_list_preview_and_open(page: Page, topics: list[Topic], anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#peek")).to_contain_text("Honey cake")
+    page.keyboard.press("j")
+    expect(page.locator("#peek")).to_contain_text("It dies")
+    page.keyboard.press("Escape")
+    expect(page.locator("#peek")).to_be_empty()
+    page.keyboard.press("k")
+    page.keyboard.press("o")
+    expect(page).to_have_url(re.compile(rf"[^/]/topics/{topics[0].pk}/$"))
+
+
+def test_a_click_previews_and_a_second_one_opens(page: Page, topics: list[Topic], anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    link = page.get_by_role("link", name="vLLM crash")
+    link.click()
+    expect(page.locator("#peek h2")).to_have_text("vLLM crash")
+    link.click()
+    expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_a_filter_shows_at_once_and_lives_in_the_address(page: Page, anna: ChatUser) -> None:
+    page.goto(f"/memory/{anna.pk}/topics/")
+    page.keyboard.press("/")
+    page.keyboard.type("cake")
+    expect(page.locator("#list [data-row]")).to_have_count(1)
+    # Fewer letters find the same row.
+    expect(page).to_have_url(re.compile(r"/topics/\?q=cake$"))
+    page.reload()
+    expect(page.locator("#list [data-row]")).to_have_count(1)
+
+
+def test_the_palette_goes_where_the_letters_lead(page: Page, anna: ChatUser) -> None:
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("honey")
+    expect(page.locator("#palette-found a")).to_have_text([re.compile("Honey cake"), re.compile("to compare or merge")])
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Honey cake")
+
+
+def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/topics/")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("link", name="vLLM crash").click()
+    expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_a_row_on_a_phone_opens_wherever_it_is_touched(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/topics/")
+    row = page.locator("[data-row]").filter(has_text="vLLM crash")
+    box = row.bounding_box()
+    assert box
+    row.click(position={"x": box["width"] / 2, "y": box["height"] - 6})
+    expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_the_section_one_is_in_is_in_sight_on_a_phone(page: Page, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/memory/{anna.pk}/facts/")
+    expect(page.locator(".rail summary[aria-current]")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".rail summary[aria-current]")).to_contain_text("More")
+
+
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked(
+    page: Page, topics: list[Topic], anna: ChatUser, width: int
+) -> None:
+    run_of(anna, topics[0])
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("/")
+    edges = "all => all.map(each => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+    (_top, head), (row, _bottom) = page.locator(".list th:first-child, .list td:first-child").evaluate_all(edges)[:2]
+    assert head <= row
+    assert page.locator(".run-lines .title").first.evaluate("title => title.offsetWidth") > 200
+
+
+@pytest.mark.parametrize("address", ["/", "/memory/{}/", "/memory/{}/topics/", "/memory/{}/history/", "/runs/"])
+def test_what_is_pressed_on_a_phone_is_as_high_as_a_finger(page: Page, address: str, anna: ChatUser) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(address.format(anna.pk))
+    heights = "all => all.filter(each => each.offsetHeight > 0).map(each => each.offsetHeight)"
+    pressed = page.locator("main .button, main .field, main select, .topbar summary, .search-button, .rail li a")
+    assert min(pressed.evaluate_all(heights)) >= 40
+
+
+def test_the_theme_follows_the_system_until_one_is_chosen(page: Page) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto("/")
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.locator(".tools details summary").click()
+    page.get_by_role("button", name="light").click()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "light")

@@ -1,0 +1,289 @@
+"""The run page in a real browser, where no socket can be had: replay, columns that hold, filters, copying, looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from memoryapp.engine.candidates import UnshownCandidates
+from memoryapp.engine.events import Event
+from memoryapp.models import ChatUser, Message, Operator, Run, RunProgress
+from tests.browser.conftest import Browse
+from tests.conftest import candidate, talk
+from tests.pages.test_runs_run import every_event, found_in, store
+from tests.support.browsing import accessibility_faults, assert_accessible, press
+
+# how the browser says that there is no socket, and that it is offline
+NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED")
+WIDTHS = (1440, 1280, 1024, 390)
+
+
+@pytest.fixture
+def events(transactional_db: None, anna: ChatUser) -> list[Event]:
+    """A run over three topics: one chosen, one read, and one that is ranked below."""
+    first, second, third = talk(
+        anna,
+        ("vLLM crash", ["vLLM dies with **OOM**:\n```\nkill -9\n```\nthen nothing", "Lower it"]),
+        ("Cake", ["Which cake?", "Honey"]),
+        ("Knee", ["It hurts", "Rest"]),
+    )
+    made = every_event(first, second, Message.objects.in_order()[0])
+    place, found = found_in(made)
+    below = candidate(third, 9)
+    row = [getattr(below, name) for name in UnshownCandidates.__dataclass_fields__ if name not in ("terms", "parts")]
+    shown = (found.candidates[0], replace(found.candidates[1], rank=5))
+    made[place] = replace(found, candidates=shown, below=UnshownCandidates.of([tuple(row)], {}))
+    return made
+
+
+@pytest.fixture
+def run(events: list[Event], anna: ChatUser) -> Run:
+    return Run.objects.create(owner=anna, query="vllm?", strategy="flash", state=Run.State.RUNNING)
+
+
+@pytest.fixture
+def page(run: Run, debugger: Operator, browse: Browse) -> Iterator[Page]:
+    with browse(debugger, *NO_SOCKET) as page:
+        yield page
+
+
+def clock(page: Page) -> float:
+    """The seconds that the head shows."""
+    return float(str(page.locator("[data-clock]").text_content()).split()[0])
+
+
+def columns(page: Page) -> list[tuple[float, float]]:
+    """Where each column that is seen begins, and how wide it is."""
+    boxes = page.locator(".lane").evaluate_all("lanes => lanes.map(lane => lane.getBoundingClientRect())")
+    return [(box["x"], box["width"]) for box in boxes if box["width"]]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list[Event], width: int) -> None:
+    store(run, events)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"/runs/{run.pk}/")
+    stood, head = columns(page), page.locator(".transport").bounding_box()
+    assert len(stood) == {390: 1, 1024: 2}.get(width, 3)
+    if width > 1180:
+        assert [
+            lane["lane"] for lane in page.locator(".lane").evaluate_all("all => all.map(l => ({...l.dataset}))")
+        ] == [
+            "candidates",
+            "turns",
+            "result",
+        ]
+    for step in range(1, len(events) + 1):
+        press(page, "Home", *["ArrowRight"] * (step - 1))
+        assert columns(page) == stood, f"step {step}"
+        assert page.locator(".transport").bounding_box() == head, f"step {step}"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if width == 390:
+        page.locator("[data-tab=candidates]").click()
+    page.locator(".candidate-link").first.click()
+    expect(page.locator("#peek h2")).to_have_text("vLLM crash")
+    assert width == 390 or columns(page) == stood
+
+
+def test_a_long_question_leaves_the_columns_their_room(page: Page, run: Run, events: list[Event]) -> None:
+    Run.objects.filter(pk=run.pk).update(query="and what else did they say " * 150)
+    store(run, events)
+    page.set_viewport_size({"width": 1280, "height": 640})
+    page.goto(f"/runs/{run.pk}/")
+    lane = page.locator(".lane-turns").bounding_box()
+    assert lane
+    assert lane["y"] < 320
+    assert lane["height"] >= 280
+    assert accessibility_faults(page) == []
+
+
+def test_a_step_is_outlined_and_what_goes_on_then_is_named(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    expect(page.locator(".is-current")).to_have_count(0)
+    press(page, "Home")
+    expect(page.locator(".event.is-current")).to_have_attribute("data-kind", "run_started")
+    expect(page.locator(".run-going")).to_have_text("Rewriting the query…")
+    press(page, "ArrowRight")
+    expect(page.locator(".lane-candidates .lane-waiting")).to_have_text("Searching the memory…")
+    press(page, "ArrowRight")
+    expect(page.locator(".lane-result .lane-waiting")).to_have_text("Nothing chosen yet.")
+    expect(page.locator(".lane-result .lane-waiting")).to_be_visible()
+    press(page, "Shift+ArrowRight")
+    expect(page.locator(".run-going")).to_have_text("Turn 1: thinking")
+    page.goto(f"/runs/{run.pk}/?step=9")
+    expect(page.locator(".event.is-current")).to_have_attribute("data-seq", "9")
+    expect(page.locator(".run-going")).to_have_text("Turn 2: thinking")
+    press(page, "End")
+    expect(page.locator(".run-going")).to_have_text("")
+
+
+def test_the_handle_stands_on_the_axis_of_the_stages(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    whole = page.locator("#run-waterfall").get_attribute("data-whole")
+    scrub = page.locator("[data-scrub]")
+    assert scrub.get_attribute("max") == whole
+    bars, handle = page.locator("#run-waterfall svg").bounding_box(), scrub.bounding_box()
+    assert bars
+    assert handle
+    assert abs(bars["x"] - handle["x"]) <= 2
+    assert abs(bars["width"] - handle["width"]) <= 4
+
+
+def test_chips_count_what_became_of_candidates_and_filter(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    chips, rows = page.locator("#found-topics .legend-chip:visible"), page.locator("#found-topics .candidate:visible")
+    expect(chips).to_have_text(["chosen 1", "put aside 1", "below 1"])
+    expect(page.locator(".candidate-state")).to_have_text(["chosen", "put aside"])
+    expect(page.locator(".rank-gap")).to_have_text(
+        "#2–4: no word of the query and little of its meaning, so the model was not shown this."
+    )
+    chips.nth(1).click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Cake")
+    chips.nth(1).click()
+    expect(rows).to_have_count(2)
+    chips.nth(2).click()
+    expect(rows).to_have_count(3)
+    expect(rows.nth(2)).to_contain_text("Knee")
+    expect(rows.nth(2).locator(".candidate-state")).to_have_text("below")
+    press(page, "Home", "Shift+ArrowRight")
+    expect(chips).to_have_text(["not opened 2", "below 1"])
+
+
+def test_an_excerpt_is_shown_as_messages_are(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    excerpt = page.locator(".excerpt").first
+    expect(excerpt.locator("strong")).to_have_text("OOM")
+    expect(excerpt.locator("pre")).to_have_text("kill -9")
+    expect(excerpt.locator("mark.is-exact")).to_have_text("vLLM ")
+    page.locator(".candidate-link").first.click()
+    expect(page.locator("#peek pre")).to_have_text("kill -9")
+    expect(page.locator("#peek mark")).to_have_text("vLLM ")
+
+
+def test_what_a_run_is_can_be_copied(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"/runs/{run.pk}/")
+
+    def copied(name: str) -> str:
+        page.locator(".copy-menu > summary").click()
+        page.get_by_role("button", name=name, exact=True).click()
+        expect(page.locator("#copied")).to_have_text("Copied")
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    assert copied("The run's id") == str(run.pk)
+    assert copied("The query") == "vllm?"
+    assert copied("The ids of what was chosen").startswith("Topic:")
+    told = json.loads(copied("The run as JSON"))
+    assert (told["run"], told["query"], told["topics"][0]["reason"]) == (str(run.pk), "vllm?", "it says so")
+    page.locator(".excerpt .copy-button").first.click()
+    expect(page.locator("#copied")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "vLLM "
+
+
+def test_the_keys_of_a_replay_are_listed(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    press(page, "Shift+?")
+    keys = page.locator("#keys")
+    expect(keys).to_contain_text("one event back or on")
+    press(page, "ArrowLeft")
+    expect(page.locator("[data-step-label]")).to_have_text("11 / 11")
+    press(page, "Escape")
+    expect(keys).to_be_hidden()
+
+
+def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events[:4])
+    RunProgress.objects.create(run=run, owner=run.owner, turn=1, text="so far", at=timezone.now())
+    page.goto(f"/runs/{run.pk}/")
+    expect(page.locator(".run-live-mark")).to_have_text("live", use_inner_text=True)
+    expect(page.locator("[data-event]")).to_have_count(4)
+    expect(page.locator("#run-speaking")).to_contain_text("so far")
+    # it goes on while words come, which bring no event
+    page.wait_for_function(
+        "from => parseFloat(document.querySelector('[data-clock]').textContent) > from + 2.5", arg=clock(page)
+    )
+    assert accessibility_faults(page) == []
+    store(run, events[4:8], after=4)
+    expect(page.locator("[data-event]")).to_have_count(8)
+    page.context.set_offline(True)
+    expect(page.locator("#trouble")).to_be_visible()
+    store(run, events[8:], after=8)
+    page.context.set_offline(False)
+    expect(page.locator(".chosen")).to_have_count(1)
+    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator(".run-live-mark")).to_have_count(0)
+    assert page.locator("[data-event]").evaluate_all(
+        "all => all.map(e => +e.dataset.seq).sort((a, b) => a - b)"
+    ) == list(range(1, 12))
+
+
+def test_without_scripts_a_run_that_goes_on_is_asked_for_again(
+    page: Page, run: Run, events: list[Event], live_server: LiveServer
+) -> None:
+    store(run, events[:4])
+    assert page.context.browser
+    context = page.context.browser.new_context(
+        java_script_enabled=False, storage_state=page.context.storage_state(), base_url=live_server.url
+    )
+    plain = context.new_page()
+    plain.goto(f"/runs/{run.pk}/")
+    expect(plain.locator(".chosen")).to_have_count(0)
+    store(run, events[4:], after=4)
+    expect(plain.locator(".chosen")).to_have_count(1)
+    context.close()
+
+
+def test_on_a_phone_the_head_is_folded_and_a_finished_run_opens_on_its_result(
+    page: Page, run: Run, events: list[Event]
+) -> None:
+    store(run, events)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/runs/{run.pk}/")
+    expect(page.locator(".chosen")).to_be_visible()
+    expect(page.locator(".lane-turns")).to_be_hidden()
+    expect(page.locator(".run-numbers")).to_be_hidden()
+    head = page.locator(".run-head").bounding_box()
+    assert head
+    assert head["height"] < 260
+    page.locator(".run-fold summary").click()
+    expect(page.locator(".run-numbers")).to_be_visible()
+    page.locator("[data-tab=candidates]").click()
+    expect(page.locator(".candidate").first).to_be_visible()
+
+
+def test_on_paper_nothing_covers_and_nothing_is_cut(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    page.goto(f"/runs/{run.pk}/")
+    page.set_viewport_size({"width": 800, "height": 1100})
+    page.emulate_media(media="print")
+    expect(page.locator(".transport-keys")).to_be_hidden()
+    overflow = page.locator(".lane, .excerpt-text").evaluate_all("all => all.map(e => getComputedStyle(e).overflowY)")
+    assert set(overflow) == {"visible"}
+    boxes = [
+        page.locator(name).bounding_box() for name in (".run-head", ".lane-candidates", ".lane-turns", ".lane-result")
+    ]
+    for above, below in zip(boxes, boxes[1:], strict=False):
+        assert above
+        assert below
+        assert above["y"] + above["height"] <= below["y"] + 1
+
+
+def test_axe_finds_nothing(page: Page, run: Run, events: list[Event]) -> None:
+    store(run, events)
+    assert_accessible(page, f"/runs/{run.pk}/")
+    page.locator(".candidate-link").first.click()
+    expect(page.locator("#peek h2")).to_be_visible()
+    assert_accessible(page, f"/runs/{run.pk}/?step=5")

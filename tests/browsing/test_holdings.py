@@ -1,0 +1,37 @@
+"""How much each memory holds, at a fixed number of queries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memoryapp.browsing.holdings import Holdings, holdings
+from memoryapp.models import ChatUser, Message
+from tests.support.browsing import said
+
+
+@pytest.fixture
+def owners(anna: ChatUser, boris: ChatUser) -> list[ChatUser]:
+    for text, age in (("Long ago.", timedelta(days=400)), ("Just now.", timedelta(0))):
+        Message.objects.filter(pk=said(anna, text).pk).update(sent_at=timezone.now() - age)
+    return [anna, boris]
+
+
+def test_the_queries_do_not_grow_with_the_chat_users(owners: list[ChatUser], django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(7):
+        found = holdings(owners)
+    assert (found[owners[0].pk].messages, found[owners[0].pk].waiting) == (2, 2)
+    assert found[owners[1].pk] == Holdings()
+
+
+def test_months_are_counted_only_where_they_are_asked_for(
+    owners: list[ChatUser], django_assert_num_queries: Any
+) -> None:
+    assert holdings(owners)[owners[0].pk].months == ()
+    with django_assert_num_queries(8):
+        found = holdings(owners, by_month=True)
+    assert found[owners[0].pk].months == (*[0] * 11, 1)
+    assert found[owners[1].pk].months == (0,) * 12

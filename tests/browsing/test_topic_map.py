@@ -1,0 +1,160 @@
+"""The map: what is near lies near, many topics cost little, and who sees no picture reads numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from memoryapp import curation
+from memoryapp.browsing.topic_map import last_run, topic_map
+from memoryapp.engine.plane import plane
+from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Topic, TopicEdit, TopicVector
+from tests.conftest import signed_in
+from tests.support.browsing import cost, get, grow, run_of, topic_of
+
+
+def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def placed(owner: ChatUser, topics: list[Topic], vectors: np.ndarray[Any, Any]) -> None:
+    size = {"provider": "test", "model": "m", "dimensions": vectors.shape[1], "threshold": 0.1}
+    profile, _made = EmbeddingProfile.objects.get_or_create(**size)
+    rows = zip(topics, unit(vectors).tolist(), strict=True)
+    TopicVector.objects.bulk_create(TopicVector(owner=owner, topic=t, profile=profile, vector=v) for t, v in rows)
+
+
+def test_the_plane_is_that_of_a_whole_decomposition() -> None:
+    vectors = np.random.default_rng(3).standard_normal((300, 64)).astype(np.float32) * np.linspace(3, 0.1, 64)
+    places, shown = plane(vectors.astype(np.float32))
+    centred = vectors - vectors.mean(axis=0)
+    _left, values, axes = np.linalg.svd(centred, full_matrices=False)
+    exact = centred @ axes[:2].T
+    assert np.allclose(np.abs(places), np.abs(exact), atol=0.15)
+    assert shown == pytest.approx(float((values[:2] ** 2).sum() / (values**2).sum()), abs=0.01)
+
+
+def test_the_same_vectors_lie_in_the_same_places() -> None:
+    vectors = np.random.default_rng(5).standard_normal((40, 16)).astype(np.float32)
+    assert np.array_equal(plane(vectors)[0], plane(vectors)[0])
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (1, 8), (2, 8), (5, 1)])
+def test_few_vectors_have_places_too(shape: tuple[int, int]) -> None:
+    places, shown = plane(np.random.default_rng(1).standard_normal(shape).astype(np.float32))
+    assert places.shape == (shape[0], 2)
+    assert np.isfinite(places).all()
+    assert 0 <= shown <= 1
+
+
+def test_equal_vectors_lie_on_one_spot() -> None:
+    places, shown = plane(np.ones((7, 4), np.float32))
+    assert not places.any()
+    assert shown == 0
+
+
+def test_two_thousand_vectors_take_less_than_a_blink() -> None:
+    vectors = np.random.default_rng(2).standard_normal((2_000, 512)).astype(np.float32)
+    taken = []
+    for _ in range(3):
+        began = time.process_time()
+        plane(vectors)
+        taken.append(time.process_time() - began)
+    assert min(taken) < 1.0, "the fastest, for the others may have met with what else the machine does"
+
+
+def test_topics_near_in_meaning_lie_near(anna: ChatUser) -> None:
+    topics = [topic_of(anna, f"T{number}", ["x"], day=number) for number in range(4)]
+    placed(anna, topics, np.array([[1, 0, 0.1], [1, 0.1, 0], [0, 1, 0.1], [0.1, 1, 0]], np.float32))
+    spots = {place.topic.pk: np.array([place.x, place.y]) for place in topic_map(anna).points}
+    one, other, far, _beside = (spots[topic.pk] for topic in topics)
+    assert np.linalg.norm(one - other) < np.linalg.norm(one - far) / 3
+
+
+def test_retired_topics_and_those_of_others_are_on_no_map(anna: ChatUser, boris: ChatUser) -> None:
+    topics = [topic_of(owner, "T", ["x"], day=day) for day, owner in enumerate([anna, anna, anna, boris])]
+    for owner in (anna, boris):
+        placed(owner, [t for t in topics if t.owner == owner], np.eye(3, dtype=np.float32)[: 3 if owner == anna else 1])
+    change = curation.plan_edit(anna, topics[0].pk, "Said anew")
+    curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada")
+    assert [place.topic.pk for place in topic_map(anna).points] == [topics[2].pk, topics[1].pk]
+
+
+def test_topics_without_a_vector_are_counted(anna: ChatUser, as_viewer: Client) -> None:
+    topics = [topic_of(anna, "T", ["x"], day=day) for day in range(3)]
+    placed(anna, topics[:2], np.eye(2, dtype=np.float32))
+    assert topic_map(anna).waiting == 1
+    assert "1 more has no vector yet" in get(as_viewer, f"/memory/{anna.pk}/map/")
+
+
+def test_the_numbers_stand_below_and_in_the_page(anna: ChatUser, as_viewer: Client) -> None:
+    topics = [topic_of(anna, "Honey </script> cake", ["x"], day=day) for day in range(2)]
+    placed(anna, topics, np.eye(2, dtype=np.float32))
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    dots = json.loads(re.findall(r'<script id="dots" type="application/json">(.*?)</script>', page)[0])
+    assert [dot[0] for dot in dots] == [topics[1].pk, topics[0].pk]
+    assert "As numbers" in page
+    assert page.count('class="num mono"') == 4
+
+
+def test_a_viewer_looks_and_a_curator_picks(anna: ChatUser, as_viewer: Client, admin: Operator) -> None:
+    placed(anna, [topic_of(anna, "A", ["x"]), topic_of(anna, "B", ["y"], day=1)], np.eye(2, dtype=np.float32))
+    address = f"/memory/{anna.pk}/map/"
+    assert 'name="topics"' not in get(as_viewer, address)
+    assert get(signed_in(admin), address).count('name="topics"') == 2
+
+
+def test_an_empty_map_says_what_to_do(anna: ChatUser, as_viewer: Client) -> None:
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert "Nothing to place yet" in page
+    assert 'id="dots"' not in page
+
+
+def test_more_topics_cost_no_more_queries(anna: ChatUser, as_viewer: Client) -> None:
+    grow(anna, 3)
+    placed(anna, list(Topic.objects.order_by("pk")), np.eye(3, 4, dtype=np.float32))
+    few = cost(as_viewer, f"/memory/{anna.pk}/map/")
+    grow(anna, 20)
+    placed(
+        anna,
+        list(Topic.objects.order_by("pk")[3:]),
+        np.random.default_rng(1).standard_normal((20, 4)).astype(np.float32),
+    )
+    assert cost(as_viewer, f"/memory/{anna.pk}/map/") <= few
+
+
+def test_the_last_run_lights_the_topics_that_hold_what_it_read_today(anna: ChatUser, as_viewer: Client) -> None:
+    topics = [topic_of(anna, "T", ["x"], day=day) for day in range(2)]
+    placed(anna, topics, np.eye(2, dtype=np.float32))
+    assert last_run(anna) is None
+    run_of(anna, topics[1])
+    run = run_of(anna, topics[0])
+    change = curation.plan_edit(anna, topics[0].pk, "Said anew")
+    [now] = curation.put_in(curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada"))
+    lit = last_run(anna)
+    assert lit is not None
+    assert (lit.run, lit.read, lit.chosen) == (run, {now.pk}, {now.pk})
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert "One topic makes no map" in page
+    placed(anna, [now], np.eye(2, dtype=np.float32)[:1])
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert f'<script id="lit" type="application/json">{{"{now.pk}": "chosen"}}</script>' in page
+
+
+def test_many_topics_lie_in_named_regions_which_colour_them(anna: ChatUser, as_viewer: Client) -> None:
+    words = ["honey cake", "vLLM crash"]
+    topics = [topic_of(anna, f"{words[n % 2]} {n}", ["x"], day=n) for n in range(20)]
+    dice = np.random.default_rng(4).normal(0, 0.05, (20, 3))
+    placed(anna, topics, (np.eye(3)[[n % 2 for n in range(20)]] + dice).astype(np.float32))
+    found = topic_map(anna)
+    assert sum(region.count for region in found.regions) == 20
+    assert {word for region in found.regions for word in region.words} == {"honey", "cake", "vLLM", "crash"}
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert 'data-colour="region"' in page
+    assert 'data-colour="time"' in get(as_viewer, f"/memory/{anna.pk}/map/?colour=time")

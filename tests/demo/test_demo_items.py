@@ -1,0 +1,83 @@
+"""A guard for people and files as candidates: questions about the demo memory, through the embedded models.
+
+Whoever or whatever a question is about must be the first of its kind. Questions that are about none of them show
+how far below such a hit everything else stays.
+"""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import async_to_sync
+from pgvector import HalfVector
+
+from memoryapp import demo
+from memoryapp.models import ChatUser
+from memoryapp.runs.clients import open_clients
+from memoryapp.search import retrieval
+from memoryapp.search.retrieval import SearchResult
+from memoryapp.search.similarity import Question
+
+PEOPLE = {
+    "что ты знаешь о Петрове?": "Пётр Петров",
+    "Who is Petrov?": "Пётр Петров",
+    "кто такой Игорь?": "Игорь Мельник",
+    "напомни про Саркисяна": "Левон Арамович Саркисян",
+    "кто мой ортопед?": "Левон Арамович Саркисян",
+    "расскажи про моего мужа": "Миша Ветров",
+    "как зовут маму": "Ольга Сергеевна Гущина",
+    "что подарить брату": "Костя Гущин",
+    "подруга, которая бегает": "Лена Соколова",
+    "позвони прорабу": "Рустам",
+    "мой учитель японского": "Юко Танабэ",
+    "у кого аллергия на орехи": "Марина Климова",
+    "recruiter who offered me a contract": "Priya Raman",
+}
+FILES = {
+    "что показало МРТ колена": "mrt-pravoe-koleno.pdf",
+    "what was in the MRI report": "mrt-pravoe-koleno.pdf",
+    "где упражнения физиотерапевта": "uprazhneniya-koleno.png",
+    "во сколько вылет в Тбилиси": "bilety-tbilisi.pdf",
+    "справка о лечении для вычета": "spravka-lechenie-2025.pdf",
+    "сколько розеток на кухне": "shema-rozetok.png",
+    "покажи pismo-fabrika-12.pdf": "pismo-fabrika-12.pdf",
+    "голосовое Петрова про SLA": "petrov-golosovoe.ogg",
+    "slides of my InfraNight talk": "infranight-outline.pdf",
+}
+ABOUT_NEITHER = ("как настроить MinIO", "What expired when the gateway refused all clients?", "напиши стихотворение")
+
+
+async def searches(owner: int, queries: list[str]) -> dict[str, SearchResult]:
+    async with open_clients() as clients, clients.pool.connection() as connection:
+        vectors = await clients.embedder.embed(queries)
+        profile = clients.embedder.profile
+        return {
+            query: await retrieval.search(
+                connection,
+                Question(owner, query, HalfVector(vector), clients.profile_id, profile.dimensions),
+                threshold=profile.threshold,
+            )
+            for query, vector in zip(queries, vectors, strict=True)
+        }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_questions_about_people_and_files_find_them_first() -> None:
+    assert demo.load()
+    anna = ChatUser.objects.get(name="anna").pk
+    found = async_to_sync(searches)(anna, [*PEOPLE, *FILES, *ABOUT_NEITHER])
+    people = {query: found[query].people[0] for query in PEOPLE}
+    files = {query: next(file for file in found[query].artifacts if not file.in_session) for query in FILES}
+    assert {query: best.name for query, best in (people | files).items()} == PEOPLE | FILES
+    assert all(best.shown for best in (people | files).values())
+    hits = [best.score for best in (people | files).values()]
+    others = [item.score for query in ABOUT_NEITHER for item in (*found[query].people, *found[query].artifacts)]
+    assert min(hits) > max(others)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_file_of_the_running_conversation_is_there_whatever_is_asked() -> None:
+    assert demo.load()
+    anna = ChatUser.objects.get(name="anna").pk
+    (search,) = async_to_sync(searches)(anna, ["что мне прислали?"]).values()
+    assert [file.name for file in search.artifacts if file.in_session] == ["nordlys-swap-clause.pdf"]
+    assert search.artifacts[0].in_session

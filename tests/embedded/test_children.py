@@ -1,0 +1,77 @@
+"""What `up` does about a process that ends, and about one that hangs."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from memoryapp.embedded import children
+from memoryapp.embedded.children import Child, stop
+from tests.support.clock import PATIENCE
+
+BEATING = "import time; from memoryapp.embedded import watchdog; watchdog.ping_from_thread(); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {BEATING}"
+IN_A_LOOP = """
+import asyncio
+from memoryapp.embedded import watchdog
+
+async def main():
+    watchdog.ping_from_loop()
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(params=[BEATING, IN_A_LOOP], ids=["thread", "loop"])
+def child(request: pytest.FixtureRequest) -> Iterator[Child]:
+    made = Child("web", (sys.executable, "-c", request.param), {}, hang_timeout=6.0)
+    made.start()
+    yield made
+    stop([made])
+
+
+def pid_once_heard(child: Child) -> int:
+    assert select.select([child._watchdog], [], [], PATIENCE)[0]
+    assert child._process
+    return child._process.pid
+
+
+def tended(child: Child, until: str) -> list[str]:
+    """What is said of it until it is this."""
+    said: list[str] = []
+    deadline = time.monotonic() + PATIENCE
+    while not any(until in line for line in said):
+        assert time.monotonic() < deadline, said
+        child.tend(said.append)
+        time.sleep(0.05)
+    return said
+
+
+def test_one_that_hangs_is_killed_and_started_again(child: Child) -> None:
+    before = pid_once_heard(child)
+    os.kill(before, signal.SIGSTOP)
+    assert tended(child, "starting it again") == [
+        "web gave no sign of life for 6 s; killing it",
+        "web ended (signal 9); starting it again in 0.5 s",
+    ]
+    while not child.alive:
+        child.tend(print)
+        time.sleep(0.05)
+    assert pid_once_heard(child) != before
+
+
+def test_what_does_not_end_when_it_is_asked_to_is_killed_within_two_seconds() -> None:
+    child = Child("worker", (sys.executable, "-c", STUBBORN), {})
+    child.start()
+    pid_once_heard(child)
+    stop([child])
+    assert child._process
+    assert child._process.wait(PATIENCE) == -signal.SIGKILL
+    assert children._GRACE < 2

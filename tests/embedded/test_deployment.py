@@ -1,0 +1,266 @@
+"""The program without `up`, as docs/deployment.md has it: processes of one's own on a database of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from memoryapp.embedded import file_locks, paths
+from memoryapp.embedded.lease import Lease
+from memoryapp.embedded.paths import CHECKOUT, Cluster
+from tests.support.clock import PATIENCE
+from tests.support.stack import free_port, wait_for
+
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+KEY = "one-key-for-all-nodes-of-thirty-two-characters"
+POOLED = "The database is behind a pooler that gives each transaction another connection"
+
+
+@contextmanager
+def served(server: Cluster) -> Iterator[None]:
+    """The server runs inside, and has ended after it."""
+    with Lease(server), file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
+        yield
+    with file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
+        file_locks.acquire(lock)
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Path]:
+    """A folder that the database's account and the pooler's may pass through."""
+    with tempfile.TemporaryDirectory(prefix="mnemoscope deployed ") as name:
+        os.chmod(name, 0o711)
+        yield Path(name).resolve()
+
+
+@pytest.fixture(scope="module")
+def server(ground: Path) -> Cluster:
+    """A database that was migrated, and is not running."""
+    made = Cluster(ground / "postgres")
+    with served(made):
+        done = manage(ground, address(made), "migrate")
+        assert done.returncode == 0, done.stderr
+    return made
+
+
+def address(server: Cluster, **more: object) -> str:
+    where = {"host": server.socket, "user": paths.ROLE, "dbname": paths.DATABASE, "passfile": server.passfile}
+    return make_conninfo(**{name: str(value) for name, value in (where | more).items()})
+
+
+def environment(ground: Path, database: str, **more: str) -> dict[str, str]:
+    own = {"DATABASE_URL": database, "DATA_DIR": str(ground / "data"), "SECRET_KEY": KEY}
+    return {**os.environ, **own, "DJANGO_SETTINGS_MODULE": "memoryapp.settings", **more}
+
+
+def manage(ground: Path, database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=CHECKOUT,
+        env=environment(ground, database, DATABASE_WAIT="0"),
+        capture_output=True,
+        text=True,
+    )
+
+
+class Process:
+    """One that `up` would start; what it says lies in ``log``."""
+
+    def __init__(self, name: str, ground: Path, database: str, *command: str) -> None:
+        self.log = ground / f"{name}.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=CHECKOUT,
+                env=environment(ground, database),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def said(self, words: str) -> int:
+        """How often."""
+        assert self.process.poll() is None, self.log.read_text()
+        return self.log.read_text().count(words)
+
+
+def worker(ground: Path, database: str) -> Process:
+    given = ("worker", "-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle")
+    return Process("worker", ground, database, "celery", "-q", "-A", "memoryapp.celery", *given)
+
+
+def beat(ground: Path, database: str) -> Process:
+    given = ("beat", "-l", "WARNING", "--pidfile", "")
+    return Process("beat", ground, database, "celery", "-q", "-A", "memoryapp.celery", *given)
+
+
+def web(name: str, ground: Path, database: str, port: int) -> Process:
+    return Process(name, ground, database, "daphne", "-v", "0", "-p", str(port), "rerankui.asgi:application")
+
+
+def test_worker_and_beat_say_little_while_the_database_is_away_and_go_on_after_it(
+    ground: Path, server: Cluster
+) -> None:
+    signs = "SELECT process FROM memoryapp_heartbeat WHERE at > clock_timestamp() - interval '45 s' ORDER BY process"
+    with ExitStack() as stack:
+        with served(server):
+            both = [stack.enter_context(made(ground, address(server))) for made in (worker, beat)]
+            with psycopg.connect(address(server), autocommit=True) as database:
+                wait_for(lambda: database.execute(signs).fetchall() == [("beat",), ("worker",)])
+        wait_for(lambda: all(each.said("The database cannot be reached: ") for each in both))
+        with served(server):
+            wait_for(lambda: all(each.said("The database is back after") for each in both))
+            with psycopg.connect(address(server), autocommit=True) as database:
+                database.execute("DELETE FROM memoryapp_heartbeat")
+                wait_for(lambda: database.execute(signs).fetchall() == [("beat",), ("worker",)])
+        assert [each.said("Traceback") for each in both] == [0, 0]
+
+
+def test_several_nodes_serve_one_database(ground: Path, server: Cluster) -> None:
+    ports = free_port(), free_port()
+    assert manage(ground, address(server), "collectstatic", "--noinput").returncode == 0
+    with served(server), ExitStack() as stack:
+        for number, port in enumerate(ports):
+            stack.enter_context(web(f"web {number}", ground, address(server), port))
+        for port in ports:
+            ready = wait_for(lambda port=port: ready_of(port))
+            assert (ready["database"], ready["broker"]) == ("ok", "ok")
+            assert get(port, "/readyz?all=1")[0] in (200, 503)
+        cookie = signed_in(ground, server)
+        assert [status(port, cookie) for port in ports] == [200, 200]
+        assert [status(port, "") for port in ports] == [302, 302]
+
+
+def ready_of(port: int) -> dict[str, str] | None:
+    """What a node says once it is ready; while it starts, it says that it is not."""
+    answer = get(port, "/readyz")
+    return answer[1] if answer and answer[0] == 200 else None
+
+
+def get(port: int, path: str) -> tuple[int, dict[str, str]] | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+    except OSError:
+        return None
+
+
+class _Staying(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def status(port: int, cookie: str) -> int:
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"Cookie": cookie})
+    try:
+        with urllib.request.build_opener(_Staying()).open(asked, timeout=PATIENCE) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def signed_in(ground: Path, server: Cluster) -> str:
+    """A session that one node began, as a cookie."""
+    made = """
+from django.contrib.auth.models import User
+from django.test import Client
+client = Client()
+client.force_login(User.objects.create_superuser("ada", password="a-long-enough-word"))
+print("cookie", client.cookies["sessionid"].value)
+"""
+    done = manage(ground, address(server), "shell", "-c", made)
+    assert done.returncode == 0, done.stderr
+    return f"sessionid={done.stdout.split()[-1]}"
+
+
+@contextmanager
+def pooled(ground: Path, server: Cluster, mode: str) -> Iterator[str]:
+    """The address of PgBouncer before the server, in this mode."""
+    assert PGBOUNCER
+    folder = Path(tempfile.mkdtemp(dir=ground, prefix=f"{mode}-"))
+    folder.chmod(0o711)
+    password = server.passfile.read_text().strip().rpartition(":")[2]
+    port = free_port()
+    (folder / "users").write_text(f'"{paths.ROLE}" "{password}"\n')
+    (folder / "pgbouncer.ini").write_text(
+        f"""[databases]
+{paths.DATABASE} = host='{server.socket}' port=5432 dbname={paths.DATABASE}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {folder / "users"}
+pool_mode = {mode}
+default_pool_size = 20
+"""
+    )
+    if os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    becoming = server.account.becoming()
+    with subprocess.Popen(
+        [PGBOUNCER, "-q", str(folder / "pgbouncer.ini")], cwd=folder, stderr=subprocess.DEVNULL, **becoming
+    ) as process:
+        url = f"postgresql://{paths.ROLE}:{password}@127.0.0.1:{port}/{paths.DATABASE}"
+        try:
+            wait_for(lambda: psycopg.pq.PGconn.ping(url.encode()) == psycopg.pq.Ping.OK)
+            yield url
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(not PGBOUNCER, reason="no pgbouncer was found")
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_a_pool_of_transactions_is_refused_at_start_in_a_sentence(ground: Path, server: Cluster, mode: str) -> None:
+    with served(server), pooled(ground, server, mode) as url:
+        refused = manage(ground, url, "check_memory")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(POOLED)
+        assert refused.stderr.count("\n") == 1
+        refused = manage(ground, url, "up", "--port", str(free_port()))
+        assert refused.returncode == 1
+        assert POOLED in refused.stderr
+        with worker(ground, url) as first, beat(ground, url) as second, web("web", ground, url, free_port()) as third:
+            for each in (first, second, third):
+                assert each.process.wait(timeout=PATIENCE) == 1
+                # Celery warns root of root before it, and makes a line of the log of it.
+                assert POOLED in each.log.read_text().splitlines()[-1]
+                assert "Traceback" not in each.log.read_text()
+
+
+@pytest.mark.skipif(not PGBOUNCER, reason="no pgbouncer was found")
+def test_a_pool_of_sessions_works(ground: Path, server: Cluster) -> None:
+    with served(server), pooled(ground, server, "session") as url:
+        done = manage(ground, url, "check_memory")
+        assert (done.returncode, done.stderr) == (0, "")
+        port = free_port()
+        with web("web", ground, url, port):
+            ready = wait_for(lambda: get(port, "/readyz"))
+            assert (ready[0], ready[1]["database"]) == (200, "ok")

@@ -1,0 +1,400 @@
+"""`manage.py up` as a newcomer runs it, and `.venv` as it makes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+
+from memoryapp import demo
+from memoryapp.embedded import bootstrap, processes
+from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.management.commands import up
+from memoryapp.models import Operator, Role
+from tests.support.clock import PATIENCE
+
+LONGEST = 2 * PATIENCE
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a newcomer has: nothing set, and a locale without letters beyond ASCII."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DATA_DIR")}
+    return {**kept, "LANG": "C", "LC_ALL": "C", **more}
+
+
+def manage(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHECKOUT / "manage.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ignore_interrupts() -> None:
+    """As a shell does for a job it starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class Up:
+    """A running `up`, once it said that it is ready."""
+
+    def __init__(self, data: Path, host: str = "127.0.0.1") -> None:
+        self.port = free_port()
+        self.data = data
+        self.host = f"[{host}]" if ":" in host else host
+        where = ["--host", host, "--port", str(self.port), "--data-dir", str(data)]
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--no-demo", *where],
+            cwd=CHECKOUT,
+            env=environment(WEB_CONCURRENCY="2", HANG_TIMEOUT="15s"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=ignore_interrupts,
+        )
+        self.said: list[str] = []
+        watchdog = threading.Timer(LONGEST, self.process.kill)
+        watchdog.start()
+        try:
+            self.await_line("ready: ")
+        finally:
+            watchdog.cancel()
+
+    def await_line(self, beginning: str) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if line.startswith(beginning):
+                return line.strip()
+        self.process.communicate()
+        raise AssertionError("".join(self.said))
+
+    def children(self) -> dict[str, list[int]]:
+        """The pids of web, worker and beat."""
+        ours = [(pid, line) for pid, line in processes.command_lines() if _parent(pid) == self.process.pid]
+        words = {"web": " daphne ", "worker": " worker ", "beat": " beat "}
+        return {name: [pid for pid, line in ours if word in line] for name, word in words.items()}
+
+    def everyone(self) -> set[int]:
+        return {pid for pids in self.children().values() for pid in pids}
+
+    def status(self) -> int:
+        with urllib.request.urlopen(f"http://{self.host}:{self.port}/healthz", timeout=PATIENCE) as answer:
+            return int(answer.status)
+
+    def end(self, number: signal.Signals) -> int:
+        """Signals it and waits; its exit code."""
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=LONGEST)
+        self.said.append(rest)
+        return self.process.returncode
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def living(pids: set[int], data: Path) -> list[str]:
+    """Command lines of these processes that still run, and of any server on this data."""
+    server = f"/postgres -D {data}/"
+    return [line for pid, line in processes.command_lines() if pid in pids or server in line]
+
+
+@contextmanager
+def reachable_data() -> Iterator[Path]:
+    """A data folder that doesn't exist yet, with a space in its path, that the database's account can reach."""
+    with tempfile.TemporaryDirectory(prefix="mnemoscope up ") as name:
+        os.chmod(name, 0o711)
+        yield Path(name).resolve() / "my data"
+
+
+@pytest.fixture(scope="module")
+def data() -> Iterator[Path]:
+    with reachable_data() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def first(data: Path) -> Iterator[Up]:
+    up = Up(data)
+    yield up
+    if up.process.poll() is None:
+        up.end(signal.SIGKILL)
+
+
+def test_the_first_start_ends_with_the_address_and_serves(first: Up) -> None:
+    assert first.said[-1] == f"ready: http://127.0.0.1:{first.port}/\n"
+    assert {name: len(pids) for name, pids in first.children().items()} == {"web": 2, "worker": 1, "beat": 1}
+    assert first.status() == 200
+
+
+def test_without_any_account_it_says_how_to_make_one(first: Up, data: Path) -> None:
+    said = first.await_line("Nobody can log in yet")
+    assert said.endswith(f"DATA_DIR='{data}' python3 manage.py createsuperuser. Ctrl-C stops everything.")
+
+
+def test_a_second_start_on_the_same_data_is_refused_in_a_sentence(first: Up, data: Path) -> None:
+    again = manage("up", "--no-demo", "--port", free_port(), "--data-dir", data)
+    assert again.returncode == 1
+    assert f"Already running with this data (pid {first.process.pid}, http://127.0.0.1:{first.port}/)" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def test_a_taken_port_is_refused_with_a_free_one_and_makes_no_database(first: Up, tmp_path: Path) -> None:
+    refused = manage("up", "--no-demo", "--port", first.port, "--data-dir", tmp_path / "other")
+    assert refused.returncode == 1
+    assert f"port {first.port} is already in use. Try: python3 manage.py up --port " in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "other" / "postgres" / "data").exists()
+
+
+def test_a_command_shares_the_database_of_a_running_up(first: Up, data: Path) -> None:
+    shown = manage("showmigrations", "memoryapp", DATA_DIR=str(data))
+    assert "[X] 0001_memory" in shown.stdout
+
+
+def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None:
+    killed, other = first.children()["web"]
+    os.kill(killed, signal.SIGKILL)
+    assert first.status() == 200
+    first.await_line("web")
+    assert first.said[-1].endswith("ended (signal 9); starting it again in 0.5 s\n")
+    eventually(lambda: len(first.children()["web"]) == 2)
+    assert other in first.children()["web"]
+
+
+def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(first: Up) -> None:
+    hanging, other = first.children()["web"]
+    os.kill(hanging, signal.SIGSTOP)
+    first.await_line("web")
+    assert first.said[-1].endswith("gave no sign of life for 15 s; killing it\n")
+    first.await_line("web")
+    eventually(lambda: len(first.children()["web"]) == 2)
+    assert hanging not in first.children()["web"]
+    assert [first.status() for _ in range(10)] == [200] * 10
+
+
+def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
+    def ready() -> bool:
+        with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
+            told = json.load(answer)
+        return (told["worker"], told["beat"]) == ("ok", "ok")
+
+    eventually(ready)
+
+
+def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> None:
+    for web in first.children()["web"]:
+        os.kill(web, signal.SIGKILL)
+    assert first.status() == 200
+    eventually(lambda: len(first.children()["web"]) == 2)
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no address of IPv6")
+def test_at_an_address_of_ipv6_it_serves_too() -> None:
+    with reachable_data() as folder:
+        up = Up(folder, host="::1")
+        assert up.status() == 200
+        assert up.end(signal.SIGINT) == 0
+
+
+def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
+    supervisor = next(pid for pid, line in processes.command_lines() if f"embedded.supervisor {data}" in line)
+    os.kill(supervisor, signal.SIGKILL)
+    eventually(lambda: any(f"embedded.supervisor {data}" in line for _, line in processes.command_lines()))
+    assert "[X] 0001_memory" in manage("showmigrations", "memoryapp", DATA_DIR=str(data)).stdout
+
+
+def test_an_interrupt_stops_everything_even_in_a_background_job(first: Up, data: Path) -> None:
+    everyone = first.everyone()
+    assert first.end(signal.SIGINT) == 0
+    eventually(lambda: not living(everyone, data))
+
+
+def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(data: Path) -> None:
+    second = Up(data)
+    everyone = second.everyone()
+    second.process.kill()
+    second.process.communicate()
+    eventually(lambda: not living(everyone, data))
+    third = Up(data)
+    assert third.end(signal.SIGTERM) == 0
+    eventually(lambda: not living(set(), data))
+
+
+def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Path) -> None:
+    refused = manage("up", "--data-dir", tmp_path / "data", RERANKER_CANDIDATES="many")
+    assert refused.returncode == 1
+    assert refused.stderr.strip() == "RERANKER_CANDIDATES must be a whole number, not 'many'."
+
+
+@pytest.fixture
+def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> User:
+    """The demo's own, as a first start makes it, where Django's test runner names no host."""
+    settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+    monkeypatch.setattr(demo, "_put_user", lambda name: None)
+    demo.load()
+    return User.objects.get(username=demo.LOGIN)
+
+
+def password_said(login: str) -> str:
+    found = re.search(rf"Log in as {demo.LOGIN} with the password (\S+?)\.?(?: |$)", login)
+    assert found, login
+    return found[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
+def test_on_this_machine_the_demo_has_the_password_everybody_knows(demo_operator: User, host: str) -> None:
+    assert password_said(up.login_sentence(host)) == demo.PASSWORD
+    assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) == demo_operator
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"ALLOWED_HOSTS": ["localhost", "memory.example.com"]},
+        {"ALLOWED_HOSTS": ["*"]},
+        {"CSRF_TRUSTED_ORIGINS": ["https://*.example.com"]},
+    ],
+    ids=str,
+)
+def test_behind_a_proxy_the_demo_never_has_the_password_everybody_knows(
+    demo_operator: User, settings: LazySettings, named: dict[str, list[str]]
+) -> None:
+    for name, value in named.items():
+        setattr(settings, name, value)
+    login = up.login_sentence("127.0.0.1")
+    assert login.startswith("WARNING: ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names other machines")
+    assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) is None
+    assert authenticate(username=demo.LOGIN, password=password_said(login)) == demo_operator
+
+
+def test_the_demo_account_is_no_superuser_and_an_earlier_one_is_corrected(demo_operator: User) -> None:
+    assert (demo_operator.is_superuser, demo_operator.operator.role) == (False, Role.ADMIN)
+    User.objects.filter(pk=demo_operator.pk).update(is_superuser=True)
+    assert demo.withdraw_superuser()
+    demo_operator.refresh_from_db()
+    assert not demo_operator.is_superuser
+    assert not demo.withdraw_superuser()
+
+
+def test_a_superuser_of_your_own_who_is_called_demo_stays_one(db: None) -> None:
+    own = User.objects.create_superuser(demo.LOGIN, password="a-long-enough-word")
+    assert not demo.withdraw_superuser()
+    own.refresh_from_db()
+    assert own.is_superuser
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "memory.example"])
+def test_the_network_is_never_served_the_password_everybody_knows(demo_operator: User, host: str) -> None:
+    login = up.login_sentence(host)
+    assert login.startswith("WARNING: other machines can reach this address")
+    assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) is None
+    assert authenticate(username=demo.LOGIN, password=password_said(login)) == demo_operator
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_password_of_your_own_is_neither_told_nor_changed(demo_operator: User, host: str) -> None:
+    demo_operator.set_password("a-long-enough-word")
+    demo_operator.save()
+    assert up.login_sentence(host) == ""
+    assert authenticate(username=demo.LOGIN, password="a-long-enough-word") == demo_operator
+
+
+def test_no_demo_login_is_told_where_there_is_no_demo(admin: Operator) -> None:
+    assert up.login_sentence("127.0.0.1") == up.login_sentence("0.0.0.0") == ""
+
+
+def copy_door(folder: Path) -> Path:
+    """A checkout with manage.py, what runs before anything is installed, and lock files of nothing."""
+    clone = folder / "a clone"
+    (clone / "memoryapp").mkdir(parents=True)
+    shutil.copy(CHECKOUT / "manage.py", clone)
+    for name in ("__init__.py", "environment.py"):
+        shutil.copy(CHECKOUT / "memoryapp" / name, clone / "memoryapp")
+    shutil.copytree(CHECKOUT / "memoryapp" / "embedded", clone / "memoryapp" / "embedded")
+    for lock in bootstrap.LOCKS.values():
+        (clone / lock.name).write_text("")
+    return clone
+
+
+def open_door(clone: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    # Without site-packages, as on a machine where nothing is installed.
+    command = [sys.executable, "-S", str(clone / "manage.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
+
+
+def test_a_command_before_the_first_start_says_what_to_run(tmp_path: Path) -> None:
+    said = open_door(copy_door(tmp_path), "migrate")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "run `python3 manage.py up` once" in said.stderr
+
+
+def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_path: Path) -> None:
+    clone = copy_door(tmp_path)
+    lock = clone / "requirements.lock"
+    lock.write_text(f"nothing-of-that-name==1.0 --hash=sha256:{'0' * 64}\n")
+    for left in ("installing", "half-made"):
+        (clone / ".venv").mkdir(exist_ok=True)
+        (clone / ".venv" / left).touch()
+    failed = open_door(clone, "up", PIP_NO_INDEX="1")
+    assert failed.returncode == 1
+    assert "Making .venv again: the last start was cut off.\n" in failed.stdout
+    assert "nothing-of-that-name==1.0" in failed.stderr
+    assert "The packages could not be installed" in failed.stderr
+    assert not (clone / ".venv" / "half-made").exists()
+
+    lock.write_text("")
+    assert open_door(clone, "up").stdout.endswith("Packages installed.\n")
+    assert (clone / ".venv" / "installed-locks").exists()
+
+
+def test_a_python_without_venv_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(bootstrap, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    monkeypatch.setattr(bootstrap, "_STAMP", tmp_path / ".venv" / "installed-locks")
+    monkeypatch.setattr(bootstrap, "_UNFINISHED", tmp_path / ".venv" / "installing")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"apt-get install python3\.\d+-venv"):
+        bootstrap.enter(["manage.py", "up"])

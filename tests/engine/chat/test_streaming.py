@@ -1,0 +1,399 @@
+"""Streamed answers: put together as if they had come whole, shown while they grow, never taken when cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryapp.engine.chat import attempt
+from memoryapp.engine.chat.capabilities import ChatOptions
+from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply
+from memoryapp.engine.chat.streaming import EventStream, Transcript
+from memoryapp.engine.events import Retried, SteppedDown
+from memoryapp.engine.prompts import TOOL_NAME
+from tests.engine.endpoint import (
+    END,
+    FORCED,
+    PLAIN,
+    QUESTION,
+    USAGE,
+    Endpoint,
+    calls_tool,
+    delta,
+    error,
+    event,
+    failure,
+    reply,
+    says,
+    streams,
+)
+from tests.engine.scripted import collect
+
+ANSWER = (delta(role="assistant", content=""), delta(content="Приве"), delta(content="т\u2028!"), delta("stop"), USAGE)
+
+
+async def streamed(*pieces: bytes | Exception, request: ChatRequest = PLAIN) -> Reply:
+    return await reply(Endpoint(streams(*pieces)), request, stream=True)
+
+
+def streaming_chat(answer: Callable[[httpx.Request], Awaitable[httpx.Response]]) -> HttpChat:
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    return HttpChat(client, "https://models.example/v1", "", "m", ChatOptions(stream=True))
+
+
+async def test_a_streamed_answer_is_what_a_whole_one_would_be() -> None:
+    endpoint = Endpoint(streams(*ANSWER, END))
+    got = await reply(endpoint, stream=True)
+    assert (got.text, got.finish_reason, got.model) == ("Привет\u2028!", "stop", "acme/flash-001")
+    assert (got.usage.input_tokens, got.usage.output_tokens, got.usage.cost_usd) == (100, 20, 0.5)
+    assert got.message == {"role": "assistant", "content": "Привет\u2028!"}
+    assert endpoint.bodies[0]["stream"] is True
+    assert endpoint.bodies[0]["stream_options"] == {"include_usage": True}
+
+
+@given(st.data())
+def test_the_network_may_cut_a_stream_anywhere(data: Any) -> None:
+    ends = data.draw(st.sampled_from([b"\n", b"\r\n", b"\r"]))
+    whole = b"".join((b"\xef\xbb\xbf: OPENROUTER PROCESSING\n\n", *ANSWER, END)).replace(b"\n", ends)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=20)))
+    events, heard = EventStream(), Transcript()
+    for start, stop in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        for payload in events.feed(whole[start:stop]):
+            heard.add(payload)
+    for payload in events.rest():
+        heard.add(payload)
+    assert heard.is_done
+    assert heard.progress().text == "Привет\u2028!"
+    assert heard.completion()["usage"]["cost"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b'data: {"choices": [{"delta": {"content": "hi"},\ndata: "finish_reason": "stop"}]}\n\n',
+        b'data: {"choices": [{"delta": {"content": "hi"}}]}\ndata: {"choices": [{"finish_reason": "stop"}]}\n\n',
+        b'event: message\nid: 7\nretry: 10\ndata:{"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}',
+        b'data:\n\n: ping\n\ndata: {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}\n\n',
+    ],
+    ids=["one JSON on two lines", "no empty line between", "no end of line", "keep-alives and a whole message"],
+)
+async def test_events_are_read_however_they_are_written(stream: bytes) -> None:
+    assert (await streamed(stream)).text == "hi"
+
+
+async def test_an_answer_grows_before_the_readers_eyes() -> None:
+    step = asyncio.Event()
+
+    async def slowly(sent: httpx.Request) -> httpx.Response:
+        async def content() -> AsyncIterator[bytes]:
+            yield delta(reasoning="Let me see.")
+            await step.wait()
+            yield delta(content="Topic ") + delta(content="42") + delta("stop") + END
+
+        return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream"})
+
+    chat = streaming_chat(slowly)
+    steps = chat.converse(PLAIN)
+    assert await anext(steps) == Progress("", "Let me see.")
+    step.set()
+    *_, got = await collect(steps)
+    assert isinstance(got, Reply)
+    assert (got.text, got.reasoning) == ("Topic 42", "Let me see.")
+
+
+async def test_a_fast_stream_shows_itself_at_most_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [time.monotonic()]
+    monkeypatch.setattr("memoryapp.engine.chat.attempt.time.monotonic", lambda: now[0])
+
+    async def fast(sent: httpx.Request) -> httpx.Response:
+        async def content() -> AsyncIterator[bytes]:
+            for place in range(200):
+                now[0] += 0.01
+                yield delta(content=f"{place} ")
+            yield delta("stop") + END
+
+        return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream"})
+
+    steps = await collect(streaming_chat(fast).converse(PLAIN))
+    shown = [step.text for step in steps if isinstance(step, Progress)]
+    assert 15 < len(shown) <= 20
+    assert all(later.startswith(earlier) for earlier, later in zip(shown, shown[1:], strict=False))
+
+
+async def test_streamed_tool_calls_are_put_together_by_their_numbers() -> None:
+    def call(index: int, **function: str) -> dict[str, Any]:
+        return {"index": index, "function": function}
+
+    got = await streamed(
+        delta(tool_calls=[{"id": "a", "type": "function", **call(0, name=TOOL_NAME, arguments="")}]),
+        delta(tool_calls=[call(0, arguments='{"ids"')]),
+        delta(tool_calls=[{"id": "b", "type": "function", **call(1, name=TOOL_NAME, arguments='{"ids": [2]}')}]),
+        delta(tool_calls=[call(0, arguments=": [1]}")]),
+        delta("tool_calls"),
+        USAGE,
+        END,
+        request=FORCED,
+    )
+    assert [(c.id, c.name, json.loads(c.arguments)) for c in got.tool_calls] == [
+        ("a", TOOL_NAME, {"ids": [1]}),
+        ("b", TOOL_NAME, {"ids": [2]}),
+    ]
+    function = {"name": TOOL_NAME, "arguments": '{"ids": [1]}'}
+    assert got.message["tool_calls"][0] == {"id": "a", "type": "function", "function": function}
+
+
+@pytest.mark.parametrize("numbers", [{}, {"index": 0}], ids=["without numbers", "all numbered 0"])
+async def test_calls_told_apart_by_their_ids_alone_stay_apart(numbers: dict[str, int]) -> None:
+    def call(id: str, topic: int) -> dict[str, Any]:
+        function = {"name": TOOL_NAME, "arguments": json.dumps({"ids": [topic]})}
+        return {**numbers, "id": id, "function": function, "extra_content": {"google": {"thought_signature": id * 3}}}
+
+    got = await streamed(delta(tool_calls=[call("a", 1), call("b", 2)]), delta("tool_calls"), END, request=FORCED)
+    assert [json.loads(c.arguments) for c in got.tool_calls] == [{"ids": [1]}, {"ids": [2]}]
+    assert got.message["tool_calls"][1]["extra_content"] == {"google": {"thought_signature": "bbb"}}
+
+
+async def test_streamed_reasoning_details_come_back_as_the_endpoint_would_have_sent_them_whole() -> None:
+    thought = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
+    secret = {"type": "reasoning.encrypted", "data": "abc", "id": "tool_1", "format": "google-gemini-v1", "index": 1}
+    got = await streamed(
+        delta(reasoning="I ", reasoning_details=[{**thought, "text": "I "}]),
+        delta(reasoning="think", reasoning_details=[{**thought, "text": "think"}]),
+        delta(reasoning_details=[{**thought, "text": None, "signature": "signed"}]),
+        delta(reasoning_details=[secret]),
+        delta(reasoning_details=[{**secret, "data": "def", "id": "tool_2"}]),
+        delta(reasoning_details=[{**thought, "text": "anew"}]),
+        delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": TOOL_NAME, "arguments": "{}"}}]),
+        delta("tool_calls"),
+        END,
+        request=FORCED,
+    )
+    assert got.message["reasoning_details"] == [
+        {**thought, "text": "I think", "signature": "signed"},
+        secret,
+        {**secret, "data": "def", "id": "tool_2"},
+        {**thought, "text": "anew"},
+    ]
+    assert got.message["reasoning"] == got.reasoning == "I think"
+
+
+async def test_thoughts_under_another_name_or_in_summaries_are_shown() -> None:
+    got = await streamed(delta(reasoning_content="Hm"), delta(reasoning_content="m."), delta("stop", content="ok"))
+    assert got.reasoning == "Hmm."
+    parts = [delta(reasoning_details=[{"type": "reasoning.summary", "summary": part}]) for part in ("So", " be it.")]
+    got = await streamed(*parts, delta("stop", content="ok"))
+    assert got.reasoning == "So be it."
+    assert got.message["reasoning_details"] == [{"type": "reasoning.summary", "summary": "So be it."}]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        (delta(content="half an"),),
+        (delta(content="half an"), END),
+        (delta(content="half an"), httpx.RemoteProtocolError("peer closed connection")),
+        (delta(content="half an"), httpx.ReadError("")),
+        (delta(content="half an"), b'data: {"choices": [{"del'),
+        (delta(content="half an"), b"data: {oops}\n\n", delta("stop"), END),
+        (delta(content="half an"), b"data: [1]\n\n", delta("stop"), END),
+        (END,),
+        (b"",),
+    ],
+    ids=["ends", "is done", "disconnected", "broken", "cut in a chunk", "bad chunk", "no object", "only done", "empty"],
+)
+async def test_a_stream_that_does_not_say_how_it_ended_is_no_answer(
+    cut: tuple[bytes | Exception, ...], waits: list[float]
+) -> None:
+    endpoint = Endpoint(streams(*cut), streams(*ANSWER, END))
+    retried, got = [step async for step in endpoint.chat(stream=True).converse(PLAIN) if type(step) is not Progress]
+    assert isinstance(retried, Retried)
+    assert isinstance(got, Reply)
+    assert got.text == "Привет\u2028!"
+    assert waits == [0.5]
+
+
+async def test_a_line_that_breaks_after_the_answer_is_complete_does_no_harm() -> None:
+    for trouble in (httpx.ReadError("reset"), b"data: {oops}\n\n", b'data: {"cho'):
+        got = await streamed(delta(content="hi"), delta("stop"), trouble)
+        assert (got.text, got.finish_reason) == ("hi", "stop")
+
+
+def stream_of(content: AsyncIterator[bytes]) -> httpx.Response:
+    return httpx.Response(200, content=content, headers={"Content-Type": "text/event-stream"})
+
+
+async def test_usage_counts_though_a_broken_chunk_stands_between_it_and_the_end_of_the_answer() -> None:
+    got = await streamed(delta(content="hi"), delta("stop") + b"data: {oops}\n\n" + USAGE)
+    assert (got.usage.input_tokens, got.usage.cost_usd) == (100, 0.5)
+
+
+async def test_pings_after_the_end_of_an_answer_do_not_hold_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.engine.chat.attempt._USAGE_SECONDS", 0.05)
+
+    async def pinging() -> AsyncIterator[bytes]:
+        yield delta(content="hi") + delta("stop")
+        while True:
+            await asyncio.sleep(0.01)
+            yield b": ping\n\n"
+
+    async with asyncio.timeout(5):
+        got = await reply(Endpoint(lambda _: stream_of(pinging())), ChatRequest(QUESTION, seconds=60), stream=True)
+    assert got.text == "hi"
+
+
+async def test_a_server_that_never_closes_its_stream_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.engine.chat.attempt._USAGE_SECONDS", 0.01)
+
+    async def open_end(sent: httpx.Request) -> httpx.Response:
+        async def content() -> AsyncIterator[bytes]:
+            yield delta(content="hi") + delta("stop")
+            await asyncio.Event().wait()
+
+        return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream"})
+
+    chat = streaming_chat(open_end)
+    async with asyncio.timeout(5):
+        *_, got = await collect(chat.converse(ChatRequest(QUESTION, seconds=60)))
+    assert isinstance(got, Reply)
+
+
+async def test_a_stream_that_stalls_ends_with_the_time_given() -> None:
+    async def stalls(sent: httpx.Request) -> httpx.Response:
+        async def content() -> AsyncIterator[bytes]:
+            yield delta(content="half an")
+            await asyncio.Event().wait()
+
+        return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream"})
+
+    chat = streaming_chat(stalls)
+    with pytest.raises(LLMTimeout, match="no answer within"):
+        await collect(chat.converse(ChatRequest(QUESTION, seconds=0.05)))
+
+
+@pytest.mark.parametrize(
+    "broken_off",
+    [
+        event(error={"code": 429, "message": "limit"}, choices=[{"delta": {"content": ""}, "finish_reason": "error"}]),
+        event(error={"code": 502, "message": "provider disconnected", "metadata": {"error_type": "server"}}),
+        event(choices=[{"delta": {}, "finish_reason": "error", "native_finish_reason": "MALFORMED_FUNCTION_CALL"}]),
+        b'error: {"code": 500, "message": "slot unavailable"}\n\n',
+        b"error: overloaded\n\n",
+    ],
+    ids=["with a finish reason", "alone", "as finish reason", "as a field of the event", "as text"],
+)
+async def test_an_error_in_the_middle_of_a_stream_is_tried_again_and_its_cost_kept(
+    broken_off: bytes, waits: list[float]
+) -> None:
+    endpoint = Endpoint(streams(delta(content="half an"), USAGE, broken_off), streams(*ANSWER, END))
+    got = await reply(endpoint, stream=True)
+    assert got.text == "Привет\u2028!"
+    assert got.usage.cost_usd == 1.0
+
+
+async def test_a_refusal_in_the_middle_of_a_stream_is_a_refusal() -> None:
+    endpoint = Endpoint(streams(event(error={"code": 402, "message": "no credit"})))
+    assert isinstance(await failure(endpoint, stream=True), LLMRefused)
+    assert len(endpoint.bodies) == 1
+
+
+async def test_trouble_before_a_stream_begins_is_trouble_as_ever(waits: list[float]) -> None:
+    endpoint = Endpoint(error(429, "slow down", **{"Retry-After": "2"}), streams(*ANSWER, END))
+    assert (await reply(endpoint, stream=True)).text == "Привет\u2028!"
+    assert waits == [2.0]
+    assert isinstance(await failure(Endpoint(error(401, "no")), stream=True), LLMRefused)
+
+
+async def test_an_endpoint_that_ignores_streaming_is_believed_and_asked_for_whole_answers_from_then_on() -> None:
+    endpoint = Endpoint(says("hi"))
+    chat = endpoint.chat(stream=True)
+    step, got = await collect(chat.converse(PLAIN))
+    assert isinstance(step, SteppedDown)
+    assert (step.capability, step.instead) == ("streaming", "off")
+    assert isinstance(got, Reply)
+    assert (got.text, got.usage.cost_usd) == ("hi", 0.5)
+    (again,) = await collect(chat.converse(PLAIN))
+    assert "stream" not in endpoint.bodies[1]
+
+
+async def test_an_endpoint_that_refuses_streaming_is_asked_less_and_less() -> None:
+    def strict(sent: dict[str, Any]) -> httpx.Response:
+        for name in ("stream_options", "stream"):
+            if name in sent:
+                return error(422, f"{name}: Extra inputs are not permitted")
+        return says("hi")
+
+    *steps, got = await collect(Endpoint(strict).chat(stream=True).converse(PLAIN))
+    assert [s.instead for s in steps if isinstance(s, SteppedDown)] == ["without usage", "off"]
+    assert isinstance(got, Reply)
+
+
+async def test_an_upstream_failure_is_no_refusal_to_stream(waits: list[float]) -> None:
+    endpoint = Endpoint(error(500, "upstream error"), streams(*ANSWER, END))
+    await reply(endpoint, stream=True)
+    assert "stream" in endpoint.bodies[1]
+
+
+async def test_an_error_or_nothing_readable_in_place_of_a_stream_teaches_nothing(waits: list[float]) -> None:
+    failed = httpx.Response(200, json={"error": {"code": 502, "message": "provider failed"}})
+    endpoint = Endpoint(failed, httpx.Response(200, content=b"<html>"), streams(*ANSWER, END))
+    await reply(endpoint, stream=True)
+    assert endpoint.bodies[2]["stream"] is True
+
+
+async def test_a_stream_under_a_wrong_name_is_read_all_the_same(waits: list[float]) -> None:
+    body = b"".join((b": hello\n\n", *ANSWER, END))
+    endpoint = Endpoint(httpx.Response(200, content=body, headers={"Content-Type": "text/plain"}))
+    (got,) = await collect(endpoint.chat(stream=True).converse(PLAIN))
+    assert isinstance(got, Reply)
+    assert got.text == "Привет\u2028!"
+    assert isinstance(await failure(Endpoint(httpx.Response(200, content=body[:80])), stream=True), LLMUnavailable)
+
+
+async def test_an_ignored_forced_choice_is_found_in_a_stream_too() -> None:
+    endpoint = Endpoint(streams(*ANSWER, END), calls_tool())
+    steps = await collect(endpoint.chat(stream=True).converse(FORCED))
+    assert [s.capability for s in steps if isinstance(s, SteppedDown)] == ["forced tool choice", "streaming"]
+    assert isinstance(steps[-1], Reply)
+    assert steps[-1].usage.cost_usd == 1.0
+
+
+async def test_a_stream_without_end_is_given_up(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memoryapp.engine.chat.attempt._MOST_BYTES", 1_000)
+    endpoint = Endpoint(lambda _: streams(*(delta(content="x" * 100) for _ in range(50))))
+    assert "too long" in str(await failure(endpoint, stream=True))
+
+
+async def test_a_line_without_end_is_given_up_and_never_copied_twice(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoryapp.engine.chat.streaming._MOST_EVENT_BYTES", 1_000)
+    endpoint = Endpoint(lambda _: streams(b"data: ", *(b"x" * 100 for _ in range(50))))
+    assert "too long" in str(await failure(endpoint, stream=True))
+    events, chunk = EventStream(), b"x" * 1_000
+    for _ in range(100):
+        assert events.feed(chunk) == []
+    assert all(part is chunk for part in events._line)
+
+
+async def test_a_long_body_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_by: list[int] = []
+    honest = attempt.parse_reply
+
+    def parse(said: Mapping[str, Any]) -> Reply:
+        read_by.append(threading.get_ident())
+        return honest(said)
+
+    monkeypatch.setattr(attempt, "parse_reply", parse)
+    assert len((await reply(Endpoint(says("x" * 100_000)))).text) == 100_000
+    assert (await reply(Endpoint(says("hi")))).text == "hi"
+    assert read_by[0] != threading.get_ident() == read_by[1]

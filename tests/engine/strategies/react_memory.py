@@ -1,0 +1,207 @@
+"""A memory of a few messages for the agent: searched by the engine's own arithmetic, without a database.
+
+Nearness is the share of letters in threes that query and passage have in common, a stand-in for an embedding model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from memoryapp.engine.budget import Budget
+from memoryapp.engine.candidates import Candidate
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.events import CandidatesFound, Event, ModelProgress, QueryEnriched
+from memoryapp.engine.fusion import Fusion, Sum, fuse
+from memoryapp.engine.kinds.agent import Answered, ToolUsed
+from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
+from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.engine.strategies.ports import (
+    Found,
+    FoundPassage,
+    Ports,
+    PreparedSearch,
+    RerankScores,
+    StrategyRequest,
+)
+from memoryapp.engine.strategies.react import STRATEGY, ReactParameters
+from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, stems
+from tests.engine.scripted import ScriptedChat
+
+TODAY = date(2026, 3, 1)
+SAID = (
+    (1, "2025-08-03", "Anna", "We rented a flat in Tbilisi, in Vera, because it is quiet there."),
+    (1, "2025-08-03", "Dasha", "Is the flat in Vera expensive? The other flats were."),
+    (2, "2025-08-20", "Anna", "Dasha baked a poppy seed cake for my birthday."),
+    (2, "2025-08-20", "Dasha", "The cake had 12 candles and cherries on top."),
+    (3, "2025-10-01", "Anna", "The knee is better, the orthopedist allowed swimming."),
+    (3, "2025-10-02", "Anna", "Breaststroke is forbidden because of the meniscus."),
+    (4, "2025-11-11", "Anna", "The vLLM replica froze after the upgrade to CUDA 13."),
+    (4, "2025-11-11", "Boris", "The replica of vLLM froze again, we pinned CUDA 12.8."),
+    (5, "2025-12-24", "Anna", "Kostya got a telescope for his fortieth birthday."),
+    (6, "2026-01-15", "Boris", "The kitchen arrived with a discount of 15 percent."),
+    (7, "2026-02-02", "Anna", "The gateway refused all clients when the certificate expired."),
+    (8, "2026-02-10", "Anna", "Batch jobs may borrow four GPUs at night."),
+)
+
+
+@dataclass
+class Memory:
+    """``said`` are (topic, day, author, text); each message is a passage. ``asked`` keeps every search."""
+
+    said: Sequence[tuple[int, str, str, str]] = SAID
+    writer: Chat | None = None
+    seconds: float = 30.0
+    asked: list[tuple[str, Fusion, int, Where]] = field(default_factory=list)
+    rescored: list[Sequence[str]] = field(default_factory=list)
+    cross_encoder: str = ""
+
+    @property
+    def messages(self) -> list[MessageContent]:
+        return [
+            MessageContent(number, "user", author, datetime.fromisoformat(f"{day}T12:00:00").replace(tzinfo=UTC), text)
+            for number, (_topic, day, author, text) in enumerate(self.said, start=1)
+        ]
+
+    @property
+    def ports(self) -> Ports:
+        return Ports(
+            chat=self.writer or ScriptedChat(),
+            enrich=self._enrich,
+            search=self._search,
+            read_topics=self._topics,
+            read_messages=self._messages,
+            rerank_scores=self._scores,
+            budget=Budget(self.seconds),
+            writer=self.writer,
+        )
+
+    async def _enrich(self) -> AsyncGenerator[QueryEnriched, None]:
+        yield QueryEnriched(self.query, self.query, note="failed", seconds=0.0)
+
+    query = ""
+
+    async def _search(self, line: QueryEnriched) -> PreparedSearch:
+        async def find(*, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Found:
+            self.asked.append((line.query, fusion, passages, where))
+            return self._found(line.query, fusion, passages, where)
+
+        return PreparedSearch(line, find)
+
+    def _found(self, query: str, fusion: Fusion, most: int, where: Where) -> Found:
+        texts = [text for _topic, _day, _author, text in self.said]
+        cosine, words = nearness(query, texts), weighed(query, texts)
+        nothing = np.zeros(len(texts), dtype=np.bool_)
+        fused = fusion(cosine, words, nothing)
+        near = (fusion if isinstance(fusion, Sum) else fuse).weighed(cosine, words, nothing)[0]
+        order = [place for place in np.argsort(-fused, kind="stable").tolist() if self._lies_in(place, where)]
+        best = {self.said[place][0]: place for place in reversed(order)}
+        ranked = sorted(best, key=lambda topic: order.index(best[topic]))
+        candidates = tuple(
+            _candidate(topic, rank, cosine[best[topic]], fused[best[topic]], near[best[topic]])
+            for rank, topic in enumerate(ranked, start=1)
+        )
+        baseline = tuple(f"Topic:{topic}" for topic in ranked)
+        found = tuple(
+            FoundPassage(
+                id=place + 1,
+                rank=rank,
+                cosine=float(cosine[place]),
+                bm25=float(words.total[place]),
+                fused=float(fused[place]),
+                score=1 / (1 + float(np.exp(-fused[place]))),
+                text=f"{self.said[place][2]}: {texts[place]}",
+                messages=(place + 1,),
+                topics=(self.said[place][0],),
+            )
+            for rank, place in enumerate(order[:most], start=1)
+        )
+        return Found(CandidatesFound(candidates, len(texts), 0.1), baseline, found)
+
+    def _lies_in(self, place: int, where: Where) -> bool:
+        _topic, day, author, _text = self.said[place]
+        if where.authors and author not in where.authors:
+            return False
+        return not where.channels and (where.since or day) <= day <= (where.until or day)
+
+    async def _topics(self, numbers: Sequence[int]) -> Sequence[TopicContent]:
+        by_topic: dict[int, list[MessageContent]] = {}
+        for message, (topic, *_rest) in zip(self.messages, self.said, strict=True):
+            by_topic.setdefault(topic, []).append(message)
+        return [
+            TopicContent(n, f"about {n}", by_topic[n][0].sent_at, 100, tuple(by_topic[n]))
+            for n in numbers
+            if n in by_topic
+        ]
+
+    async def _messages(self, numbers: Sequence[int]) -> Sequence[MessageContent]:
+        return [message for message in self.messages if message.id in set(numbers)]
+
+    async def _scores(self, query: str, texts: Sequence[str]) -> RerankScores:
+        self.rescored.append(texts)
+        return RerankScores([1 / (place + 2) for place in reversed(range(len(texts)))], self.cross_encoder)
+
+    async def run(self, query: str, ports: Ports | None = None, **parameters: Any) -> list[Event]:
+        """The events of a run, without what a model says meanwhile."""
+        self.query = query
+        request = StrategyRequest(query, ReactParameters(**parameters), TODAY, Background("", (), (), ()), BUILT_IN)
+        events = [event async for event in STRATEGY.recall(request, ports or self.ports)]
+        return [event for event in events if not isinstance(event, ModelProgress)]
+
+
+def nearness(query: str, texts: Sequence[str]) -> Floats:
+    """Shape (texts,)."""
+    threes = [
+        frozenset(text[at : at + 3] for at in range(len(text) - 2)) for text in (query.lower(), *map(str.lower, texts))
+    ]
+    asked, *said = threes
+    return np.array([len(asked & each) / max((len(asked) * len(each)) ** 0.5, 1.0) for each in said])
+
+
+def weighed(query: str, texts: Sequence[str]) -> Weighed:
+    counts = [Counter(stems(text)) for text in texts]
+    matches = {}
+    for term in dict.fromkeys(stems(query)):
+        places = [place for place, count in enumerate(counts) if term in count]
+        numbers = np.array([counts[place][term] for place in places], dtype=np.float64)
+        matches[term] = Matches(np.array(places, dtype=np.intp), numbers) if places else None
+    return bm25(matches, np.array([sum(count.values()) for count in counts], dtype=np.float64))
+
+
+def _candidate(topic: int, rank: int, cosine: float, fused: float, near: float) -> Candidate:
+    return Candidate(
+        id=f"Topic:{topic}",
+        rank=rank,
+        vector_rank=rank,
+        cosine=float(cosine),
+        bm25=1.0,
+        fused=float(fused),
+        score=1 / (1 + float(np.exp(-fused))),
+        date="2025-08-03",
+        message_count=2,
+        size_chars=100,
+        summary=f"about {topic}",
+        line="",
+        shown=True,
+        parts={"meaning": float(near)},
+    )
+
+
+def used(events: Sequence[Event], tool: str = "") -> list[ToolUsed]:
+    """What the tools brought, or the one of that name."""
+    return [event for event in events if isinstance(event, ToolUsed) and tool in ("", event.tool)]
+
+
+def answer(events: Sequence[Event]) -> Answered:
+    (found,) = [event for event in events if isinstance(event, Answered)]
+    return found
+
+
+def trace(events: Sequence[Event]) -> list[Any]:
+    """A run without its seconds, to compare it with another one."""
+    return [replace(event, seconds=0.0) if isinstance(event, ToolUsed) else event for event in events]

@@ -1,0 +1,294 @@
+"""The agent from a question to an answer: its steps, its tools, its citations, and how it says that it is not sure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, ToolCall, TurnStarted
+from memoryapp.engine.kinds.agent import StepStarted
+from memoryapp.engine.strategies.ports import PreparedSearch, RerankScores, SearchTimeout
+from tests.engine.scripted import ScriptedChat, calls, fails, says
+from tests.engine.strategies.react_memory import SAID, Memory, answer, trace, used
+
+CAKE = "Which cake did Dasha bake for the birthday?"
+REPLICA = "What froze the replica of vLLM?"
+NOWHERE = "Who won the chess tournament in Reykjavik?"
+
+
+def phases(events: Sequence[Event]) -> list[tuple[int, str]]:
+    return [(event.step, event.phase) for event in events if isinstance(event, StepStarted)]
+
+
+def tools(events: Sequence[Event]) -> list[str]:
+    return [event.tool for event in used(events)]
+
+
+def plans(*queries: str) -> Any:
+    return says(json.dumps({"queries": queries}))
+
+
+async def test_without_a_model_it_answers_in_the_messages_own_words_and_says_so() -> None:
+    memory = Memory()
+    events = await memory.run(CAKE)
+    said, end = answer(events), events[-1]
+    assert phases(events) == [(1, "plan"), (2, "retrieve"), (3, "answer")]
+    assert tools(events) == ["router_select", "query_plan", "search", "fetch_docs", "compose_context", "verify"]
+    assert (said.by, said.outcome, [note.code for note in said.notes]) == ("extracts", "answered", ["extracts_only"])
+    assert "Anna (2025-08-20): “Dasha baked a poppy seed cake for my birthday.” [1]" in said.text
+    assert isinstance(end, RunFinished)
+    assert [topic.id for topic in end.selected] == ["Topic:2"]
+    texts = {message.id: message.text for message in memory.messages}
+    for citation, piece in zip(said.citations, end.selected[0].excerpt, strict=True):
+        assert citation.quote == texts[citation.message][piece.start : piece.end] == piece.text
+
+
+async def test_a_model_plans_and_answers_and_its_numbers_are_put_right() -> None:
+    chat = ScriptedChat(
+        plans("poppy seed cake", "birthday candles", "who bakes"),
+        says("It was a poppy seed cake [1][77]. It had 12 candles and cherries on top [2, 77]."),
+    )
+    memory = Memory(writer=chat)
+    events = await memory.run(CAKE, planner="always")
+    said = answer(events)
+    assert [query for query, *_rest in memory.asked] == [CAKE, "poppy seed cake", "birthday candles", "who bakes"]
+    assert (said.by, said.outcome, said.dropped_numbers, said.support) == ("model", "answered", (77,), 1.0)
+    assert said.text == "It was a poppy seed cake [1].\nIt had 12 candles and cherries on top [2]."
+    assert [citation.n for citation in said.citations] == [1, 2]
+    assert {citation.topic for citation in said.citations} == {"Topic:2"}
+    turns = [event.turn for event in events if isinstance(event, TurnStarted | ModelReplied)]
+    assert turns == [1, 1, 2, 2]
+
+
+async def test_numbers_are_counted_anew_in_the_order_of_citing() -> None:
+    chat = ScriptedChat(says("The cake had 12 candles [9]. Dasha baked it with poppy seeds for the birthday [3]."))
+    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert said.text == "The cake had 12 candles [1].\nDasha baked it with poppy seeds for the birthday [2]."
+    assert [citation.n for citation in said.citations] == [1, 2]
+
+
+async def test_a_statement_without_a_number_gets_that_of_a_source_or_is_left_out() -> None:
+    chat = ScriptedChat(says("Dasha baked a poppy seed cake. She learned it in a Paris bakery. Cherries on top [2]."))
+    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert "Paris" not in said.text
+    assert said.dropped_statements == 1
+    assert said.text.splitlines()[0] == "Dasha baked a poppy seed cake [1]."
+    assert [note.code for note in said.notes][0] == "statements_uncited"
+
+
+async def test_what_the_messages_do_not_bear_out_is_not_passed_on_as_it_is() -> None:
+    made_up = ScriptedChat(says("Marcello delivered 400 croissants by helicopter [1]."))
+    half = ScriptedChat(says("Dasha baked a poppy seed cake [1]. Marcello delivered 400 croissants by helicopter [1]."))
+    refused = answer(await Memory(writer=made_up).run(CAKE, planner="never"))
+    softened = answer(await Memory(writer=half).run(CAKE, planner="never", least_support=0.8))
+    assert (refused.outcome, refused.support, refused.citations) == ("refused", 0.0, ())
+    assert (softened.outcome, softened.support) == ("softened", 0.5)
+    assert softened.text.startswith("The memory bears this out in part only:")
+    assert [note.code for note in softened.notes] == ["unsupported"]
+
+
+async def test_a_figure_that_no_message_holds_is_no_support() -> None:
+    chat = ScriptedChat(says("The cake had 13 candles and cherries on top [1]."))
+    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert (said.support, said.outcome) == (0.0, "refused")
+
+
+async def test_what_the_memory_does_not_hold_is_looked_for_once_more_and_refused() -> None:
+    memory = Memory()
+    events = await memory.run(NOWHERE)
+    said, end = answer(events), events[-1]
+    assert phases(events) == [(1, "plan"), (2, "retrieve"), (3, "refine"), (4, "answer")]
+    assert [most for _query, _fusion, most, _where in memory.asked] == [10, 30]
+    assert (said.outcome, said.citations) == ("refused", ())
+    assert isinstance(end, RunFinished)
+    assert (end.selected, end.fallback) == ((), "")
+
+
+async def test_a_model_that_finds_no_answer_in_the_sources_is_believed() -> None:
+    said = answer(await Memory(writer=ScriptedChat(says("NOT_IN_MEMORY"))).run(CAKE, planner="never"))
+    assert (said.outcome, [note.code for note in said.notes]) == ("refused", ["nothing_found"])
+
+
+async def test_looking_again_adds_other_words_and_takes_nothing_away() -> None:
+    chat = ScriptedChat(
+        says(json.dumps({"passage": "Kostya won the tournament.", "paraphrases": ["chess champion", "winner"]})),
+        says("NOT_IN_MEMORY"),
+    )
+    memory = Memory(writer=chat)
+    events = await memory.run(NOWHERE)
+    queries = [query for query, *_rest in memory.asked]
+    assert queries == [NOWHERE, NOWHERE, "Kostya won the tournament.", "chess champion", "winner"]
+    first, second = used(events, "search")
+    assert second.result["hits"] >= first.result["hits"]
+    (found,) = [event for event in events if isinstance(event, CandidatesFound)]
+    ids = [candidate.id for candidate in found.ranked()]
+    assert len(ids) == len(set(ids))
+    assert [candidate.rank for candidate in found.ranked()] == list(range(1, len(ids) + 1))
+
+
+async def test_a_model_may_search_once_more_and_the_numbers_of_its_sources_stay() -> None:
+    more = calls(ToolCall("c1", "search", json.dumps({"queries": ["Kostya got a telescope"], "k": 1})))
+    chat = ScriptedChat(more, says("Dasha baked a poppy seed cake [1]. Kostya got a telescope [4]."))
+    events = await Memory(writer=chat).run(CAKE, planner="never", hits=3, enough_coverage=0.0)
+    said, asked = answer(events), [event for event in used(events) if event.asked_by == "model"]
+    assert [(event.tool, event.outcome, event.step) for event in asked] == [("search", "done", 3)]
+    assert phases(events)[-2:] == [(3, "answer"), (4, "answer")]
+    assert [citation.topic for citation in said.citations] == ["Topic:2", "Topic:5"]
+    # The last step takes no more calls.
+    assert [bool(request.tools) for request in chat.requests] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"),
+    [
+        ("search", '{"queries": []}', "bad_input: queries too_short"),
+        ("search", '{"queries": ["x"], "k": 5000}', "bad_input: k less_than_equal"),
+        ("search", '{"queries": ["x"], "rm": "-rf"}', "bad_input: rm extra_forbidden"),
+        ("search", '{"queries": ["x"], "since": "tomorrow"}', "bad_input: since string_pattern_mismatch"),
+        ("search", "[" * 5000, "bad_input: queries missing"),
+        ("verify", '{"claim": ""}', "bad_input: claim string_too_short"),
+        ("launch_rockets", "{}", "no_such_tool"),
+        ("fetch_docs", '{"ids": [1]}', "no_such_tool"),
+    ],
+)
+async def test_a_call_that_is_not_valid_is_refused_and_answered(name: str, arguments: str, code: str) -> None:
+    chat = ScriptedChat(calls(ToolCall("c1", name, arguments)), says("Dasha baked a poppy seed cake [1]."))
+    events = await Memory(writer=chat).run(CAKE, planner="never", enough_coverage=0.0)
+    (refused,) = [event for event in used(events) if event.asked_by == "model"]
+    assert (refused.outcome, refused.code) == ("refused", code)
+    assert answer(events).outcome == "answered"
+
+
+async def test_a_tool_that_is_late_is_cancelled_and_the_run_goes_on() -> None:
+    cancelled = asyncio.Event()
+
+    async def never(query: str, texts: Sequence[str]) -> RerankScores:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError
+
+    ports = replace(Memory().ports, rerank_scores=never)
+    events = await Memory().run(CAKE, ports, rerank="always", tool_seconds=1.5)
+    (late,) = used(events, "rerank")
+    assert (late.outcome, late.code, late.result) == ("late", "out_of_time", {})
+    assert cancelled.is_set()
+    assert isinstance(events[-1], RunFinished)
+
+
+async def test_a_search_that_is_late_ends_the_run_as_such() -> None:
+    async def find(**given: Any) -> Any:
+        raise SearchTimeout
+
+    async def search(line: Any) -> PreparedSearch:
+        return PreparedSearch(line, find)
+
+    with pytest.raises(SearchTimeout):
+        await Memory().run(CAKE, replace(Memory().ports, search=search))
+
+
+@pytest.mark.parametrize("step", [fails(LLMError("out of order")), says(""), calls(ToolCall("c", "search", "{}"))])
+async def test_a_model_that_gives_no_answer_is_stood_in_for(step: Any) -> None:
+    chat = ScriptedChat(step, says(""), says(""), says(""))
+    said = answer(await Memory(writer=chat).run(CAKE, planner="never", enough_coverage=0.0))
+    assert (said.by, said.outcome, said.notes[0].code) == ("extracts", "answered", "model_failed")
+
+
+async def test_a_cross_encoder_decides_the_order_where_there_is_one() -> None:
+    plain = await Memory().run(CAKE, rerank="always")
+    encoded = await Memory(cross_encoder="reranker-v2").run(CAKE, rerank="always")
+    assert used(plain, "rerank")[0].result["by"] == "scorer"
+    assert used(encoded, "rerank")[0].result["by"] == "reranker-v2"
+    assert used(encoded, "rerank")[0].result["moved"] > used(plain, "rerank")[0].result["moved"]
+
+
+async def test_many_hits_are_scored_again_unless_that_is_switched_off() -> None:
+    said = (*SAID, *((topic + 10, day, author, f"Again: {text}") for topic, day, author, text in SAID))
+    assert len(used(await Memory(said).run(CAKE, hits=24), "rerank")) == 1
+    assert used(await Memory(said).run(CAKE, hits=24, rerank="never"), "rerank") == []
+
+
+async def test_few_hits_that_differ_are_not_scored_again() -> None:
+    memory = Memory()
+    events = await memory.run(CAKE)
+    assert memory.rescored == []
+    assert used(events, "rerank") == []
+
+
+async def test_the_same_question_gives_the_same_run() -> None:
+    assert trace(await Memory().run(REPLICA)) == trace(await Memory().run(REPLICA))
+
+
+# Each parameter with two values that make two different runs of a question.
+SETTINGS: list[tuple[str, Any, Any, str, dict[str, Any]]] = [
+    ("max_steps", 4, 2, CAKE, {}),
+    ("max_steps", 4, 3, NOWHERE, {}),
+    ("planner", "auto", "never", CAKE, {}),
+    ("hits", 10, 2, CAKE, {}),
+    ("wider_hits", 30, 11, NOWHERE, {}),
+    ("fusion", "zsum", "rrf", CAKE, {}),
+    ("rrf_k", 60, 1, REPLICA, {"fusion": "rrf"}),
+    ("rank_depth", 50, 1, REPLICA, {"fusion": "rrf"}),
+    ("mmr", "off", "on", REPLICA, {}),
+    ("mmr_lambda", 1.0, 0.0, REPLICA, {"mmr": "on"}),
+    ("mmr_hits", 40, 2, REPLICA, {"mmr": "on"}),
+    ("date_filter", "on", "off", "What did Anna rent on 3 August 2025?", {}),
+    ("rerank", "auto", "always", CAKE, {}),
+    ("rerank_hits", 40, 2, CAKE, {"rerank": "always"}),
+    ("context_tokens", 1800, 200, CAKE, {"hits": 12}),
+    ("refine", "on", "off", NOWHERE, {}),
+    ("enough_coverage", 0.8, 0.0, NOWHERE, {}),
+    ("least_coverage", 0.5, 0.0, NOWHERE, {}),
+    ("verify", "on", "off", CAKE, {}),
+    ("claim_evidence", 3, 1, CAKE, {}),
+    ("candidates", 50, 1, CAKE, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "one", "other", "query", "given"), SETTINGS)
+async def test_every_setting_changes_a_run(name: str, one: Any, other: Any, query: str, given: dict[str, Any]) -> None:
+    first = await Memory().run(query, **{**given, name: one})
+    second = await Memory().run(query, **{**given, name: other})
+    assert without_bounds(first) != without_bounds(second)
+
+
+def without_bounds(events: Sequence[Event]) -> list[Any]:
+    """A run without the bounds that its events repeat, so that only what they do counts."""
+    kept = [event for event in trace(events) if not isinstance(event, StepStarted)]
+    return [replace(event, arguments={}) if hasattr(event, "arguments") else event for event in kept] + phases(events)
+
+
+async def test_settings_of_a_model_change_a_run() -> None:
+    planned = ("cake with poppy seeds", "candles and cherries", "what Dasha bakes", "birthday of Anna", "gifts")
+    spoken = says("Dasha baked a poppy seed cake [1]. It had 12 candles [2]. Cherries stood on top [2].")
+
+    async def run(**given: Any) -> tuple[list[str], int, Any]:
+        memory = Memory(writer=ScriptedChat(plans(*planned), spoken))
+        events = await memory.run(CAKE, **{"planner": "always", "enough_coverage": 0.0, **given})
+        return [query for query, *_rest in memory.asked], len(used(events, "verify")), answer(events)
+
+    assert [len((await run(subqueries=most))[0]) for most in (3, 5)] == [4, 6]
+    assert [(await run(claims=most))[1] for most in (1, 3)] == [1, 3]
+    invented = says("Dasha baked a poppy seed cake [1]. It came by helicopter from Marcello [2].")
+    outcomes = []
+    for least in (0.4, 0.6):
+        memory = Memory(writer=ScriptedChat(invented))
+        outcomes.append(
+            answer(await memory.run(CAKE, planner="never", enough_coverage=0.0, least_support=least)).outcome
+        )
+    assert outcomes == ["answered", "softened"]
+
+
+async def test_the_seconds_of_a_turn_and_of_the_run_bound_the_model() -> None:
+    for bound in ({"turn_seconds": 1.5}, {"seconds": 1.5}):
+        waiting = replace(says("Dasha baked a poppy seed cake [1]."), seconds=600.0)
+        memory = Memory(writer=ScriptedChat(waiting), seconds=bound.get("seconds", 30.0))
+        said = answer(await memory.run(CAKE, planner="never", enough_coverage=0.0, **bound))
+        assert said.by == "extracts"

@@ -1,0 +1,90 @@
+"""Which stretches of time a question names, and how near a time lies to them."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryapp.engine.text.dates import Window, closeness, windows
+
+TODAY = date(2023, 10, 22)
+
+
+def days(question: str) -> list[tuple[str, str]]:
+    return [(f"{each.first}", f"{each.last}") for each in windows(question, TODAY)]
+
+
+def day(month: int, of: int, hour: int = 0) -> float:
+    return (date(2023, month, of) - date(1970, 1, 1)).days + hour / 24
+
+
+MAY = ("2023-05-01", "2023-05-31")
+LAST_MAY = ("2022-05-01", "2022-05-31")
+TWELFTH = ("2023-05-12", "2023-05-12")
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("What did she paint in May 2023?", [MAY]),
+        ("What happened in May?", [MAY, LAST_MAY]),
+        ("Where was he on 12 May, 2023?", [TWELFTH]),
+        ("Where was he on May 12th, 2023?", [TWELFTH]),
+        ("Where was he on the 12th of May 2023?", [TWELFTH]),
+        ("Что было 12 мая 2023 года?", [TWELFTH]),
+        ("Что было 12-го мая 2023?", [TWELFTH]),
+        ("Чем болел кот в мае?", [MAY, LAST_MAY]),
+        ("What came on 2023-05-12?", [TWELFTH]),
+        ("Что пришло 12.05.2023?", [TWELFTH]),
+        ("What about 2023-05?", [MAY]),
+        ("How often was she at the beach in 2023?", [("2023-01-01", "2023-12-31")]),
+        ("What did he buy in December 2022?", [("2022-12-01", "2022-12-31")]),
+        ("Who came in February 2024?", [("2024-02-01", "2024-02-29")]),
+    ],
+)
+def test_days_months_and_years_are_understood(question: str, meant: list[tuple[str, str]]) -> None:
+    assert days(question) == meant
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "May I ask what the march of events was?",
+        "What may have caused it?",
+        "марковские цепи",
+        "Which of 12 plans was it?",
+        "version 3.5.12",
+        "Что она маялась?",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_date_is_none(question: str) -> None:
+    assert days(question) == []
+
+
+def test_a_year_counts_only_where_nothing_finer_is_named() -> None:
+    assert days("the 2022 plan, as of May 2023") == [MAY]
+
+
+def test_a_day_that_no_calendar_has_is_left_out() -> None:
+    assert days("on 30 February 2023") == days("2023-13-01") == []
+
+
+def test_closeness_rises_before_stays_during_and_falls_after() -> None:
+    window = (Window(date(2023, 5, 12), date(2023, 5, 12), "12 may 2023"),)
+    times = [day(5, 8), day(5, 10, 12), day(5, 12), day(5, 13, 23), day(5, 24, 12), day(6, 6), np.nan]
+    assert closeness(window, np.array(times)).tolist() == pytest.approx([0, 0.25, 1, 1, 0.5, 0, 0])
+
+
+def test_of_several_stretches_the_nearest_counts() -> None:
+    assert closeness(windows("in May", TODAY), np.array([day(5, 20), day(8, 1)])).tolist() == [1, 0]
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_the_reading(text: str) -> None:
+    for each in windows(text, TODAY):
+        assert each.first <= each.last

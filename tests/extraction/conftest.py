@@ -1,0 +1,15 @@
+"""Chat users for whom the archivist works by itself, or asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryapp.models import ChatUser
+
+
+@pytest.fixture
+def eager(anna: ChatUser) -> ChatUser:
+    """Findings are used at once."""
+    anna.extraction = ChatUser.Extraction.AUTOMATIC
+    anna.save()
+    return anna

@@ -1,0 +1,83 @@
+"""An archivist whose model answers as a test says, and memories it reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from memoryapp import extraction
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Progress, Reply
+from memoryapp.engine.events import Retried, SteppedDown
+from memoryapp.extraction import Extracted
+from memoryapp.models import ChatUser, Topic
+from tests.conftest import talk
+
+_ID = re.compile(r'^\{"id": (\d+)', re.M)
+
+# An answer to a question, made of the numbers of its messages; an error stands for a model that gives none.
+Answering = Callable[[list[int]], "str | LLMError"]
+
+
+class Archivist:
+    """Answers by ``answering`` and counts what it was asked, which is what somebody would pay for."""
+
+    model = "scripted"
+
+    def __init__(self, answering: Answering) -> None:
+        self.answering = answering
+        self.asked = 0
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
+        self.asked += 1
+        answer = self.answering([int(number) for number in _ID.findall(request.messages[1]["content"])])
+        if isinstance(answer, LLMError):
+            raise answer
+        yield Reply(text=answer, message={"role": "assistant", "content": answer}, usage=Usage(100, 10))
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Chat]:
+        yield self
+
+    def open_chat(self, name: str) -> AbstractAsyncContextManager[Chat]:
+        assert name == "acme/archivist"
+        return self._open()
+
+    def read(self, owner: ChatUser) -> Extracted:
+        """One pass over the owner's topics."""
+        owner.refresh_from_db()
+        return extraction.extract(owner, extraction.Model("acme/archivist", 5.0, self.open_chat), offline_embedder())
+
+
+def fact(content: str, relation: str = "likes", category: str = "food", **more: Any) -> dict[str, Any]:
+    values = {"type": "context", "importance": 60, "only_one": False}
+    return {"relation": relation, "category": category, "content": content, **values, **more}
+
+
+def home(content: str) -> dict[str, Any]:
+    """Of which only one is true at a time."""
+    return fact(content, "lives_in", "home", type="identity", importance=90, only_one=True)
+
+
+def person(name: str, *aliases: str, circle: str = "Friends", bio: str = "", username: str = "") -> dict[str, Any]:
+    return {"name": name, "aliases": aliases, "circle": circle, "bio": bio, "username": username}
+
+
+def finds(*findings: dict[str, Any]) -> Answering:
+    """Each finding in the first message of the question."""
+    return lambda ids: json.dumps({"facts": [{"messages": ids[:1], **each} for each in findings], "people": []})
+
+
+def in_turn(*answers: Answering) -> Answering:
+    """One answer a question."""
+    left = list(answers)
+    return lambda ids: left.pop(0)(ids)
+
+
+def conversations(owner: ChatUser, count: int = 1) -> Sequence[Topic]:
+    """Topics that nobody has read, one a day."""
+    return talk(owner, *((f"talk {n}", [f"said {n}", f"replied {n}"]) for n in range(count)))

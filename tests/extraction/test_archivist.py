@@ -1,0 +1,302 @@
+"""The archivist reads topics: what it stores, what it leaves alone, and what becomes of a model that fails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from memoryapp import curation, extraction, knowledge, tasks
+from memoryapp.engine.chat.protocol import LLMError
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.extraction import ModelFailed
+from memoryapp.invariants import violations
+from memoryapp.models import (
+    AgentCall,
+    ChatUser,
+    Fact,
+    Finding,
+    KnowledgeEdit,
+    Message,
+    Person,
+    Topic,
+    UnreadTopic,
+    Work,
+)
+from tests.conftest import talk
+from tests.extraction.reading import Archivist, conversations, fact, finds, home, in_turn, person
+
+pytestmark = pytest.mark.django_db
+
+
+def facts(owner: ChatUser) -> list[str]:
+    return list(Fact.objects.current().filter(owner=owner).order_by("pk").values_list("content", flat=True))
+
+
+def waiting(owner: ChatUser) -> list[str]:
+    return [str(each) for each in extraction.waiting(owner)]
+
+
+class TestReading:
+    def test_what_is_found_is_in_the_memory_with_its_messages_and_its_history(self, eager: ChatUser) -> None:
+        [topic] = conversations(eager)
+        first = Message.objects.of(eager).in_order().first()
+        archivist = Archivist(finds(home("Lives in Riga."), person("Dora Blau", "Dorotea", bio="A vet.")))
+        assert archivist.read(eager).topics == 1
+        made, dora = Fact.objects.get(), Person.objects.get()
+        assert (made.content, made.relation, made.type, made.importance) == (
+            "Lives in Riga.",
+            "lives_in",
+            "identity",
+            90,
+        )
+        assert (made.topic, made.created_at) == (topic, first.sent_at)
+        assert (dora.aliases, dora.circle, dora.bio, dora.mention_count) == (["Dorotea"], "Friends", "A vet.", 1)
+        assert extraction.sources(eager, "fact", made.pk) == [first] == extraction.sources(eager, "person", dora.pk)
+        change = KnowledgeEdit.objects.get(noun="fact")
+        assert (change.actor, change.call) == ("archivist", AgentCall.objects.get())
+        topic.refresh_from_db()
+        assert topic.facts_extracted
+        assert Work.objects.get(kind=Work.Kind.EXTRACT).state == Work.State.DONE
+        for change in KnowledgeEdit.objects.all():
+            knowledge.undo(eager, change, actor="ada")
+        assert not Fact.objects.exists()
+        assert not Person.objects.exists()
+        assert list(violations()) == []
+
+    def test_a_topic_is_read_once_and_paid_for_once(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        archivist = Archivist(finds(fact("Likes figs.")))
+        assert archivist.read(eager).topics == 2
+        assert archivist.read(eager).topics == 0
+        assert (archivist.asked, facts(eager)) == (2, ["Likes figs."])
+        assert len(extraction.sources(eager, "fact", Fact.objects.get().pk)) == 2
+
+    def test_topics_made_of_topics_that_were_read_are_not_read_again(self, eager: ChatUser) -> None:
+        one, other = conversations(eager, 2)
+        archivist = Archivist(finds())
+        archivist.read(eager)
+        ids = tuple(Message.objects.of(eager).in_order().values_list("pk", flat=True))
+        change = curation.Change((one.pk, other.pk), (TopicDraft("both", ids),))
+        curation.swap(eager, change, kind="merge", actor="ada")
+        assert archivist.read(eager).topics == 0
+
+    def test_nothing_is_extracted_where_it_is_off(self, anna: ChatUser) -> None:
+        conversations(anna)
+        anna.extraction = ChatUser.Extraction.OFF
+        anna.save()
+        assert not extraction.with_due()
+        assert Archivist(finds()).read(anna).topics == 0
+        assert AgentCall.objects.count() == 0
+
+    def test_without_a_model_the_sweep_asks_nobody(self, eager: ChatUser, settings: Any) -> None:
+        settings.LLM_BASE_URL = ""
+        conversations(eager)
+        tasks.extract_due()
+        assert not AgentCall.objects.exists()
+        assert not Work.objects.filter(kind=Work.Kind.EXTRACT).exists()
+
+    def test_a_long_topic_is_read_in_parts(self, eager: ChatUser) -> None:
+        talk(eager, ("long", ["x" * 30_000, "y" * 30_000, "z"]))
+        archivist = Archivist(
+            in_turn(finds(fact("Likes figs.")), finds(fact("Likes figs."), fact("Plays chess.", "hobby")))
+        )
+        archivist.read(eager)
+        assert (archivist.asked, facts(eager)) == (2, ["Likes figs.", "Plays chess."])
+
+    def test_the_user_and_the_assistant_are_nobody_the_user_speaks_of(self, eager: ChatUser) -> None:
+        conversations(eager)
+        Archivist(finds(person("Анна"), person("bot"), person("Dora"))).read(eager)
+        assert Person.objects.get().display_name == "Dora"
+
+
+class TestUpsert:
+    def test_what_only_one_can_be_true_of_is_replaced_and_kept_as_past(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        Archivist(in_turn(finds(home("Lives in Riga.")), finds(home("Lives in Bonn.")))).read(eager)
+        assert facts(eager) == ["Lives in Bonn."]
+        past = Fact.objects.get(superseded_at__isnull=False)
+        assert past.content == "Lives in Riga."
+        knowledge.undo(eager, KnowledgeEdit.objects.get(kind="replace"), actor="ada")
+        assert facts(eager) == ["Lives in Riga."]
+
+    def test_of_other_relations_only_what_says_the_same_is_replaced(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        allergy = {"relation": "allergy", "category": "health"}
+        first = finds(fact("Likes apples."), fact("Allergic to peanuts", **allergy))
+        Archivist(in_turn(first, finds(fact("Likes pears."), fact("Has a peanut allergy", **allergy)))).read(eager)
+        assert facts(eager) == ["Likes apples.", "Likes pears.", "Has a peanut allergy"]
+
+    def test_what_comes_back_after_it_was_past_is_true_again(self, eager: ChatUser) -> None:
+        conversations(eager, 3)
+        Archivist(in_turn(*(finds(home(f"Lives in {place}.")) for place in ("Riga", "Bonn", "Riga")))).read(eager)
+        assert facts(eager) == ["Lives in Riga."]
+        assert Fact.objects.filter(superseded_at__isnull=False).count() == 2
+
+    def test_what_was_said_earlier_replaces_nothing(self, eager: ChatUser) -> None:
+        conversations(eager)
+        values = {"relation": "lives_in", "category": "home", "content": "Lives in Bonn.", "type": "identity"}
+        Fact.objects.create(owner=eager, importance=90, created_at=timezone.now(), **values)
+        Archivist(finds(home("Lives in Riga."))).read(eager)
+        assert facts(eager) == ["Lives in Bonn."]
+        assert not waiting(eager)
+
+    def test_people_are_found_by_name_by_another_name_and_by_the_beginning_within_a_circle(
+        self, eager: ChatUser
+    ) -> None:
+        conversations(eager, 5)
+        answers = [
+            person("Dora Blau", "Dorotea", bio="A vet."),
+            person("dora blau", bio="Has a cat."),
+            person("Dorotea", username="dora"),
+            person("Dora", bio="A vet"),
+            person("Dora Blau Senior", circle="Family"),
+        ]
+        Archivist(in_turn(*map(finds, answers))).read(eager)
+        dora, other = Person.objects.order_by("pk")
+        assert (dora.display_name, dora.aliases, dora.username) == ("Dora Blau", ["Dorotea", "Dora"], "dora")
+        assert (dora.bio, dora.mention_count) == ("A vet.\nHas a cat.", 4)
+        assert (other.display_name, other.circle) == ("Dora Blau Senior", "Family")
+
+    def test_who_may_be_one_of_several_waits_for_a_person(self, eager: ChatUser) -> None:
+        conversations(eager)
+        for name in ("Dora Blau", "Dora Roth"):
+            Person.objects.create(owner=eager, display_name=name, circle="Friends")
+        Archivist(finds(person("Dora"))).read(eager)
+        assert (Person.objects.count(), waiting(eager)) == (2, ["Dora"])
+        assert len(Finding.objects.get().alike) == 2
+
+
+class TestByHand:
+    def test_what_a_person_deleted_undid_or_wrote_anew_does_not_come_back(self, eager: ChatUser) -> None:
+        conversations(eager)
+        found = finds(
+            fact("Likes figs."), fact("Plays chess.", "hobby", "hobby"), fact("Owns a boat.", "owns", "other")
+        )
+        Archivist(found).read(eager)
+        figs, chess, boat = Fact.objects.order_by("pk")
+        knowledge.delete(eager, figs, actor="ada")
+        knowledge.undo(eager, KnowledgeEdit.objects.get(after__has_key=str(chess.pk)), actor="ada")
+        knowledge.edit(eager, boat, {"content": "Once rented a barge."}, actor="ada")
+        Topic.objects.update(facts_extracted=False)
+        conversations(eager)
+        Archivist(found).read(eager)
+        assert facts(eager) == ["Once rented a barge."]
+        assert not waiting(eager)
+
+    def test_what_comes_near_a_deleted_fact_waits_for_a_person(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        allergy = {"relation": "allergy", "category": "health"}
+        archivist = Archivist(in_turn(finds(fact("Allergic to peanuts", **allergy)), finds()))
+        archivist.read(eager)
+        knowledge.delete(eager, Fact.objects.get(), actor="ada")
+        conversations(eager)
+        Archivist(finds(fact("Has a peanut allergy", **allergy))).read(eager)
+        assert (facts(eager), waiting(eager)) == ([], ["Has a peanut allergy"])
+
+    def test_what_a_person_wrote_is_only_proposed_to_be_replaced(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        Archivist(in_turn(finds(home("Lives in Riga."), person("Dora", bio="A vet.")), finds())).read(eager)
+        knowledge.edit(eager, Fact.objects.get(), {"importance": 100}, actor="ada")
+        knowledge.edit(eager, Person.objects.get(), {"bio": "A cook."}, actor="ada")
+        conversations(eager)
+        Archivist(finds(home("Lives in Bonn."), person("Dora", "Dodo", bio="A pilot."))).read(eager)
+        assert (facts(eager), Person.objects.get().bio) == (["Lives in Riga."], "A cook.")
+        assert [finding.target for finding in extraction.waiting(eager)] == [
+            Fact.objects.get().pk,
+            Person.objects.get().pk,
+        ]
+
+    def test_a_person_who_was_deleted_or_renamed_does_not_come_back(self, eager: ChatUser) -> None:
+        conversations(eager)
+        found = finds(person("Dora"), person("Egon", "Eggie"))
+        Archivist(found).read(eager)
+        dora, egon = Person.objects.order_by("pk")
+        knowledge.delete(eager, dora, actor="ada")
+        knowledge.edit(eager, egon, {"display_name": "Egon Roth", "aliases": []}, actor="ada")
+        conversations(eager)
+        Archivist(found).read(eager)
+        egon.refresh_from_db()
+        assert (Person.objects.count(), egon.aliases, egon.mention_count, waiting(eager)) == (1, [], 2, [])
+
+
+class TestStorms:
+    def test_a_model_that_cannot_be_reached_is_asked_ever_more_seldom_and_all_completes(self, eager: ChatUser) -> None:
+        conversations(eager, 3)
+        down = Archivist(lambda ids: LLMError("no route to host"))
+        with pytest.raises(ModelFailed):
+            down.read(eager)
+        assert (down.read(eager).topics, down.asked) == (0, 1)
+        assert not extraction.with_due()
+        row = UnreadTopic.objects.get()
+        assert row.due_at - row.at > timedelta(seconds=50)
+        assert Work.objects.get().fault == "no route to host"
+        UnreadTopic.objects.update(due_at=timezone.now())
+        with pytest.raises(ModelFailed):
+            down.read(eager)
+        row.refresh_from_db()
+        assert row.due_at - row.at > timedelta(seconds=110)
+        UnreadTopic.objects.update(due_at=timezone.now())
+        assert Archivist(finds(fact("Likes figs."))).read(eager).topics == 3
+        assert (facts(eager), UnreadTopic.objects.count(), extraction.backlog(eager).unread) == (["Likes figs."], 0, 0)
+
+    def test_a_topic_that_fails_by_itself_holds_up_nobody_for_long(self, eager: ChatUser) -> None:
+        first, *_rest = conversations(eager, 3)
+        number = Message.objects.of(eager).in_order().values_list("pk", flat=True)[0]
+        moody = Archivist(lambda ids: LLMError("too long") if number in ids else finds()(ids))
+        for _attempt in range(4):
+            with pytest.raises(ModelFailed):
+                moody.read(eager)
+            UnreadTopic.objects.filter(attempts__lte=3).update(due_at=timezone.now())
+        assert moody.read(eager).topics == 2
+        assert list(Topic.objects.filter(facts_extracted=False)) == [first]
+
+    def test_an_unreadable_answer_is_asked_for_once_more_and_then_waits_for_a_person(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        rubbish = Archivist(in_turn(lambda ids: "Nothing.", lambda ids: "Nothing.", finds()))
+        passed = rubbish.read(eager)
+        assert (passed.topics, passed.failed, rubbish.asked) == (1, 1, 3)
+        [row] = extraction.failed(eager)
+        assert "cannot be read" in row.fault
+        assert Archivist(finds()).read(eager).topics == 0
+        assert extraction.retry([row]) == 1
+        assert Archivist(finds(fact("Likes figs."))).read(eager).topics == 1
+        assert (facts(eager), list(extraction.failed(eager))) == (["Likes figs."], [])
+
+    def test_a_model_that_returns_rubbish_is_left_alone_after_three_topics(self, eager: ChatUser) -> None:
+        conversations(eager, 9)
+        rubbish = Archivist(lambda ids: "Nothing.")
+        with pytest.raises(ModelFailed):
+            rubbish.read(eager)
+        assert (rubbish.asked, extraction.backlog(eager).failed) == (6, 2)
+        assert rubbish.read(eager).topics == 0
+        assert rubbish.asked == 6
+
+    def test_killed_between_reply_and_commit_nothing_is_asked_again_or_doubled(self, eager: ChatUser) -> None:
+        conversations(eager, 2)
+        archivist = Archivist(finds(fact("Likes figs."), person("Dora")))
+        with connection.cursor() as cursor:
+            # The transaction that stores what was found ends as it would with its process.
+            cursor.execute("ALTER TABLE memoryapp_findingmessage ADD CONSTRAINT killed CHECK (message_id < 0)")
+        with pytest.raises(DatabaseError):
+            archivist.read(eager)
+        assert (archivist.asked, Fact.objects.count(), Finding.objects.count()) == (1, 0, 0)
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE memoryapp_findingmessage DROP CONSTRAINT killed")
+        assert archivist.read(eager).topics == 2
+        assert (archivist.asked, facts(eager), Person.objects.count()) == (2, ["Likes figs."], 1)
+        assert list(violations()) == []
+
+    def test_while_another_worker_is_at_it_nothing_is_done(self, eager: ChatUser) -> None:
+        conversations(eager)
+        archivist, other = Archivist(finds()), connection.copy()
+        try:
+            with other.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_lock(hashtextextended('extract', %s))", [eager.pk])
+            assert (archivist.read(eager).topics, archivist.asked) == (0, 0)
+        finally:
+            other.close()
+        assert archivist.read(eager).topics == 1

@@ -1,0 +1,114 @@
+"""Pages and the interface for programs: who may erase and export, what is said before, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryapp import tasks
+from memoryapp.models import Erasure, Message, Person, Role
+from tests.conftest import operator, signed_in
+from tests.forgetting.conftest import SECRET, Filled
+from tests.support.browsing import flat
+from tests.support.doors import Program, error_of, token_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def page_of(client: Client, address: str) -> str:
+    return flat(client.get(address).content.decode())
+
+
+def test_a_message_is_erased_from_its_page_after_the_word_is_typed(filled: Filled, as_admin: Client) -> None:
+    owner, number = filled.owner.pk, filled.message.pk
+    address = f"/memory/{owner}/erase/part/?message={number}"
+    assert address in page_of(as_admin, f"/memory/{owner}/messages/?at={number}")
+    asked = page_of(as_admin, address)
+    assert "cannot be undone" in asked
+    assert "<b>1</b><span>message goes" in asked
+    assert "edited by hand" in asked
+    refused = as_admin.post(address, {"word": "yes"})
+    assert (refused.status_code, Erasure.objects.count()) == (422, 0)
+    begun = as_admin.post(address, {"word": "Erase"})
+    receipt = Erasure.objects.get()
+    assert begun["Location"] == f"/erasures/{receipt.pk}/"
+    assert "hx-trigger" in page_of(as_admin, begun["Location"])
+    tasks.erase_due()
+    assert not Message.objects.filter(pk=number).exists()
+    assert "memoryapp_passage" in page_of(as_admin, begun["Location"])
+    as_admin.post(f"{begun['Location']}verify/")
+    tasks.erase_due()
+    assert "no erased words were found" not in page_of(as_admin, begun["Location"]), "an erasure waits for no check"
+    tasks.verify_asked()
+    checked = page_of(as_admin, begun["Location"])
+    assert "no erased words were found" in checked
+    assert SECRET not in checked
+    assert "nothing left" in page_of(as_admin, "/erasures/")
+    kept = json.loads(as_admin.get(f"{begun['Location']}file/").content)
+    assert (kept["erasure"], bool(kept["marks"])) == (receipt.pk, True)
+    assert as_admin.get(address).status_code == 404
+
+
+def test_topic_and_person_have_the_same_page(filled: Filled, as_admin: Client) -> None:
+    owner = filled.owner.pk
+    topic, person = (
+        f"/memory/{owner}/erase/part/?topic={filled.topic.pk}",
+        f"/memory/{owner}/erase/part/?person={filled.person.pk}",
+    )
+    assert topic in page_of(as_admin, f"/topics/{filled.topic.pk}/")
+    assert person in page_of(as_admin, f"/memory/{owner}/people/{filled.person.pk}/")
+    assert "<b>2</b><span>messages go" in page_of(as_admin, topic)
+    as_admin.post(person, {"word": "erase"})
+    as_admin.post(topic, {"word": "erase"})
+    tasks.erase_due()
+    assert [erasure.kind for erasure in Erasure.objects.order_by("pk")] == ["person", "topic"]
+    assert not Person.objects.exists()
+    assert (
+        "messages of it were erased" in page_of(as_admin, f"/topics/{filled.other.pk}/") or Message.objects.count() == 5
+    )
+
+
+def test_pages_are_for_admins(filled: Filled) -> None:
+    curator, owner = signed_in(operator("cora", Role.CURATOR, filled.owner)), filled.owner.pk
+    part = f"/memory/{owner}/erase/part/?message={filled.message.pk}"
+    assert "/erase/part/" not in page_of(curator, f"/memory/{owner}/messages/?at={filled.message.pk}")
+    for address in (part, f"/memory/{owner}/export/", "/erasures/", "/erasures/1/file/"):
+        assert curator.get(address).status_code == 403
+    assert curator.post(part, {"word": "erase"}).status_code == 403
+    assert curator.post("/erasures/1/verify/").status_code == 403
+    assert not Erasure.objects.exists()
+
+
+def test_programs_erase_a_message_and_a_person(filled: Filled) -> None:
+    everyones = Program(token_for())
+    answer = everyones.ask("delete", f"/v1/messages/{filled.message.external_id}?user=anna").json()
+    assert (answer["kind"], answer["counts"]["memoryapp_message"]) == ("messages", 1)
+    assert error_of(everyones.ask("delete", f"/v1/messages/{filled.message.external_id}?user=anna"))[0] == 404
+    person = f"/v1/users/anna/people/Person:{filled.person.pk}"
+    assert everyones.ask("delete", person).json()["counts"]["memoryapp_person"] == 1
+    assert error_of(everyones.ask("delete", person))[0] == 404
+    assert error_of(everyones.ask("delete", "/v1/users/anna/people/Topic:1"))[0] == 404
+
+
+def test_a_token_for_some_memories_erases_and_exports_nothing(filled: Filled) -> None:
+    limited = Program(token_for(filled.owner))
+    for method, path in (
+        ("delete", f"/v1/messages/{filled.message.external_id}?user=anna"),
+        ("delete", f"/v1/users/anna/people/Person:{filled.person.pk}"),
+        ("get", "/v1/users/anna/export"),
+    ):
+        assert error_of(limited.ask(method, path))[0] == 403
+    assert Message.objects.filter(pk=filled.message.pk).exists()
+
+
+def test_an_export_comes_as_lines_from_page_and_program(filled: Filled, as_admin: Client) -> None:
+    page: Any = as_admin.get(f"/memory/{filled.owner.pk}/export/")
+    assert page["Content-Disposition"] == 'attachment; filename="memory.jsonl"'
+    answer: Any = Program(token_for()).ask("get", "/v1/users/anna/export")
+    texts = [b"".join(each).decode() for each in (page, answer)]
+    assert texts[0] == texts[1]
+    lines = [json.loads(line) for line in texts[0].splitlines()]
+    assert (lines[0]["user"], lines[-1]["lines"]) == ("anna", len(lines) - 1)

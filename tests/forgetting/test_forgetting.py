@@ -1,0 +1,212 @@
+"""A message is erased out of a memory that stays: everywhere, for good, and the rest is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from memoryapp import curation, forgetting, verification
+from memoryapp.curation import CurationError
+from memoryapp.engine.events import from_payload
+from memoryapp.forgetting import Target
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.invariants import violations
+from memoryapp.models import (
+    AgentCall,
+    Artifact,
+    ChatUser,
+    Erasure,
+    Fact,
+    KnowledgeEdit,
+    Message,
+    Passage,
+    PassageMessage,
+    Person,
+    RawReply,
+    RunEvent,
+    Suggestion,
+    Topic,
+    TopicEdit,
+    TopicMessage,
+)
+from tests.conftest import record, talk
+from tests.forgetting.conftest import PARAPHRASE, SAID, SECRET, Filled, events_about, stored_run
+
+pytestmark = pytest.mark.django_db
+
+EVERY_TEXT = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'jsonb', 'json', 'tsvector', 'ARRAY')
+"""
+
+
+def tables_with(text: str) -> set[str]:
+    """Where in the database this text stands, whatever the table."""
+    found = set()
+    with connection.cursor() as cursor:
+        cursor.execute(EVERY_TEXT)
+        for table, column in cursor.fetchall():
+            cursor.execute(f'SELECT 1 FROM "{table}" WHERE "{column}"::text ILIKE %s LIMIT 1', [f"%{text}%"])
+            if cursor.fetchone():
+                found.add(f"{table}.{column}")
+    return found
+
+
+def erased(filled: Filled, *messages: Message) -> Erasure:
+    target = Target(filled.owner.pk, tuple(row.pk for row in messages or (filled.message,)))
+    receipt = forgetting.finish(forgetting.begin(target, "ada"))
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+    return receipt
+
+
+def places(receipt: Erasure) -> list[str]:
+    return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
+
+
+def test_nothing_of_an_erased_message_is_left_anywhere_and_the_rest_is_whole(filled: Filled) -> None:
+    assert len(tables_with("Zwiebelfisch")) > 10
+    receipt = erased(filled)
+    assert receipt.ended_at
+    assert tables_with("Zwiebelfisch") == set()
+    assert tables_with("valuables are locked") == set()
+    assert places(receipt) == []
+    assert list(violations()) == []
+    assert receipt.counts["memoryapp_message"] == 1
+    assert receipt.counts["memoryapp_rawreply"] == 2
+    assert receipt.redacted["memoryapp_run"] == 1
+    assert Message.objects.filter(text=SAID).exists()
+    assert not Fact.objects.exists()
+    assert not Artifact.objects.exists()
+    assert not Suggestion.objects.exists()
+    assert not KnowledgeEdit.objects.exists()
+    assert Person.objects.get().bio == "[erased]"
+
+
+def test_a_run_keeps_its_numbers_and_says_what_is_gone(filled: Filled) -> None:
+    erased(filled)
+    filled.run.refresh_from_db()
+    assert (filled.run.query, filled.run.cost_usd, filled.run.turns) == ("Where is it?", 0.02, 2)
+    events = [from_payload(row.kind, row.payload) for row in RunEvent.objects.order_by("seq")]
+    assert [event.kind for event in events][-1] == "run_finished"
+    finished = events[-1]
+    assert finished.selected[0].id == f"Topic:{filled.topic.pk}"
+    assert (finished.selected[0].reason, finished.selected[0].excerpt[0].message) == ("[erased]", None)
+    assert events[6].prompt[0].content == "[erased]"
+    assert not RawReply.objects.exists()
+
+
+def test_an_answer_that_was_redacted_serves_no_later_question(filled: Filled) -> None:
+    erased(filled)
+    call = AgentCall.objects.get()
+    assert (call.key, call.outcome) == ("", "erased")
+    assert "message" not in call.events[0]
+
+
+def test_a_run_that_only_listed_the_topic_keeps_what_it_says_of_others(filled: Filled) -> None:
+    told = events_about(filled.topic, filled.other, filled.message)
+    run = stored_run(filled.owner, [told[0], told[2], told[3], type(told[8])((), (), "")])
+    erased(filled)
+    found, turn = (row.payload for row in RunEvent.objects.filter(run=run, seq__in=(2, 3)).order_by("seq"))
+    assert found["candidates"][0]["summary"] == "[erased]"
+    assert found["candidates"][1]["summary"] == filled.other.summary
+    assert turn["prompt"][0]["content"] == f"[erased]\n[Topic:{filled.other.pk}] {filled.other.summary}"
+
+
+def test_topics_keep_the_messages_that_stay_and_get_a_summary_of_those(filled: Filled) -> None:
+    erased(filled)
+    topic = Topic.objects.get(pk=filled.topic.pk)
+    assert (topic.message_count, topic.summary) == (1, "I will remember that.")
+    assert topic.erased_at
+    assert not TopicMessage.objects.filter(message=filled.message.pk).exists()
+    assert PassageMessage.objects.filter(message__text="I will remember that.").count() == 1
+
+
+def test_an_older_edit_is_undone_without_the_erased_message(filled: Filled) -> None:
+    erased(filled)
+    curation.undo(filled.owner, filled.edit, actor="ada")
+    merged = Topic.objects.of(filled.owner).live().exclude(pk=filled.other.pk).get()
+    assert merged.message_count == 4
+    assert tables_with("Zwiebelfisch") == set()
+    assert list(violations()) == []
+
+
+def test_a_topic_that_loses_every_message_goes_with_its_edits(filled: Filled) -> None:
+    rows = list(Message.objects.filter(topic=filled.topic))
+    receipt = erased(filled, *rows)
+    assert not Topic.objects.filter(pk=filled.topic.pk).exists()
+    assert places(receipt) == []
+    assert list(violations()) == []
+    kept = TopicEdit.objects.get(pk=filled.edit.pk)
+    curation.undo(filled.owner, kept, actor="ada")
+    assert Topic.objects.of(filled.owner).live().exclude(pk=filled.other.pk).get().message_count == 3
+    assert list(violations()) == []
+
+
+def test_every_message_erased_leaves_no_topic_and_no_edit(filled: Filled) -> None:
+    erased(filled, *Message.objects.of(filled.owner))
+    assert not Topic.objects.exists()
+    assert not TopicEdit.objects.exists()
+    assert not Passage.objects.exists()
+    assert list(violations()) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_laws_of_history_still_hold_for_everybody_else(filled: Filled) -> None:
+    begun = forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
+    assert begun.ended_at is None
+    with pytest.raises(Exception, match="History stays"):
+        TopicEdit.objects.filter(owner=filled.owner).delete()
+
+
+def test_words_that_somebody_else_says_too_are_not_looked_for(filled: Filled, boris: ChatUser) -> None:
+    add_messages(boris, [record(1, f"Anna told me: {SECRET}")])
+    receipt = erased(filled)
+    assert not any(place.startswith("memoryapp_message") for place in places(receipt) or [])
+    assert Message.objects.filter(owner=boris).count() == 1
+
+
+def test_others_keep_their_rows(filled: Filled, boris: ChatUser) -> None:
+    talk(boris, ("Tea", ["green or black?", "green"]))
+    before = list(Topic.objects.of(boris).values())
+    erased(filled)
+    assert list(Topic.objects.of(boris).values()) == before
+
+
+def test_what_is_gone_cannot_be_erased_again(filled: Filled) -> None:
+    erased(filled)
+    with pytest.raises(forgetting.Nothing, match="gone already"):
+        forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
+
+
+def test_a_person_goes_with_history_and_mentions(filled: Filled) -> None:
+    filled.person.bio = "captain of the rowing club since spring"
+    filled.person.save()
+    target = Target(filled.owner.pk, person=filled.person.pk, kind=Erasure.Kind.PERSON)
+    receipt = forgetting.finish(forgetting.begin(target, "ada"))
+    assert receipt.ended_at
+    assert not Person.objects.exists()
+    assert not KnowledgeEdit.objects.exists()
+    assert tables_with("rowing club") == set()
+    assert Message.objects.filter(pk=filled.message.pk).exists()
+    assert PARAPHRASE in str(list(RunEvent.objects.values_list("payload")))
+
+
+def test_logs_lose_the_lines_that_quote(filled: Filled, folder: Path) -> None:
+    log = folder / "postgres.log"
+    log.write_text(f"started\nDETAIL:  Failing row contains (1, {SECRET}).\nended\n")
+    size = log.stat().st_size
+    receipt = erased(filled)
+    assert log.read_text().split("\n")[0::2] == ["started", "ended"]
+    assert log.stat().st_size == size
+    assert (receipt.redacted["files"], places(receipt)) == (1, [])
+
+
+def test_undo_of_an_erasure_is_no_edit(filled: Filled) -> None:
+    before = TopicEdit.objects.count()
+    erased(filled)
+    assert TopicEdit.objects.count() == before
+    with pytest.raises(CurationError):
+        curation.plan_edit(filled.owner, filled.topic.pk, "I will remember that.")

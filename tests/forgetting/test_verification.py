@@ -1,0 +1,238 @@
+"""The scanner finds what is left wherever it stands, knows the eraser's marks, and says plainly what it cannot do."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import signing
+from django.core.management import CommandError, call_command
+from django.db import connection
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryapp import forgetting, verification
+from memoryapp.forgetting import Target
+from memoryapp.forgetting.marks import Marks, packed, runs_of
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.models import ChatUser, Erasure, Message
+from memoryapp.verification import Receipt
+from tests.conftest import lawless, record
+
+SECRET = "Zwiebelfisch"
+TABLES = """
+SELECT c.table_name, c.column_name, c.udt_name, c.is_nullable = 'NO', c.column_default IS NOT NULL,
+       c.is_identity = 'YES', c.is_generated = 'ALWAYS', c.character_maximum_length
+FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' ORDER BY 1, 2
+"""
+# What a value of each kind looks like that is nobody's; numbers are the row's own.
+DUMMIES = {
+    **dict.fromkeys(("int2", "int4", "int8", "numeric", "float4", "float8"), "{n}"),
+    **dict.fromkeys(("text", "varchar", "bpchar"), "'{n}'"),
+    **dict.fromkeys(("timestamptz", "timestamp"), "now()"),
+    **dict.fromkeys(("jsonb", "json"), "'{{}}'"),
+    "bool": "false",
+    "date": "now()",
+    "uuid": "gen_random_uuid()",
+    "inet": "'127.0.0.1'",
+    "bytea": "''",
+    "tsvector": "''",
+    "halfvec": "'[1,0]'",
+}
+PLANTED = {
+    **dict.fromkeys(("text", "varchar", "bpchar"), f"'{SECRET}'"),
+    **dict.fromkeys(("jsonb", "json"), f"""'{{"a": [1, {{"b": "x\\nAnd {SECRET}."}}]}}'"""),
+    "bytea": f"convert_to('x {SECRET}', 'UTF8')",
+    "tsvector": f"to_tsvector('simple', 'a {SECRET} b')",
+    "_text": f"ARRAY['a', 'the {SECRET}!']",
+    "_varchar": f"ARRAY['a', 'the {SECRET}!']",
+}
+NOT_TEXT = set(DUMMIES) - set(PLANTED) | {"vector", "sparsevec", "time", "interval", "timetz"}
+NEEDED = {"memoryapp_card": {"person_id": "{n}"}, "memoryapp_fact": {"importance": "1"}}
+NEEDED["memoryapp_refusedtext"] = {"passage_id": "{n}"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, settings: Any) -> Path:
+    settings.DATA_DIR = tmp_path
+    settings.MEDIA_ROOT = tmp_path / "files"
+    return tmp_path
+
+
+@pytest.fixture
+def receipt(anna: ChatUser, folder: Path) -> Erasure:
+    add_messages(anna, [record(1, SECRET)])
+    return forgetting.finish(forgetting.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada"))
+
+
+def found(receipt: Erasure) -> list[str]:
+    return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
+
+
+def planted(cursor: Any) -> Iterator[str]:
+    """A row with the secret for every column of every table that can hold it."""
+    cursor.execute(TABLES)
+    tables: dict[str, list[Any]] = {}
+    for table, *column in cursor.fetchall():
+        tables.setdefault(table, []).append(column)
+    numbers = count(1_000)
+    for table, columns in tables.items():
+        for name, kind, _needed, _default, _identity, is_generated, most in columns:
+            if is_generated or kind in NOT_TEXT or (most and most < len(SECRET)):
+                continue
+            assert kind in PLANTED, f"{table}.{name} is of a kind that this test does not know: {kind}"
+            values = dict(NEEDED.get(table, {})) | {
+                other: DUMMIES[kind] if not most or most > 3 else "'x'"
+                for other, kind, needed, default, identity, made, most in columns
+                if needed and not default and not identity and not made and other not in NEEDED.get(table, {})
+            }
+            values[name] = PLANTED[kind]
+            number = next(numbers)
+            chosen = ", ".join(f'"{each}"' for each in values)
+            filled = ", ".join(text if each == name else text.format(n=number) for each, text in values.items())
+            cursor.execute(f'INSERT INTO "{table}" ({chosen}) VALUES ({filled})')
+            yield f"{table}.{name}"
+
+
+@pytest.mark.django_db
+def test_residue_in_every_column_of_every_table_is_found(receipt: Erasure) -> None:
+    assert found(receipt) == []
+    with lawless(), connection.cursor() as cursor:
+        expected = set(planted(cursor))
+        places = {place.partition(" ")[0] for place in found(receipt)}
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    assert len(expected) > 100
+    assert places == expected
+
+
+@pytest.mark.django_db
+def test_residue_in_every_kind_of_file_is_found(receipt: Erasure, folder: Path) -> None:
+    text = f"a line with {SECRET} in it\n".encode()
+    (folder / "deep" / "er").mkdir(parents=True)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packed_files:
+        packed_files.writestr("inner.json.gz", gzip.compress(text))
+    files = {
+        "postgres.log": text,
+        "deep/er/web.log.1.gz": gzip.compress(b"x\n" * 10_000 + text),
+        "deep/staged.zip": archive.getvalue(),
+        "deep/large.txt": b"x" * 4_100_000 + b" " + text,
+        "deep/wide.txt": text.decode().encode("utf-16-le"),
+        "deep/export.jsonl": json.dumps({"text": f"ü {SECRET}"}).encode(),
+        "deep/packed": zlib.compress(text),
+        f"{SECRET}.txt": b"nothing",
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "innocent.log").write_text("nothing at all")
+    assert set(found(receipt)) == {str(folder / name) for name in files}
+
+
+@pytest.mark.django_db
+def test_packed_sessions_are_opened(receipt: Erasure) -> None:
+    packed_text = signing.dumps({"draft": f"{SECRET} " * 30}, compress=True)
+    assert SECRET not in packed_text
+    with lawless(), connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO memoryapp_loginsession (session_key, session_data, expire_date, device)"
+            " VALUES ('k', %s, now(), '')",
+            [packed_text],
+        )
+        assert found(receipt) == ["memoryapp_loginsession.session_data session_key k"]
+
+
+@given(text=st.text(max_size=80), around=st.text(max_size=30))
+def test_eraser_and_scanner_read_the_same_marks(text: str, around: str) -> None:
+    """Their code is apart; what they mean by a mark is not."""
+    marks, lengths = packed(runs_of(text), b"salt")
+    scanner, eraser = Receipt.of(b"salt", marks, lengths), Marks(*_parts(marks, lengths))
+    for said in (text, f"{around} {text} {around}", json.dumps(f"{around} {text}")):
+        assert scanner.is_in(said) == eraser.quoted(said)
+    assert scanner.is_in(text) == bool(marks)
+
+
+def _parts(marks: bytes, lengths: list[int]) -> tuple[bytes, tuple[int, ...], frozenset[bytes]]:
+    made = Marks.of(Erasure(salt=b"salt", marks=marks, lengths=lengths))
+    return made.key, made.lengths, made.hashes
+
+
+def test_a_quotation_of_five_words_is_enough() -> None:
+    marks, lengths = packed(runs_of("the spare key lies under the blue pot by the door"), b"s")
+    sought = Receipt.of(b"s", marks, lengths)
+    assert sought.is_in('he wrote: "KEY lies, under THE\\nblue" and went')
+    assert not sought.is_in("the spare key lies somewhere else under the blue sky")
+
+
+def test_residue_is_found_wherever_a_long_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "_PIECE", 100)
+    monkeypatch.setattr(verification, "_OVERLAP", 60)
+    sought = Receipt.of(b"s", *packed(runs_of("the spare key lies under the blue pot"), b"s"))
+    for before in range(400):
+        assert sought.is_in("x" * before + " the spare key lies under " + "y" * 300)
+    assert not sought.is_in("the spare key " * 100)
+
+
+def test_a_text_that_was_clean_is_clean_again_and_one_with_residue_is_found_again() -> None:
+    sought = Receipt.of(b"s", *packed(runs_of("the spare key lies under the blue pot"), b"s"))
+    clean, quoting = "nothing of it is here " * 20, "the spare key lies under " + "the sea " * 40
+    assert [sought.is_in(text) for text in (clean, quoting) * 2] == [False, True] * 2
+
+
+def test_words_behind_escapes_are_found_beside_many_that_need_none() -> None:
+    sought = Receipt.of(b"s", *packed(runs_of("the spare key lies under the blue pot"), b"s"))
+    deep = json.dumps(json.dumps({"text": "a line before\nthe spare\nkey\nlies\nunder it", "rest": "of the day " * 50}))
+    assert sought.is_in(deep)
+    assert not sought.is_in(deep.replace("spare", "other"))
+
+
+class TestCommand:
+    def run(self, named: object) -> str:
+        out = io.StringIO()
+        call_command("verify_erasure", str(named), stdout=out)
+        return out.getvalue()
+
+    @pytest.mark.django_db
+    def test_it_fails_with_a_line_for_each_place(self, receipt: Erasure, folder: Path) -> None:
+        assert "Nothing of what was erased" in self.run(receipt.pk)
+        (folder / "a.log").write_text(SECRET)
+        (folder / "b.log").write_text(SECRET.upper())
+        out = io.StringIO()
+        with pytest.raises(CommandError, match="2 places"):
+            call_command("verify_erasure", str(receipt.pk), stdout=out)
+        assert out.getvalue().split() == [str(folder / "a.log"), str(folder / "b.log")]
+
+    @pytest.mark.django_db
+    def test_it_takes_the_file_of_a_receipt(self, receipt: Erasure, tmp_path_factory: Any) -> None:
+        file = tmp_path_factory.mktemp("elsewhere") / "receipt.json"
+        file.write_text(forgetting.dumped(receipt))
+        assert SECRET not in file.read_text()
+        assert "Nothing of what was erased" in self.run(file)
+
+    @pytest.mark.django_db
+    @pytest.mark.parametrize(
+        ("named", "sentence"), [("99999", "There is no receipt"), ("/nowhere/x", "cannot be read")]
+    )
+    def test_a_receipt_that_is_none_is_one_sentence(self, named: str, sentence: str, folder: Path) -> None:
+        with pytest.raises(CommandError, match=sentence):
+            self.run(named)
+        (folder / "x.json").write_text("{}")
+        with pytest.raises(CommandError, match="is no receipt"):
+            self.run(folder / "x.json")
+
+    @pytest.mark.django_db
+    def test_what_is_too_short_to_look_for_is_said(self, anna: ChatUser, folder: Path) -> None:
+        add_messages(anna, [record(1, "ok 1234")])
+        begun = forgetting.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada")
+        ended = forgetting.finish(begun)
+        assert (ended.unmarked, ended.mark_count) == (1, 0)
+        with pytest.raises(CommandError, match="no marks to look for"):
+            self.run(ended.pk)

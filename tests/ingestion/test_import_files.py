@@ -1,0 +1,287 @@
+"""Files given to the page of imports: looked through, asked about, imported, paused, taken up after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from memoryapp import erasure, import_files, tasks, work
+from memoryapp.import_files import Refused, working
+from memoryapp.ingestion import messages
+from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
+from tests.operations.test_work import locked
+from tests.support.chats import said, sent, telegram
+
+State = ImportFile.State
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, settings: Any) -> Path:
+    settings.IMPORT_DIR = tmp_path / "imports"
+    return tmp_path
+
+
+def staged(owner: ChatUser, content: Any, name: str = "chat.json") -> ImportFile:
+    path = settings.IMPORT_DIR.parent / "received"
+    path.write_text(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+    return import_files.stage(owner, path, name, "ada")
+
+
+def worked(row: ImportFile) -> ImportFile:
+    """The row after the worker's next sweep."""
+    tasks.import_waiting()
+    row.refresh_from_db()
+    return row
+
+
+def conversation(count: int, user: str = "", first: int = 0, **fields: Any) -> str:
+    began = datetime(2025, 7, 25, 14, tzinfo=UTC)
+    lines = [
+        said(id=f"m{n}", ts=(began + timedelta(minutes=n)).isoformat(), text=f"text {n}", **fields)
+        for n in range(first, first + count)
+    ]
+    return json.dumps({"messages": lines, **({"user": user} if user else {})})
+
+
+def stored() -> list[tuple[str, str]]:
+    return list(
+        Message.objects.order_by("sent_at", "external_id", "owner__name").values_list("owner__name", "external_id")
+    )
+
+
+@pytest.mark.django_db
+class TestTheWay:
+    def test_a_file_is_looked_through_then_imported_as_one_batch(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, conversation(30), "chats of July.jsonl"))
+        found = row.findings
+        assert (row.state, row.format, stored()) == (State.READY, "jsonl", [])
+        assert (found["messages"], found["added"], found["skipped"], found["rejected"]) == (30, 30, 0, 0)
+        assert (found["first"], found["last"]) == ("2025-07-25T14:00:00+00:00", "2025-07-25T14:29:00+00:00")
+        assert found["speakers"] == [{"author": "Anna", "role": "user", "count": 30}]
+        assert found["samples"][0]["text"] == "text 0"
+        assert (found["sessions"], found["cost_usd"]) == (1, 0.0)
+        assert 1 <= found["topics"] <= 30
+        assert found["tokens"] > 30
+        import_files.begin(row)
+        row = worked(row)
+        assert (row.state, row.share, len(stored())) == (State.DONE, 1.0, 30)
+        batch = ImportBatch.objects.get()
+        assert (batch.source, batch.added, batch.skipped, batch.file) == ("chats of July.jsonl", 30, 0, row.key)
+        assert not row.path.exists()
+        assert Work.objects.get().state == Work.State.DONE
+
+    def test_the_same_file_again_is_all_there_and_a_longer_one_adds_the_rest(self, anna: ChatUser) -> None:
+        for count, (added, skipped) in ((5, (5, 0)), (5, (0, 5)), (8, (3, 5))):
+            row = worked(staged(anna, conversation(count)))
+            assert (row.findings["added"], row.findings["skipped"]) == (added, skipped)
+            import_files.begin(row)
+            assert worked(row).findings["added"] == added
+        assert len(stored()) == 8
+
+    def test_a_changed_text_is_shown_beside_the_old_one_and_not_taken(self, anna: ChatUser) -> None:
+        import_files.begin(row := worked(staged(anna, conversation(2))))
+        worked(row)
+        row = worked(staged(anna, conversation(2).replace("text 1", "text 1, edited")))
+        [change] = row.findings["changes"]
+        assert (change["old"], change["new"], row.findings["changed"]) == ("text 1", "text 1, edited", 1)
+        import_files.begin(row)
+        worked(row)
+        assert Message.objects.get(external_id="m1").text == "text 1"
+
+    def test_what_cannot_be_taken_is_named_with_its_place(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, f"{conversation(1)}\n{{oops"))
+        assert [item["line"] for item in row.findings["rejections"]] == [2]
+        assert (row.state, row.findings["rejected"]) == (State.READY, 1)
+
+    @pytest.mark.parametrize("content", ["just words", '{"messages": [{"id": 1', "[]", conversation(1, role="robot")])
+    def test_a_file_that_is_no_chat_fails_with_a_sentence_that_names_it_as_people_do(
+        self, anna: ChatUser, content: str
+    ) -> None:
+        row = worked(staged(anna, content, "Letter.txt"))
+        assert row.state == State.FAILED
+        assert "Letter.txt" in row.fault
+        assert str(row.key) not in row.fault
+
+    def test_a_fault_of_the_program_stops_one_file_and_not_the_next(
+        self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second = staged(anna, conversation(1)), staged(anna, conversation(2))
+        rehearse = working.rehearse
+
+        def faulty(*given: Any) -> Any:
+            if given[1].path == first.path:
+                raise ZeroDivisionError
+            return rehearse(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(working, "rehearse", faulty)
+            assert (worked(first).state, worked(second).state) == (State.FAILED, State.READY)
+        import_files.answer(first)
+        assert worked(first).state == State.READY
+
+
+@pytest.mark.django_db
+class TestQuestions:
+    def test_a_group_asks_who_the_user_is(self, anna: ChatUser) -> None:
+        group = telegram(sent(1), sent(2, **{"from": "Boris", "from_id": "user7"}), type="private_group", name="Trip")
+        group["messages"][0]["from"] = "Me"
+        row = worked(staged(anna, group))
+        assert row.state == State.ASKING
+        assert {speaker["author"] for speaker in row.findings["speakers"]} == {"Me", "Boris"}
+        import_files.answer(row, me="Boris")
+        row = worked(row)
+        assert row.state == State.READY
+        assert {(item["author"], item["role"]) for item in row.findings["speakers"]} == {
+            ("Boris", "user"),
+            ("Me", "peer"),
+        }
+
+    def test_a_file_of_several_users_asks_whose_are_meant(self, anna: ChatUser) -> None:
+        content = f"{conversation(2, 'nina')}\n{conversation(3, 'olga')}"
+        row = worked(staged(anna, content))
+        assert row.findings == {"users": [{"name": "nina", "count": 2}, {"name": "olga", "count": 3}]}
+        import_files.answer(row, addressee="olga")
+        assert worked(row).findings["messages"] == 3
+        import_files.begin(row)
+        worked(row)
+        assert stored() == [("anna", "m0"), ("anna", "m1"), ("anna", "m2")]
+
+    def test_everybody_gets_their_own_and_an_undoable_batch(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, f"{conversation(1, 'nina')}\n{conversation(1, 'olga')}"))
+        import_files.answer(row, addressee=ImportFile.EVERYBODY)
+        worked(row)
+        import_files.begin(row)
+        worked(row)
+        assert stored() == [("nina", "m0"), ("olga", "m0")]
+        assert [batch.owner.name for batch in import_files.batches(row)] == ["nina", "olga"]
+
+    def test_a_file_without_times_asks_for_a_day(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, conversation(3).replace('"ts"', '"when"')))
+        assert (row.state, row.findings["timeless"], row.findings["messages"]) == (State.ASKING, 3, 0)
+        assert "--start" not in json.dumps(row.findings)
+        import_files.answer(row, start=datetime(2020, 1, 1, tzinfo=UTC))
+        row = worked(row)
+        assert (row.state, row.findings["counted"], row.findings["first"][:10]) == (State.READY, 3, "2020-01-01")
+
+
+@pytest.mark.django_db
+class TestDecisions:
+    def test_what_was_decided_meanwhile_is_not_decided_again(self, anna: ChatUser) -> None:
+        row = staged(anna, conversation(1))
+        for decide in (import_files.begin, import_files.pause, import_files.answer):
+            with pytest.raises(Refused, match="decided meanwhile"):
+                decide(row)
+        import_files.begin(row := worked(row))
+        with pytest.raises(Refused, match="Pause"):
+            import_files.discard(row)
+
+    def test_a_discarded_file_is_gone(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, conversation(1)))
+        import_files.discard(row)
+        assert not ImportFile.objects.exists()
+        assert not row.path.exists()
+
+    def test_files_nobody_decides_about_and_files_of_no_row_are_removed(self, anna: ChatUser) -> None:
+        row, kept = worked(staged(anna, conversation(1))), staged(anna, conversation(1))
+        stray, fresh = settings.IMPORT_DIR / "body-stray", settings.IMPORT_DIR / "body-fresh"
+        stray.touch()
+        fresh.touch()
+        long_ago = time.time() - settings.IMPORT_KEEP.total_seconds() - 60
+        os.utime(stray, (long_ago, long_ago))
+        ImportFile.objects.update(at=timezone.now() - settings.IMPORT_KEEP - timedelta(minutes=1))
+        tasks.clear_import_files()
+        assert list(ImportFile.objects.all()) == [kept]
+        assert sorted(settings.IMPORT_DIR.iterdir()) == sorted([fresh, kept.path])
+        assert not row.path.exists()
+
+    def test_an_erased_chat_users_files_go_too(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, conversation(1)))
+        receipt = erasure.erase(anna, "ada")
+        assert (receipt.counts["memoryapp_importfile"], receipt.counts["files"]) == (1, 1)
+        assert not row.path.exists()
+        with pytest.raises(erasure.BeingErased):
+            staged(anna, conversation(1))
+
+
+@pytest.mark.django_db
+class TestPauses:
+    @pytest.fixture(autouse=True)
+    def small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(messages, "BATCH", 10)
+        monkeypatch.setattr("memoryapp.ingestion.imports.BATCH", 10)
+
+    def test_a_paused_import_goes_on_in_its_batch(self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
+        row = worked(staged(anna, conversation(35)))
+        import_files.begin(row)
+        watch = working._Watch.__call__
+
+        def pausing(self: Any, count: int) -> None:
+            if count == 20:
+                import_files.pause(ImportFile.objects.get(pk=row.pk))
+            watch(self, count)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(working._Watch, "__call__", pausing)
+            assert worked(row).state == State.PAUSED
+        assert len(stored()) == 20
+        assert worked(row).state == State.PAUSED, "the worker leaves it alone"
+        import_files.begin(row)
+        assert worked(row).state == State.DONE
+        batch = ImportBatch.objects.get()
+        assert (len(stored()), batch.added, batch.skipped) == (35, 35, 0)
+
+    def test_an_import_whose_stage_is_paused_goes_on_in_its_batch(
+        self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        row = worked(staged(anna, conversation(35)))
+        import_files.begin(row)
+        watch = working._Watch.__call__
+
+        def pausing(self: Any, count: int) -> None:
+            if count == 20:
+                work.pause(Work.Kind.IMPORT, "ada")
+            watch(self, count)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(work, "BEAT_SECONDS", 0.0)
+            patch.setattr(working._Watch, "__call__", pausing)
+            assert worked(row).state == State.IMPORTING
+        assert 20 <= len(stored()) < 35
+        assert worked(row).state == State.IMPORTING, "the worker leaves it alone"
+        assert worked(staged(anna, conversation(3), "other.json")).state == State.READY, "and looks through others"
+        work.resume(Work.Kind.IMPORT)
+        assert worked(row).state == State.DONE
+        assert (len(stored()), ImportBatch.objects.get().added) == (35, 35)
+
+    def test_a_paused_file_can_be_left_off_and_its_part_stays_as_an_import(self, anna: ChatUser) -> None:
+        row = worked(staged(anna, conversation(5)))
+        import_files.begin(row)
+        import_files.pause(row)
+        import_files.discard(row)
+        assert not ImportFile.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+class TestWorkers:
+    def test_two_workers_never_work_on_one_file(self) -> None:
+        row = staged(ChatUser.objects.create(name="anna"), conversation(1))
+        other = locked(working.LOCK, row.pk)
+        assert worked(row).state == State.REHEARSING
+        other.close()
+        assert worked(row).state == State.READY
+
+    def test_only_so_many_files_are_worked_on_at_once(self) -> None:
+        row = staged(ChatUser.objects.create(name="anna"), conversation(1))
+        others = [locked(working.SLOT, number) for number in range(working.SLOTS)]
+        assert worked(row).state == State.REHEARSING
+        for other in others:
+            other.close()
+        assert worked(row).state == State.READY

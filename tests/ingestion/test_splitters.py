@@ -1,0 +1,215 @@
+"""A chat model cuts sessions: paid for once, never waited for in vain, and the segmenter where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
+from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.offline.segmenter import GENERAL
+from memoryapp.ingestion import archiving, splitters
+from memoryapp.ingestion.archiving import archive
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.sessions import SessionLimits
+from memoryapp.ingestion.splitters import Cut, ModelSplitter
+from memoryapp.invariants import violations
+from memoryapp.models import AgentCall, ChatUser, Fact, Message, Topic, TopicEdit
+from tests.ingestion.test_archiving import HOUR, in_pairs, message_record
+from tests.operations.test_metrics import sample
+from tests.support.splitting import SplittingChat, in_fours
+
+NOW = timezone.now()
+LIMITS = SessionLimits(HOUR, 400, 25_000)
+
+
+@pytest.fixture
+def chat() -> SplittingChat:
+    return SplittingChat()
+
+
+def archived(owner: ChatUser, chat: SplittingChat, limits: SessionLimits = LIMITS) -> archiving.Archived:
+    return archive(owner, ModelSplitter(owner, chat.open, in_pairs), limits, now=True)
+
+
+def sessions(owner: ChatUser, count: int, each: int = 8, text: str = "") -> None:
+    """So many sessions a day apart."""
+    add_messages(
+        owner,
+        [
+            message_record(number, text and f"{text} {number}", minutes=number // each * 1_440 + number % each)
+            for number in range(count * each)
+        ],
+    )
+
+
+def test_the_model_cuts_and_the_edit_names_the_question(anna: ChatUser, chat: SplittingChat) -> None:
+    sessions(anna, 1)
+    assert archived(anna, chat).topics == 2
+    edit = TopicEdit.objects.get()
+    assert edit.call is not None
+    assert (edit.call.prompt_version, edit.call.cost_usd, edit.call.outcome) == ("split-en-0", 0.01, "")
+    assert edit.call.topics == list(Topic.objects.order_by("pk").values_list("pk", flat=True))
+    assert Topic.objects.earliest("pk").summary == f"from {Message.objects.earliest('pk').pk}"
+    assert list(violations()) == []
+
+
+def test_what_the_model_leaves_out_is_general_conversation_and_counted(anna: ChatUser, chat: SplittingChat) -> None:
+    sessions(anna, 1)
+    chat.answer = lambda ids: in_fours(ids[:5])
+    gaps = sample("topics_coverage_gaps_total")
+    assert archived(anna, chat).topics == 3
+    assert Topic.objects.latest("pk").summary == GENERAL
+    assert sample("topics_coverage_gaps_total") == gaps + 3
+
+
+class Slow(SplittingChat):
+    """Answers after everybody has left."""
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        await asyncio.sleep(60)
+        async for reply in super().converse(request):
+            yield reply
+
+
+class Down(SplittingChat):
+    failure = LLMUnavailable("over quota")
+
+
+@pytest.mark.parametrize(
+    ("model", "outcome"),
+    [(Slow(), "timeout"), (Down(), "llm_error"), (SplittingChat(lambda ids: "Sorry."), "parse_error")],
+)
+def test_the_segmenter_stands_in_and_the_history_names_the_failed_question(
+    anna: ChatUser, settings: Any, model: SplittingChat, outcome: str
+) -> None:
+    settings.PROPOSAL_TIMEOUT = 0.05 if isinstance(model, Slow) else 60
+    sessions(anna, 1)
+    assert archived(anna, model).topics == 4
+    edit = TopicEdit.objects.get()
+    assert edit.call is not None
+    assert edit.call.outcome.removeprefix("turn_") == outcome
+    assert list(violations()) == []
+
+
+def test_a_model_that_returns_rubbish_is_left_alone_and_every_session_is_archived(
+    anna: ChatUser, chat: SplittingChat
+) -> None:
+    sessions(anna, 9)
+    chat.answer = lambda ids: "Sorry."
+    assert archived(anna, chat).sessions == 9
+    assert (chat.asked, AgentCall.objects.count()) == (2 * splitters.FAILURES, splitters.FAILURES)
+    resting = TopicEdit.objects.filter(call=None)
+    assert resting.count() == 9 - splitters.FAILURES
+    assert "asked again later" in resting[0].reason
+    assert not Message.objects.active().exists()
+
+
+def test_each_failure_doubles_the_rest_and_an_answer_ends_it(anna: ChatUser) -> None:
+    def fail(count: int, ago: timedelta) -> None:
+        for _ in range(count):
+            call = AgentCall.objects.create(owner=anna, agent="splitter", outcome="timeout")
+            AgentCall.objects.filter(pk=call.pk).update(at=timezone.now() - ago)
+
+    fail(3, splitters.REST * 1.5)
+    assert not splitters.is_resting(anna)
+    fail(1, splitters.REST * 1.4)
+    assert splitters.is_resting(anna)
+    fail(8, splitters.LONGEST_REST * 0.9)
+    assert splitters.is_resting(anna)
+    AgentCall.objects.create(owner=anna, agent="splitter")
+    assert not splitters.is_resting(anna)
+
+
+def test_the_model_is_asked_again_after_a_storm(anna: ChatUser, chat: SplittingChat) -> None:
+    sessions(anna, 3)
+    chat.failure = LLMUnavailable("down")
+    archived(anna, chat)
+    AgentCall.objects.update(at=timezone.now() - splitters.LONGEST_REST)
+    chat.failure = None
+    add_messages(anna, [message_record(100 + number, minutes=9_000 + number) for number in range(4)])
+    archived(anna, chat)
+    assert TopicEdit.objects.latest("pk").call == AgentCall.objects.get(outcome="")
+
+
+def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, chat: SplittingChat) -> None:
+    class Killed(BaseException):
+        """As if the process ended here."""
+
+    def dies(messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
+        model(messages, limits)
+        raise Killed
+
+    sessions(anna, 2)
+    model = ModelSplitter(anna, chat.open, in_pairs)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            archive(anna, dies, LIMITS, now=True)
+    assert (chat.asked, Topic.objects.count()) == (1, 0)
+    assert archived(anna, chat).sessions == 2
+    assert (chat.asked, AgentCall.objects.count()) == (2, 2)
+    assert not Message.objects.active().exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        # The large one is cut when it is asked about alone.
+        (lambda ids: in_fours(ids) if len(ids) < 11 else whole(ids[:10], ids[10:]), 2),
+        # The model leaves all in one piece, so the segmenter cuts.
+        (lambda ids: whole(ids), 1),
+        (lambda ids: whole(ids[:-1], ids[-1:]), 2),
+    ],
+)
+def test_a_topic_that_is_too_long_is_cut_again(anna: ChatUser, chat: SplittingChat, answer: Any, asked: int) -> None:
+    sessions(anna, 1, 12, "tea " * 50)
+    chat.answer = answer
+    archived(anna, chat, replace(LIMITS, topic_chars=1_000))
+    assert max(Topic.objects.values_list("size_chars", flat=True)) <= 1_000
+    assert (chat.asked, TopicEdit.objects.get().call) == (asked, AgentCall.objects.earliest("pk"))
+    assert all(call.topics for call in AgentCall.objects.all())
+    assert list(violations()) == []
+
+
+def whole(*parts: Sequence[int]) -> str:
+    topics = [{"summary": "s", "start_msg_id": part[0], "end_msg_id": part[-1]} for part in parts]
+    return json.dumps({"topics": topics})
+
+
+def test_the_model_reads_the_profile_of_its_owner_and_of_nobody_else(
+    anna: ChatUser, boris: ChatUser, chat: SplittingChat
+) -> None:
+    for owner, animal in ((anna, "cat"), (boris, "dog")):
+        Fact.objects.create(
+            owner=owner, content=f"Has a {animal}.", category="pets", type="identity", importance=90, created_at=NOW
+        )
+    sessions(anna, 1)
+    archived(anna, chat)
+    asked = AgentCall.objects.get().events[0]["payload"]["variables"]["profile"]
+    assert "cat" in asked
+    assert "dog" not in asked
+
+
+def test_the_settings_of_a_chat_user_come_before_those_of_the_program(anna: ChatUser, settings: Any) -> None:
+    settings.CHUNK_INTERVAL, settings.MAX_CHUNK_SIZE, settings.TOPIC_LEAST_MESSAGES = 3600, 400, 6
+    settings.SPLIT_THRESHOLD_CHARS = 25_000
+    assert archiving.limits(anna) == SessionLimits(HOUR, 400, 25_000, 6)
+    anna.silence_seconds, anna.session_messages, anna.topic_messages = 21_600, 50, 3
+    assert archiving.limits(anna) == SessionLimits(6 * HOUR, 50, 25_000, 3)
+
+
+def test_what_the_model_cuts_too_small_is_joined_to_a_neighbour_of_the_session(
+    anna: ChatUser, chat: SplittingChat
+) -> None:
+    sessions(anna, 2)
+    chat.answer = lambda ids: whole(ids[:1], ids[1:6], ids[6:])
+    archived(anna, chat, replace(LIMITS, least=3))
+    assert list(Topic.objects.order_by("pk").values_list("message_count", flat=True)) == [8, 8]
+    assert list(violations()) == []

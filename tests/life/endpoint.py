@@ -1,0 +1,110 @@
+"""A model endpoint over real HTTP that counts what it is asked, for processes that are killed in the middle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+from tests.extraction.reading import fact, person
+from tests.support.merging import verdict
+from tests.support.splitting import in_fours
+
+DIMENSIONS = 16
+SPLITTER, MERGER, ARCHIVIST = "acme/splitter", "acme/merger", "acme/archivist"
+_ID = re.compile(r'"id": (\d+)')
+
+
+def direction(text: str) -> list[float]:
+    """A unit vector of the text's own, the same every time."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    vector = np.random.default_rng(seed).normal(size=DIMENSIONS)
+    return [float(number) for number in vector / np.linalg.norm(vector)]
+
+
+class Endpoint:
+    """``answered`` counts each question that got its whole reply: one of a chat model, or one text for a vector.
+
+    While ``gate`` is closed it holds replies back, and sets ``arrived`` when a question has come.
+    """
+
+    def __init__(self) -> None:
+        self.answered: Counter[str] = Counter()
+        self.gate, self.arrived = threading.Event(), threading.Event()
+        self.gate.set()
+        self.repeated = 0
+        self._lock = threading.Lock()
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                endpoint.arrived.set()
+                endpoint.gate.wait(300)
+                content = json.dumps(endpoint.answer(body)).encode()
+                # Whoever asked may have been killed.
+                with suppress(OSError):
+                    self.send_response(200)
+                    self.send_header("Content-Type", "application/json")
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+
+            def log_message(self, *_arguments: Any) -> None:
+                """Quiet."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        questions = body["input"] if "input" in body else [json.dumps([body["model"], body["messages"]])]
+        with self._lock:
+            self.repeated += any(self.answered[question] for question in questions)
+            self.answered.update(questions)
+        return _vectors(questions) if "input" in body else reply(body)
+
+    @property
+    def extra(self) -> int:
+        """How many questions were answered beside the first time."""
+        return sum(count - 1 for count in self.answered.values())
+
+
+def _vectors(texts: Sequence[str]) -> dict[str, Any]:
+    data = [{"index": place, "embedding": direction(text)} for place, text in enumerate(texts)]
+    return {"data": data, "usage": {"prompt_tokens": len(texts), "total_tokens": len(texts)}}
+
+
+def reply(body: dict[str, Any]) -> dict[str, Any]:
+    ids = [int(number) for number in _ID.findall(str(body["messages"][1]["content"]))]
+    content = {SPLITTER: lambda: in_fours(ids), MERGER: verdict, ARCHIVIST: lambda: _finding(ids)}[body["model"]]()
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110, "cost": 0.001}
+    return {"id": "gen-1", "model": body["model"], "choices": [choice], "usage": usage}
+
+
+def _finding(ids: Sequence[int]) -> str:
+    """One fact and one person that no other talk has."""
+    name = f"{ids[0]}"
+    facts = [{**fact(f"Likes dish {name}.", f"likes_{name}", f"food_{name}"), "messages": ids[:1]}]
+    return json.dumps({"facts": facts, "people": [{**person(f"Dora{name} Blau{name}"), "messages": ids[:1]}]})
+
+
+@contextmanager
+def serving() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    threading.Thread(target=endpoint.server.serve_forever, daemon=True).start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.gate.set()
+        endpoint.server.shutdown()
+        endpoint.server.server_close()

@@ -1,0 +1,61 @@
+"""The sweeps of the worker, in a process that dies at a statement of theirs: ``python -m tests.support.victim``."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import connection
+
+from memoryapp import tasks
+
+
+def _consolidate() -> None:
+    tasks.suggest_due()
+    tasks.consolidate_due()
+
+
+SWEEPS: Mapping[str, Callable[[], None]] = {
+    "import": tasks.import_waiting,
+    "archive": tasks.archive_due,
+    "embed": tasks.embed_pending,
+    "consolidate": _consolidate,
+    "extract": tasks.extract_due,
+    "artifacts": tasks.read_artifacts,
+    "erase": tasks.erase_due,
+}
+
+
+class Statements:
+    """Counts the statements that the database is sent, and dies at number ``last``: an odd one is still carried out."""
+
+    def __init__(self, last: int = 0) -> None:
+        self.count, self._last = 0, last
+
+    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        self.count += 1
+        if self.count == self._last and self.count % 2 == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = execute(sql, params, many, context)
+        if self.count == self._last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+
+def sweep(stage: str, last: int = 0) -> int:
+    """How many statements the stage's sweep took; it dies at number ``last``, if there is one."""
+    statements = Statements(last)
+    with connection.execute_wrapper(statements):
+        SWEEPS[stage]()
+    return statements.count
+
+
+async def warm() -> None:
+    """Nothing is to be loaded."""
+
+
+async def execute(names: list[str]) -> None:
+    await sync_to_async(sweep)(names[0], int(names[1]))

@@ -1,0 +1,205 @@
+"""Models that are away for an hour or answer rubbish for a day: what it costs, what people see, and that all recovers.
+
+The clock is simulated: what was stored grows older, as if the time had passed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.utils import timezone
+
+from memoryapp import clients, consolidation, extraction, tasks
+from memoryapp.engine.budget import Usage
+from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
+from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.invariants import violations
+from memoryapp.models import AgentCall, ChatUser, Fact, Finding, Message, Person, RefusedText, TopicEdit, UnreadTopic
+from memoryapp.pipeline import Stage, stages
+from memoryapp.search import missing, profiles
+from tests.ingestion.test_archiving import message_record
+from tests.life.endpoint import ARCHIVIST, MERGER, SPLITTER, reply
+from tests.search.test_vectors import Hashing
+
+EACH = 8
+
+pytestmark = pytest.mark.django_db
+
+
+class Models:
+    """Chat models and embedders that are all well, away (``down``) or talk rubbish; ``asked`` counts by model."""
+
+    def __init__(self) -> None:
+        self.mood = "well"
+        self.asked: Counter[str] = Counter()
+
+    def open_chat(self, model: str) -> AbstractAsyncContextManager[Any]:
+        return self._opened(model)
+
+    @asynccontextmanager
+    async def _opened(self, model: str) -> AsyncIterator[_Chat]:
+        yield _Chat(self, model)
+
+    def embedder_of(self, profile: Profile, http: Any = None) -> Hashing:
+        return _Embedder(self, profile)
+
+
+class _Chat:
+    def __init__(self, models: Models, model: str) -> None:
+        self._models, self.model = models, model
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        self._models.asked[self.model] += 1
+        if self._models.mood == "down":
+            raise LLMError("cannot be reached")
+        text = "Sorry."
+        if self._models.mood == "well":
+            answered = reply({"model": self.model, "messages": request.messages})
+            text = answered["choices"][0]["message"]["content"]
+        yield Reply(text=text, message={"role": "assistant", "content": text}, usage=Usage(100, 10, 0.001))
+
+
+class _Embedder(Hashing):
+    """All texts are near one another, so that there is something to judge."""
+
+    def __init__(self, models: Models, profile: Profile) -> None:
+        super().__init__(profile.model, profile.dimensions)
+        self.profile, self._models = profile, models
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self._models.asked["vectors"] += 1
+        if self._models.mood == "down":
+            raise EmbeddingError("The endpoint is away.")
+        vectors = await super().embed(texts)
+        vectors[:, 0] += 1.2
+        return vectors / (vectors**2).sum(axis=1, keepdims=True) ** 0.5
+
+
+@pytest.fixture
+def models(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Models:
+    made = Models()
+    settings.LLM_BASE_URL = "http://model.invalid"
+    settings.SPLITTER_MODEL, settings.MERGER_MODEL, settings.ARCHIVIST_MODEL = SPLITTER, MERGER, ARCHIVIST
+    settings.CONSOLIDATION_SIMILARITY_THRESHOLD = 0.5
+    monkeypatch.setattr(clients, "open_chat", made.open_chat)
+    monkeypatch.setattr(clients, "embedder_of", made.embedder_of)
+    return made
+
+
+@pytest.fixture
+def owner(db: None) -> ChatUser:
+    return ChatUser.objects.create(
+        name="anna", consolidation="automatic", extraction="automatic", topic_messages=EACH // 2
+    )
+
+
+def talk(owner: ChatUser, day: int) -> None:
+    """A session of a day of its own, long over."""
+    first = day * EACH
+    records = [message_record(first + at, minutes=day * 1_440 + at) for at in range(EACH)]
+    add_messages(owner, records)
+
+
+def sweep() -> None:
+    """What beat sends within a minute."""
+    for task in (tasks.archive_due, tasks.embed_pending, tasks.suggest_due, tasks.consolidate_due, tasks.extract_due):
+        task()
+
+
+def pass_time(time: timedelta) -> None:
+    AgentCall.objects.update(at=F("at") - time)
+    UnreadTopic.objects.update(due_at=F("due_at") - time)
+    RefusedText.objects.update(retry_at=F("retry_at") - time)
+
+
+@contextmanager
+def mood(models: Models, mood: str) -> Iterator[Counter[str]]:
+    """What was asked while the models were like that."""
+    before, models.mood = Counter(models.asked), mood
+    asked: Counter[str] = Counter()
+    yield asked
+    asked.update(models.asked - before)
+    models.mood = "well"
+
+
+def shown(owner: ChatUser) -> dict[str, Stage]:
+    found = stages(ChatUser.objects.all(), clients.profile(), now=timezone.now(), owner=owner)
+    return {stage.name: stage for stage in found}
+
+
+def check_all_done(owner: ChatUser) -> None:
+    """After some days of good weather; what was merged is embedded, compared and read anew."""
+    for _hours in range(12):
+        pass_time(timedelta(hours=6))
+        sweep()
+        if not any(stage.waiting for stage in shown(owner).values()) and missing.is_complete(profiles.serving()):
+            break
+    assert not Message.objects.active().exists()
+    assert missing.is_complete(profiles.serving())
+    assert not consolidation.unjudged().exists()
+    assert (extraction.backlog(owner).unread, extraction.backlog(owner).failed) == (0, 0)
+    assert {name: stage.waiting for name, stage in shown(owner).items() if stage.waiting} == {}
+    answered = AgentCall.objects.filter(outcome="")
+    assert answered.count() == answered.values("agent", "key").distinct().count()
+    assert list(violations()) == []
+
+
+def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
+    owner: ChatUser, models: Models
+) -> None:
+    for day in range(3):
+        talk(owner, day)
+    tasks.archive_due()
+    tasks.embed_pending()
+    tasks.suggest_due()
+    assert consolidation.unjudged().exists()
+    talk(owner, 3)
+    with mood(models, "down") as asked:
+        for _minute in range(60):
+            sweep()
+            pass_time(timedelta(minutes=1))
+    assert asked[SPLITTER] <= 8
+    assert asked[MERGER] <= 5
+    assert asked[ARCHIVIST] <= 40
+    assert asked["vectors"] <= 60 * 2
+    seen = shown(owner)
+    assert (seen["archive"].waiting, seen["extract"].waiting, seen["consolidate"].waiting > 0) == (EACH, 6, True)
+    assert {fault.code for fault in seen["extract"].faults if fault.code} == {"llm_error"}
+    assert any("away" in fault.why for fault in seen["archive"].faults)
+    assert not Fact.objects.exists()
+    check_all_done(owner)
+    assert not shown(owner)["extract"].is_at_work
+
+
+def test_a_model_that_talks_rubbish_for_a_day_costs_little_and_nothing_of_it_is_stored(
+    owner: ChatUser, models: Models
+) -> None:
+    with mood(models, "rubbish") as asked:
+        for hour in range(24):
+            if hour % 4 == 0:
+                talk(owner, hour // 4)
+            sweep()
+            pass_time(timedelta(hours=1))
+    questions = AgentCall.objects.values_list("agent", "outcome")
+    assert {outcome for _agent, outcome in questions} == {"parse_error"}
+    # Each question is asked twice at most; of topics and pairs each is asked about once, of sessions a few.
+    topics = TopicEdit.objects.filter(kind="archive").count()
+    assert asked[SPLITTER] <= 2 * topics
+    assert asked[ARCHIVIST] <= 2 * (topics + 3)
+    assert asked[MERGER] <= 2 * Counter(agent for agent, _outcome in questions)["merger"] <= 2 * 24
+    assert [model.objects.count() for model in (Fact, Person, Finding)] == [0, 0, 0]
+    assert set(TopicEdit.objects.values_list("kind", flat=True)) == {"archive"}
+    assert list(violations()) == []
+    assert any(fault.topic for fault in shown(owner)["extract"].faults)
+    talk(owner, 9)
+    extraction.retry(extraction.failed(owner))
+    check_all_done(owner)
+    assert TopicEdit.objects.filter(kind="archive", call__outcome="").exists()
+    assert Fact.objects.exists()

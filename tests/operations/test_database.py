@@ -1,0 +1,161 @@
+"""Connections go back to their pool clean or not at all, at whatever await their user is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from pgvector import HalfVector
+from psycopg.pq import PipelineStatus
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp import reading
+from memoryapp.clients import offline_embedder
+from memoryapp.models import Run, Topic
+from memoryapp.operations import database
+from memoryapp.runs.claiming import claim
+from memoryapp.runs.journal import EventRow, Journal, JournalEntry
+from memoryapp.search import retrieval
+from memoryapp.search.profiles import profile_row
+from memoryapp.search.similarity import Question
+from tests.support.cancelling import cancelled_at
+from tests.support.clock import PATIENCE
+from tests.support.executing import QUERY, memory_of_three
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+# Beyond this the work has ended long ago.
+PLACES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A memory, and a run for each place at which it may be cancelled."""
+
+    pool: AsyncConnectionPool
+    topic: Topic
+    asked: Question
+    runs: list[Run]
+
+
+Work = Callable[[Scene], Coroutine[Any, Any, Any]]
+
+
+async def set_up(pool: AsyncConnectionPool) -> Scene:
+    owner, embedder = await memory_of_three(), offline_embedder()
+    vector, row = (await embedder.embed([QUERY]))[0], await profile_row(embedder.profile)
+    asked = Question(owner.pk, QUERY, HalfVector(vector), row.pk, row.dimensions)
+    runs = [Run(owner=owner, query=QUERY, strategy="flash") for _ in range(PLACES)]
+    return Scene(
+        pool, await Topic.objects.order_by("pk").alast() or Topic(), asked, await Run.objects.abulk_create(runs)
+    )
+
+
+async def everybody_can_write(pool: AsyncConnectionPool) -> None:
+    """Every connection the pool may have reads, and what it writes is there for others."""
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
+        lent = [await stack.enter_async_context(pool.connection()) for _ in range(pool.max_size)]
+        for number, connection in enumerate(lent):
+            assert connection.info.pipeline_status == PipelineStatus.OFF
+            await connection.execute("INSERT INTO kept VALUES (%s)", [number])
+        async with await psycopg.AsyncConnection.connect(database.conninfo()) as other:
+            rows = await (await other.execute("SELECT number FROM kept ORDER BY number")).fetchall()
+        assert [number for (number,) in rows] == list(range(pool.max_size))
+        await lent[0].execute("TRUNCATE kept")
+
+
+async def read_together(scene: Scene) -> None:
+    async with scene.pool.connection() as connection:
+        await database.together(connection, ("SELECT pg_sleep(0.002), %(x)s", {"x": 1}), ("SELECT 2", {}))
+
+
+async def read_topics(scene: Scene) -> None:
+    async with scene.pool.connection() as connection:
+        assert await reading.read_topics(connection, scene.topic.owner_id, [scene.topic.pk])
+
+
+async def search(scene: Scene) -> None:
+    async with scene.pool.connection() as connection:
+        assert (await retrieval.search(connection, scene.asked, threshold=0.3)).candidates
+
+
+async def claim_and_record(scene: Scene) -> None:
+    run = scene.runs.pop()
+    assert await claim(run.pk, scene.pool)
+    await Journal(scene.pool).write(JournalEntry(run.pk, 1, [EventRow("run_started", datetime.now(UTC), "{}")], {}))
+
+
+@pytest.fixture
+async def kept(db: None) -> AsyncIterator[None]:
+    """A table for what is written."""
+    async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+        await connection.execute("CREATE TABLE kept (number int)")
+        yield
+        await connection.execute("DROP TABLE kept")
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["waiting", "just served"])
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize("work", [read_together, read_topics, search, claim_and_record])
+@pytest.mark.usefixtures("kept")
+async def test_wherever_somebody_is_cancelled_all_connections_work_on(work: Work, twice: bool, late: bool) -> None:
+    async with database.pool() as pool:
+        scene = await set_up(pool)
+        for place in range(PLACES):
+            reached = await cancelled_at(work(scene), place, late=late, twice=twice)
+            await everybody_can_write(pool)
+            if not reached:
+                break
+    assert 0 < place < PLACES - 1
+
+
+@pytest.mark.usefixtures("kept")
+async def test_where_many_queue_for_connections_and_are_cancelled_none_is_lost() -> None:
+    chance = random.Random(5)
+    async with database.pool() as pool:
+        scene = await set_up(pool)
+        for _ in range(20):
+            crowd = [asyncio.create_task(chance.choice([read_together, read_topics, search])(scene)) for _ in range(20)]
+            for task in crowd:
+                asyncio.get_running_loop().call_later(chance.random() * 0.05, task.cancel)
+            await asyncio.wait(crowd)
+            await everybody_can_write(pool)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["waiting", "just served"])
+async def test_after_a_pipeline_was_cut_off_its_statements_work_for_whoever_comes_next(late: bool) -> None:
+    """What is prepared behind a statement that is cancelled was never prepared."""
+    async with AsyncConnectionPool(database.conninfo(), min_size=1, max_size=1, kwargs={"autocommit": True}) as pool:
+        for place in range(PLACES):
+            asked = ("SELECT pg_sleep(0.1)::text", {}), (f"SELECT {place}, %(x)s", {"x": 1})
+            await prepared(pool, *asked)
+            reached = await cancelled_at(prepared(pool, *asked), place, late=late)
+            assert await prepared(pool, *asked) == [[("",)], [(place, 1)]]
+            if not reached:
+                break
+    assert 0 < place < PLACES - 1
+
+
+async def prepared(pool: AsyncConnectionPool, *asked: database.Asked) -> list[list[Any]]:
+    """The rows of statements that are prepared at their second use."""
+    async with pool.connection() as connection:
+        connection.prepare_threshold = 1
+        return await database.together(connection, *asked)
+
+
+async def test_a_timeout_is_a_timeout_whatever_the_end_of_a_pipeline_raises() -> None:
+    async with AsyncConnectionPool(database.conninfo(), min_size=1, max_size=1, kwargs={"autocommit": True}) as pool:
+        with pytest.raises(TimeoutError):
+            async with pool.connection() as connection, asyncio.timeout(0.1), database.pipeline(connection):
+                # Psycopg does not know of this one, so it leaves the pipeline while the server is busy.
+                connection.pgconn.send_query_params(b"SELECT pg_sleep(5)", None)
+        assert connection.closed
+        async with pool.connection() as connection:
+            assert await (await connection.execute("SELECT 1")).fetchone() == (1,)

@@ -1,0 +1,270 @@
+"""Settings: what the environment means, and that a wrong value is a sentence that names it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import runpy
+import string
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.utils.module_loading import import_string
+from kombu import Connection
+
+from memoryapp import settings as module
+from memoryapp.embedded.paths import CHECKOUT
+from memoryapp.environment import SettingError
+from memoryapp.operations.logs import JsonFormatter, LineFormatter
+from memoryapp.runs.parameters import declared
+
+NEUTRAL = {
+    "DATABASE_URL": "postgresql://someone@/memory",
+    "SECRET_KEY": "known-only-to-this-test-and-long-enough",
+    "PATH": "/usr/bin:/bin",
+}
+TIMEOUTS = {"RERANKER_TIMEOUT": "seconds", "RERANKER_TURN_TIMEOUT": "turn_seconds"}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The settings under these variables and no others."""
+
+    def settings(**variables: str) -> dict[str, Any]:
+        monkeypatch.setattr("os.environ", {**NEUTRAL, **variables})
+        return runpy.run_path(str(module.__file__))
+
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RERANKER_CANDIDATES", "many", "must be a whole number, not 'many'."),
+        ("RERANKER_CANDIDATES", "0", "must be between 1 and 200, not 0."),
+        ("RERANKER_TOOL_MODE", "both", "must be one of forced, auto, not 'both'."),
+        ("RERANKER_ENABLED", "perhaps", "must be true or false, not 'perhaps'."),
+        ("ENABLE_AGENT", "maybe", "must be true or false, not 'maybe'."),
+        ("AGENT_MAX_STEPS", "5", "must be between 2 and 4, not 5."),
+        ("TOOL_TIMEOUT_S", "1m", "must be between 0.05 and 30 seconds, not '1m'."),
+        ("AGENT_FUSION", "mean", "must be one of zsum, rrf, not 'mean'."),
+        ("RRF_K", "0", "must be between 1 and 1000, not 0."),
+        ("AGENT_MMR", "true", "must be one of on, off, not 'true'."),
+        ("MMR_LAMBDA", "1.5", "must be between 0.0 and 1.0, not 1.5."),
+        ("MMR_OUTPUT_K", "0", "must be between 1 and 100, not 0."),
+        ("RERANK_ENABLE", "sometimes", "must be one of auto, always, never, not 'sometimes'."),
+        ("RERANK_TOP_N", "0", "must be between 1 and 200, not 0."),
+        ("SEARCH_CACHE_TTL", "2h", "must be between 0 and 3600 seconds, not '2h'."),
+        ("RERANKER_TIMEOUT", "soon", "must be a duration such as 10s, 500ms or 1h, not 'soon'."),
+        ("RERANKER_TIMEOUT", "20m", "must be between 0.05 and 600 seconds, not '20m'."),
+        ("RERANKER_TURN_TIMEOUT", "1ms", "must be between 0.05 and 600 seconds, not '1ms'."),
+        ("ARCHIVIST_TIMEOUT", "11m", "must be between 0.05 and 600 seconds, not '11m'."),
+        ("FACT_SIMILARITY_THRESHOLD", "2", "must be between 0 and 1, not 2."),
+        ("CHUNK_INTERVAL", "0", "must be between 1 and 1e+09 seconds, not '0'."),
+        ("CHUNK_INTERVAL", "9" * 30 + "d", "must be between 1 and 1e+09 seconds"),
+        ("API_RATE", "600", "must be a number of requests in a time, such as 600/m or 10/s, not '600'."),
+        ("API_RATE", "0/s", "must be a number of requests in a time, such as 600/m or 10/s, not '0/s'."),
+        ("API_MAX_RUNS", "0", "must be between 1 and 10000, not 0."),
+        ("MEDIA_MAX_BYTES", "5MB", "must be a whole number, not '5MB'."),
+        ("IMPORT_MAX_BYTES", "2000000000", "must be between 1000 and 1000000000, not 2000000000."),
+        ("IMPORT_KEEP", "a week", "must be a duration such as 10s, 500ms or 1h, not 'a week'."),
+        ("LOG_LEVEL", "LOUD", "must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL, not 'LOUD'."),
+        ("DATABASE_URL", "memory", "is not a PostgreSQL address: "),
+        ("DATABASE_URL", "postgresql://someone@localhost", "names no database: postgresql://user@host/name."),
+        ("LLM_BASE_URL", "localhost:11434/v1", "must be an address that begins with http:// or https://, not 'local"),
+        ("LLM_BASE_URL", "http:///v1", "must be an address that begins with"),
+        ("LLM_BASE_URL", "http://localhost:port/v1", "must be an address that begins with"),
+        ("LLM_STREAM", "sometimes", "must be true or false, not 'sometimes'."),
+        ("LLM_RESPONSE_HEALING", "2", "must be true or false, not '2'."),
+        ("LLM_REASONING_EFFORT", "hard", "must be one of max, xhigh, high, medium, low, minimal, none, not 'hard'."),
+        ("LLM_PROVIDER", "{sort", "must be a JSON object: "),
+        ("LLM_PROVIDER", '["acme"]', "must be a JSON object, not '[\"acme\"]'."),
+        ("EMBEDDING_BASE_URL", "ftp://localhost/v1", "must be an address that begins with http:// or https://"),
+        ("CSRF_TRUSTED_ORIGINS", "https://one.example, two.example", "begins with http:// or https://, not 'two.ex"),
+        ("SECRET_KEY", "known", "must have at least 32 characters that nobody can guess, not 5."),
+        ("METRICS_TOKEN", "guess", "must have at least 16 characters that nobody can guess, not 5."),
+        ("LOGIN_ATTEMPTS", "0", "must be between 1 and 1000, not 0."),
+        ("REDIS_URL", "localhost:6379", "must be an address that begins with redis:// or rediss://"),
+        ("CELERY_BROKER_URL", "rabbit://localhost", "must be an address that begins with filesystem://, redis://, "),
+        ("CELERY_BROKER_URL", "localhost", "must be an address that begins with"),
+    ],
+)
+def test_a_wrong_value_is_a_sentence_that_names_its_setting(read: Any, name: str, value: str, said: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        read(**{name: value})
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{name} ")
+    assert said in sentence
+    assert "\n" not in sentence.strip()
+
+
+def test_a_sentence_about_an_address_keeps_its_password(read: Any) -> None:
+    with pytest.raises(SettingError, match="rabbit://…@host/") as refused:
+        read(CELERY_BROKER_URL="rabbit://me:secret@host/")
+    assert "secret" not in str(refused.value)
+
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgres//me:{SECRET}@host/db",
+        f"postgresql://me:{SECRET}@host/db?{SECRET}",
+        f"postgresql://me:a@{SECRET}@host/db",
+        f"postgresql://me:{SECRET}/more@host/db",
+        f"host=x password={SECRET} {SECRET}",
+        f"postgresql://me:{SECRET}@[::1/db",
+    ],
+)
+def test_a_wrong_database_address_shows_no_piece_of_its_password(read: Any, address: str) -> None:
+    with pytest.raises(SettingError, match="DATABASE_URL") as refused:
+        read(DATABASE_URL=address)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", [f"http://me:{SECRET}@host/v1", f"redis://:{SECRET}/a@b@host:1/0"])
+def test_the_log_shows_no_password_of_an_address(url: str) -> None:
+    for formatter in (LineFormatter(), JsonFormatter()):
+        try:
+            raise OSError(f"{url} and password={SECRET} do not answer")
+        except OSError:
+            record = logging.LogRecord("httpx", logging.INFO, "", 1, "HTTP Request: POST %s", (url,), sys.exc_info())
+        record.run = ""
+        told = formatter.format(record)
+        assert SECRET not in told
+        assert "…@host" in told
+
+
+def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:
+    addresses = {"DATABASE_URL": "postgresql", "REDIS_URL": "redis", "LLM_BASE_URL": "http"}
+    given = {name: f"{scheme}://me:{SECRET}@host:1/x" for name, scheme in addresses.items()}
+    keys = {"SECRET_KEY": f"{SECRET}-which-is-long-enough-for-a-key", "LLM_API_KEY": f"sk-{SECRET}"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "diffsettings", "--all"],
+        cwd=CHECKOUT,
+        env={**os.environ, **given, **keys},
+        capture_output=True,
+        text=True,
+    )
+    assert "LLM_BASE_URL = 'http://…@host:1/x'" in done.stdout
+    assert "ROOT_URLCONF = 'rerankui.urls'" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "parameter"), TIMEOUTS.items())
+def test_a_timeout_may_be_what_a_run_may_ask_for(read: Any, name: str, parameter: str) -> None:
+    least, most = declared()[parameter].least, declared()[parameter].most
+    assert [read(**{name: f"{value}s"})[name] for value in (least, most)] == [least, most]
+    for value in (least / 2, most + 1):
+        with pytest.raises(SettingError, match=name):
+            read(**{name: f"{value}s"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("ALLOWED_HOSTS", " a.example , ,b.example", ["a.example", "b.example"]),
+        (
+            "CSRF_TRUSTED_ORIGINS",
+            "https://a.example, https://*.b.example",
+            ["https://a.example", "https://*.b.example"],
+        ),
+        ("LOG_LEVEL", "info", "INFO"),
+        ("ENABLE_AGENT", "no", False),
+        ("SEARCH_CACHE_TTL", "0", 0),
+        ("AGENT_MAX_STEPS", "3", 3),
+        ("TOOL_TIMEOUT_S", "2", 2),
+        ("TOOL_TIMEOUT_S", "500ms", 0.5),
+        ("AGENT_FUSION", "rrf", "rrf"),
+        ("RRF_K", "10", 10),
+        ("AGENT_MMR", "on", "on"),
+        ("MMR_LAMBDA", "0.7", 0.7),
+        ("MMR_OUTPUT_K", "12", 12),
+        ("RERANK_ENABLE", "never", "never"),
+        ("RERANK_TOP_N", "20", 20),
+        ("CELERY_BROKER_URL", "sentinel://one:26379;sentinel://two:26379", "sentinel://one:26379;sentinel://two:26379"),
+        ("CHUNK_INTERVAL", "90m", 5400),
+        ("LLM_REASONING_EFFORT", "High", "high"),
+        ("LLM_REASONING_EFFORT", "", ""),
+        ("LLM_PROVIDER", '{"sort": "latency"}', {"sort": "latency"}),
+        ("LLM_FALLBACK_MODELS", "acme/pro, other/one", ["acme/pro", "other/one"]),
+        ("LLM_STREAM", "no", False),
+        ("LLM_BASE_URL", "http://[::1]:8080/v1", "http://[::1]:8080/v1"),
+    ],
+)
+def test_a_right_value_is_understood(read: Any, name: str, value: str, meant: object) -> None:
+    assert read(**{name: value})[name] == meant
+
+
+def test_the_chat_model_is_streamed_and_thinks_little_unless_told_otherwise(read: Any) -> None:
+    settings = read()
+    assert (settings["LLM_STREAM"], settings["LLM_REASONING_EFFORT"], settings["LLM_PROVIDER"]) == (True, "low", {})
+
+
+def test_a_cross_encoder_is_off_unless_it_has_an_address(read: Any) -> None:
+    assert (read()["RERANK_BASE_URL"], read()["RERANK_TOP_N"]) == ("", 40)
+    given = read(RERANK_BASE_URL="http://localhost:8080", RERANK_MODEL="m", LLM_API_KEY="secret")
+    assert (given["RERANK_BASE_URL"], given["RERANK_MODEL"], given["RERANK_API_KEY"]) == (
+        "http://localhost:8080",
+        "m",
+        "",
+    )
+
+
+def test_a_key_goes_to_no_host_but_the_one_it_was_given_for(read: Any) -> None:
+    ollama = "http://localhost:11434/v1"
+    assert read(LLM_API_KEY="secret", EMBEDDING_BASE_URL=ollama)["EMBEDDING_API_KEY"] == ""
+    own = {"EMBEDDING_BASE_URL": ollama, "EMBEDDING_API_KEY": "other"}
+    assert read(LLM_API_KEY="secret", **own)["EMBEDDING_API_KEY"] == "other"
+    shared = {"LLM_BASE_URL": "https://api.example/v1", "EMBEDDING_BASE_URL": "https://api.example/embed"}
+    assert read(LLM_API_KEY="secret", **shared)["EMBEDDING_API_KEY"] == "secret"
+    openrouter = read(LLM_API_KEY="secret", EMBEDDING_BASE_URL="https://openrouter.ai/api/v1")
+    assert openrouter["EMBEDDING_API_KEY"] == "secret"
+
+
+def test_tests_run_beside_a_database_and_never_in_it_unless_it_is_a_throwaway_one(read: Any) -> None:
+    """Test runners drop the database they run in."""
+    assert read()["DATABASES"]["default"].get("TEST", {}).get("NAME") is None
+    thrown_away = read(MNEMOSCOPE_THROWAWAY="1")["DATABASES"]["default"]
+    assert thrown_away["TEST"]["NAME"] == thrown_away["NAME"] == "memory"
+
+
+def test_one_redis_serves_as_channel_layer_and_broker_with_what_is_installed(read: Any) -> None:
+    settings = read(REDIS_URL="redis://localhost:1/0")
+    layer = settings["CHANNEL_LAYERS"]["default"]
+    import_string(layer["BACKEND"])(**layer["CONFIG"])
+    with Connection(settings["CELERY_BROKER_URL"]) as broker:
+        assert import_module(type(broker.transport).__module__).redis
+
+
+def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=CHECKOUT,
+        env={**NEUTRAL, "LLM_BASE_URL": "localhost:11434/v1"},
+        capture_output=True,
+        text=True,
+    )
+    said = "LLM_BASE_URL must be an address that begins with http:// or https://, not 'localhost:11434/v1'.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_secure_cookies_are_for_a_proxy_with_tls_and_the_check_for_deployment_is_clean(read: Any) -> None:
+    settings = read(SECURE_COOKIES="on")
+    assert settings["SECURE_PROXY_SSL_HEADER"] == ("HTTP_X_FORWARDED_PROTO", "https")
+    assert settings["SECURE_SSL_REDIRECT"]
+    assert settings["SECURE_HSTS_SECONDS"] > 0
+    assert read()["SECURE_PROXY_SSL_HEADER"] is None
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=CHECKOUT,
+        env={**NEUTRAL, "SECURE_COOKIES": "on", "SECRET_KEY": string.ascii_letters},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,152 @@
+"""What the log says of a run: which one it was, and nothing of what was asked or said."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.test import Client
+
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.chat.client import HttpChat
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.engine.embeddings import EmbeddingError, HttpEmbedder, Profile
+from memoryapp.models import ChatUser, Run
+from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunFilter, about_run, cause
+from memoryapp.runs import lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.search.vectors import embed_pending
+from tests.conftest import talk
+
+logger = logging.getLogger("memoryapp.test")
+
+
+class Muttering:
+    """A chat model of which somebody says something, deep inside a run."""
+
+    model = "muttering"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        logger.warning("the line crackles")
+        yield Reply("")
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """Everything any module says, as LOG_FORMAT=json LOG_LEVEL=DEBUG writes it."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(JsonFormatter())
+    handler.addFilter(RunFilter())
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield written
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+async def started(query: str) -> Run:
+    owner = await ChatUser.objects.acreate(name="мандрагора", display_name="Мандрагора")
+    await sync_to_async(talk)(owner, ("мандрагора summary", ["мандрагора said this", "and мандрагора that"]))
+    await embed_pending(offline_embedder())
+    return await sync_to_async(lifecycle.start)(owner, query)
+
+
+def lines(log: io.StringIO) -> list[dict[str, str]]:
+    return [json.loads(line) for line in log.getvalue().splitlines()]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_whatever_is_said_during_a_run_names_the_run(log: io.StringIO) -> None:
+    run = await started("What did мандрагора say?")
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, chat=Muttering()))
+    logger.warning("all is quiet")
+    said = {line["message"]: line.get("run") for line in lines(log)}
+    assert said["the line crackles"] == str(run.pk)
+    assert said["all is quiet"] is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_provider_that_repeats_what_it_was_asked_puts_none_of_it_into_the_log(log: io.StringIO) -> None:
+    def echo(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(400, json={"error": {"message": request.content.decode()[:500]}})
+
+    run = await started("What did мандрагора say?")
+    async with open_clients() as clients, httpx.AsyncClient(transport=httpx.MockTransport(echo)) as http:
+        embedder = HttpEmbedder(http, "http://peer/v1", "", Profile("peer", "m", 512, 0.3))
+        chat = HttpChat(http, "http://peer/v1", "", "m")
+        await lifecycle.execute(run.pk, replace(clients, chat=chat, enricher=chat))
+        with pytest.raises(EmbeddingError):
+            await embed_pending(embedder)
+        try:
+            await embed_pending(embedder)
+        except EmbeddingError as error:
+            logger.warning("Vectors are missing: %s", cause(error))
+    await run.arefresh_from_db()
+    assert run.fallback == "llm_error"
+    assert any("Vectors are missing: The embedding endpoint" in line["message"] for line in lines(log))
+    assert "мандрагора" not in log.getvalue().casefold()
+
+
+def test_lines_for_people_name_the_run_and_leave_out_the_row_a_fault_quotes() -> None:
+    refusal = 'refused\nDETAIL:  Failing row contains (7, "мандрагора").'
+    try:
+        raise ValueError(refusal)
+    except ValueError as error:
+        fault = (type(error), error, error.__traceback__)
+    said = logging.LogRecord("memoryapp.test", logging.ERROR, "", 1, "not stored", None, fault)
+    with about_run(Run().pk):
+        assert RunFilter().filter(said)
+    told = LineFormatter().format(said)
+    assert f"ERROR memoryapp.test [run {said.run}] not stored" in told  # type: ignore[attr-defined]
+    assert "ValueError: refused" in told
+    assert "мандрагора" not in told
+
+
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_an_address_that_names_a_chat_user_stands_in_the_log_without_the_name(formatter: logging.Formatter) -> None:
+    said = ("django.request", logging.WARNING, __file__, 1, "Not Found: %s", ("/v1/users/anna/topics",), None)
+    line = formatter.format(logging.LogRecord(*said))
+    assert "anna" not in line
+    assert "/v1/users/…/topics" in line
+
+
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_a_refused_page_is_one_line_that_names_nobody(formatter: logging.Formatter, as_stranger: Client) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(formatter)
+    logging.getLogger().addHandler(handler)
+    try:
+        for path in ("/tokens/", "/memory/7/", "/prompts/anna/en/", "/anna/", "/v1/users/anna/topics"):
+            assert as_stranger.get(f"{path}?q=anna").status_code in (401, 403, 404)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    lines = written.getvalue().splitlines()
+    assert [line for line in lines if "anna" in line] == []
+    told = ("Forbidden (Permission denied): /tokens/", "/memory/7/", "/prompts/<name>/<language>/", "an address", "/…/")
+    assert [place in line for place, line in zip(told, lines, strict=True)] == [True] * 5
+
+
+def test_the_settings_write_what_this_module_says() -> None:
+    handler = settings.LOGGING["handlers"]["stderr"]
+    assert handler["formatter"] == settings.LOG_FORMAT == "line"
+    assert handler["filters"] == ["run"]
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpcore"])
+def test_the_http_clients_own_lines_of_addresses_and_headers_are_never_written(name: str) -> None:
+    assert settings.LOGGING["loggers"][name]["level"] == "WARNING"
+    assert not logging.getLogger(name).isEnabledFor(logging.INFO)

@@ -1,0 +1,311 @@
+"""What Prometheus is told: each thing once, from its one place, and nothing about anybody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import LazySettings
+from django.test import Client
+from django.utils import timezone
+from prometheus_client import REGISTRY
+
+from memoryapp import clients, curation, proposals, suggestions
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    QueryEnriched,
+    Retried,
+    RunFinished,
+    RunStarted,
+    Selected,
+    SteppedDown,
+    ToolCall,
+)
+from memoryapp.ingestion.archiving import archive, limits
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.splitters import Segmenter, splitter
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Erasure,
+    ImportFile,
+    Operator,
+    PassageVector,
+    Run,
+    Suggestion,
+    Topic,
+    TopicEdit,
+)
+from memoryapp.operations import metrics
+from memoryapp.operations.backlog import Backlog
+from memoryapp.runs import closing, lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.search.vectors import embed_pending
+from rerankui.consumers import RunConsumer
+from tests.conftest import BEGAN, record, talk
+from tests.support.clock import PATIENCE
+from tests.support.splitting import SplittingChat, in_fours
+
+HERE = {"host": "localhost"}
+# What the life of topics is measured by, each as the sample that grows with it.
+OF_TOPICS = [
+    "topics_extracted_total",
+    "splitter_duration_seconds_count",
+    "topics_size_chars_count",
+    "topics_coverage_gaps_total",
+    "topics_merged_total",
+    "merger_duration_seconds_count",
+    "topics_consolidation_candidates_count",
+    "topics_search_duration_seconds_count",
+    "topics_search_results_count",
+    "topics_reranker_selected_count",
+]
+PROMISED = [
+    "reranker_duration_seconds",
+    "reranker_tool_calls_total",
+    "reranker_candidates_input",
+    "reranker_candidates_output",
+    "reranker_cost_usd_total",
+    "reranker_fallback_total",
+    "topics_extracted_total",
+    "topics_size_chars",
+    "topics_coverage_gaps_total",
+    "topics_merged_total",
+    "topics_consolidation_candidates",
+    "topics_search_duration_seconds",
+    "topics_search_results",
+    "topics_reranker_selected",
+    "splitter_duration_seconds",
+    "merger_duration_seconds",
+    "llm_requests_total",
+    "llm_tokens_total",
+    "llm_cost_usd_total",
+    "llm_retries_total",
+    "embedding_texts_total",
+    "embedding_duration_seconds",
+    "reranker_hallucinated_ids_total",
+    "websocket_viewers",
+    "queue_depth",
+]
+COUNT_IN_ANOTHER_PROCESS = """
+import os, sys, django
+django.setup()
+from memoryapp.operations import metrics
+metrics.archived([700, 900], owner=41)
+metrics.viewers.inc()
+os.kill(os.getpid(), 9)
+"""
+TELL = """
+import sys, django
+django.setup()
+from prometheus_client import generate_latest
+from memoryapp.operations import metrics
+sys.stdout.buffer.write(generate_latest(metrics.counted()))
+"""
+
+
+class Unreachable:
+    """A provider that fails, and repeats what it was asked while doing so."""
+
+    model = "мандрагора-model"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        raise LLMUnavailable(str(request.messages))
+        yield Reply("")
+
+
+def sample(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"mnemoscope_{name}", labels) or 0.0
+
+
+def reply(**more: object) -> ModelReplied:
+    said = {"turn": 1, "text": "", "reasoning": "", "tool_calls": (), "input_tokens": 100, "output_tokens": 10}
+    return ModelReplied(**{**said, "cost_usd": 0.25, "seconds": 0.1, "model": "m", **more})  # type: ignore[arg-type]
+
+
+def a_run(*between: Event, **ending: object) -> list[Event]:
+    finished = {"selected": (), "dropped": (), "fallback": "", "note": "", **ending}
+    found = CandidatesFound((), 10, 0.02)
+    return [RunStarted("flash", "?", {}, "", "", ""), found, *between, RunFinished(**finished)]  # type: ignore[arg-type]
+
+
+def test_a_run_is_counted_from_its_events() -> None:
+    before = [sample("llm_tokens_total", agent="reranker", direction="input"), sample("reranker_tool_calls_total")]
+    cost, retries = sample("reranker_cost_usd_total"), sample("llm_retries_total")
+    call = ToolCall("1", "get_topics_content", "{}")
+    metrics.run_finished(
+        a_run(Retried(1, "busy", 0.1), reply(tool_calls=(call, call)), reply(), hallucinated=("Topic:9",)), owner=1
+    )
+    after = [sample("llm_tokens_total", agent="reranker", direction="input"), sample("reranker_tool_calls_total")]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [200, 2]
+    assert sample("reranker_cost_usd_total") - cost == pytest.approx(0.5)
+    assert sample("llm_retries_total") - retries == 1
+
+
+def test_the_enricher_and_a_step_down_are_told_apart() -> None:
+    asked = sample("llm_requests_total", agent="enricher", outcome="failed")
+    down = sample("llm_stepped_down_total", capability="forced tool choice")
+    enriched = QueryEnriched("?", "?", note="timeout", seconds=1, model="m")
+    metrics.run_finished(a_run(enriched, SteppedDown("forced tool choice", "auto", "400")), owner=1)
+    assert sample("llm_requests_total", agent="enricher", outcome="failed") == asked + 1
+    assert sample("llm_stepped_down_total", capability="forced tool choice") == down + 1
+
+
+def test_a_run_that_ended_before_it_began_is_counted_too() -> None:
+    before = sample("runs_total", strategy="unknown")
+    metrics.run_finished([RunFinished((), (), "crashed", "")], owner=1)
+    assert sample("runs_total", strategy="unknown") == before + 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_run_that_fails_is_counted_once_and_says_nothing_about_anybody() -> None:
+    owner = await ChatUser.objects.acreate(name="мандрагора", display_name="Мандрагора")
+    await sync_to_async(talk)(owner, ("мандрагора summary", ["мандрагора said this", "and мандрагора that"]))
+    await embed_pending(offline_embedder())
+    failed = sample("reranker_fallback_total", reason="llm_error")
+    run = await sync_to_async(lifecycle.start)(owner, "What did мандрагора say?")
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, chat=Unreachable()))
+        await lifecycle.execute(run.pk, replace(clients, chat=Unreachable()))
+    assert sample("reranker_fallback_total", reason="llm_error") == failed + 1
+    page = (await sync_to_async(Client().get)("/metrics", headers=HERE)).content.decode()
+    assert "мандрагора" not in page.casefold()
+    assert "owner=" not in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
+    before = sample("runs_total", strategy="unknown")
+    Run.objects.create(owner=anna, query="?", strategy="flash", state=Run.State.RUNNING)
+    Run.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    assert closing.close_abandoned() == 1
+    assert sample("runs_total", strategy="unknown") == before + 1
+
+
+@pytest.mark.django_db
+def test_metrics_are_told_on_this_machine_or_to_who_has_the_token(client: Client, settings: LazySettings) -> None:
+    settings.ALLOWED_HOSTS = ["localhost", "memory.example.com"]
+    assert client.get("/metrics", headers=HERE).status_code == 200
+    for asked in ({"host": "memory.example.com"}, {**HERE, "x-forwarded-for": "203.0.113.9"}):
+        assert client.get("/metrics", headers=asked).status_code == 401
+    assert client.get("/metrics", headers=HERE, REMOTE_ADDR="192.0.2.1").status_code == 401
+    settings.METRICS_TOKEN = "a-token-that-is-long"
+    assert client.get("/metrics", headers=HERE).status_code == 401
+    assert client.get("/metrics", headers={**HERE, "authorization": "Bearer anöther"}).status_code == 401
+    far = {"host": "memory.example.com", "authorization": "Bearer a-token-that-is-long"}
+    assert client.get("/metrics", headers=far, REMOTE_ADDR="192.0.2.1").status_code == 200
+
+
+@pytest.mark.django_db
+def test_the_page_names_everything_that_was_promised(client: Client) -> None:
+    answer = client.get("/metrics", headers=HERE)
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/plain")
+    page = answer.content.decode()
+    assert [name for name in PROMISED if f"# TYPE mnemoscope_{name.removesuffix('_total')}" not in page] == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_archiving_counts_the_topics_and_their_sizes(anna: ChatUser) -> None:
+    topics, cut = sample("topics_extracted_total"), sample("splitter_duration_seconds_count")
+    add_messages(anna, [record(1, "Which cake for ten?"), record(2, "A honey cake.", role="assistant")])
+    archive(anna, Segmenter(anna, offline_embedder()), limits(anna), now=True)
+    assert sample("topics_extracted_total") == topics + 1
+    assert sample("topics_size_chars_count") >= 1
+    assert sample("splitter_duration_seconds_count") == cut + 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whatever_happens_to_topics_feeds_its_metric(
+    anna: ChatUser, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model cuts a session and leaves a message out, topics are compared, merged, searched and chosen."""
+    before = {name: sample(name) for name in OF_TOPICS}
+    # The model's small topics stay as they are.
+    anna.topic_messages = 1
+    chat = SplittingChat(lambda ids: in_fours(ids[:8]))
+    settings.LLM_BASE_URL = "https://llm.example/v1"
+    monkeypatch.setattr(clients, "open_chat", chat.open)
+    add_messages(anna, [record(number, f"Honey cake {number}?") for number in range(9)])
+    archive(anna, splitter(anna, offline_embedder(), chat.open), limits(anna), now=True)
+    async_to_sync(embed_pending)(offline_embedder())
+    suggestions.suggest(anna)
+    topics = list(Topic.objects.of(anna).live())
+    chat.answer = lambda ids: '{"merged_summary": "Honey cakes"}'
+    proposals.summary_proposed(anna, topics, "cora")
+    plan = curation.plan_merge(anna, [topic.pk for topic in topics[:2]])
+    curation.swap(anna, plan, kind=TopicEdit.Kind.MERGE, actor="cora")
+    metrics.run_finished(a_run(reply(), selected=(Selected(f"Topic:{topics[2].pk}", 1, "", 0.5, 1),)), anna.pk)
+    assert {name: sample(name) - was for name, was in before.items() if sample(name) <= was} == {}
+    assert sample("topics_coverage_gaps_total") - before["topics_coverage_gaps_total"] == 1
+    assert sample("topics_merged_total") - before["topics_merged_total"] == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
+    talk(anna, ("Cake", ["Which cake for ten?", "A honey cake."]))
+    add_messages(anna, [record(900, "An old message nobody archived", at=BEGAN)])
+    Run.objects.create(owner=anna, query="?", strategy="flash")
+    PassageVector.objects.all().delete()
+    ImportFile.objects.create(owner=anna, source="chat.json", size_bytes=9)
+    Artifact.objects.create(owner=anna, name="plan.pdf", file_type="pdf", sha256="0", created_at=BEGAN)
+    Suggestion.objects.create(owner=anna, kind="merge", key="1", topics=[], evidence={})
+    Erasure.objects.create(owner_number=999)
+    (family,) = Backlog().collect()
+    depths = {sample.labels["queue"]: sample.value for sample in family.samples}
+    assert depths == {
+        "imports_waiting": 1,
+        "runs_pending": 1,
+        "runs_running": 0,
+        "passages_without_vector": 1,
+        "sessions_due": 1,
+        "suggestions_open": 1,
+        "topics_unread": 1,
+        "artifacts_unread": 1,
+        "erasures_unfinished": 1,
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_an_open_run_page_is_a_viewer_until_it_is_closed(anna: ChatUser, viewer: Operator) -> None:
+    run = await Run.objects.acreate(owner=anna, query="?", strategy="flash", state=Run.State.RUNNING)
+    page = WebsocketCommunicator(RunConsumer.as_asgi(), "/")
+    page.scope.update(user=viewer.user, url_route={"args": (), "kwargs": {"pk": run.pk}})
+    await page.connect(timeout=PATIENCE)
+    await page.receive_from(timeout=PATIENCE)
+    assert sample("websocket_viewers") == 1
+    await page.disconnect(timeout=PATIENCE)
+    assert sample("websocket_viewers") == 0
+
+
+def in_another_process(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    shared = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder), **environment}
+    return subprocess.run([sys.executable, "-c", code], env=shared, capture_output=True, timeout=PATIENCE, check=False)
+
+
+def test_the_web_process_tells_what_a_worker_counted_but_not_who_watched_before_it_was_killed(tmp_path: Path) -> None:
+    assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path).returncode == -9
+    page = in_another_process(TELL, tmp_path).stdout.decode()
+    assert "mnemoscope_topics_extracted_total 2.0" in page
+    assert "mnemoscope_websocket_viewers 1.0" not in page
+
+
+def test_chat_users_are_told_apart_only_where_that_was_asked_for(tmp_path: Path) -> None:
+    asked = {"METRICS_BY_OWNER": "true"}
+    assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path, **asked).returncode == -9
+    page = in_another_process(TELL, tmp_path, **asked).stdout.decode()
+    assert 'mnemoscope_topics_extracted_total{owner="41"} 2.0' in page

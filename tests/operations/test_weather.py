@@ -1,0 +1,127 @@
+"""After every storm good weather: whatever timed out, was reset or lost its database, the next runs work at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import psycopg
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from memoryapp.clients import http_client
+from memoryapp.engine.chat.client import HttpChat
+from memoryapp.invariants import violations
+from memoryapp.models import ChatUser, Run
+from memoryapp.operations.database import conninfo
+from memoryapp.runs import closing, lifecycle
+from memoryapp.runs.clients import Clients, open_clients
+from tests.engine.chat.test_transfer import until
+from tests.operations.test_database_kills import kill_a_backend
+from tests.support.clock import PATIENCE
+from tests.support.executing import QUERY, memory_of_three, start
+from tests.support.provider import Provider, provider
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+WAVES, AT_ONCE, LONE = 2, 30, 20
+HASTY, PATIENT = {"seconds": 1, "turn_seconds": 1}, {"seconds": 60, "turn_seconds": 60}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A memory, a provider, and clients that speak to it over connections of their own."""
+
+    memory: ChatUser
+    provider: Provider
+    clients: Clients
+
+    @property
+    def idle(self) -> int:
+        """How many connections to the provider are kept for later; -1 while others are open."""
+        pool = self.clients.chat._client._transport._pool  # type: ignore[attr-defined]
+        left = [each for each in pool.connections if not each.is_closed()]
+        return len(left) if not pool._requests and all(each.is_idle() for each in left) else -1
+
+    async def storm(self, parameters: dict[str, float]) -> None:
+        """Waves of runs, each of which ends somehow."""
+        for _ in range(WAVES):
+            asked = [await start(self.memory, QUERY, parameters=parameters) for _ in range(AT_ONCE)]
+            ended = await asyncio.gather(*(self._one(run) for run in asked), return_exceptions=True)
+            assert {type(error) for error in ended if error} <= {psycopg.OperationalError}
+
+    async def _one(self, run: Run) -> None:
+        with suppress(psycopg.Error):
+            await lifecycle.execute(run.pk, self.clients)
+
+    async def good_weather(self) -> None:
+        """Lone runs work one after another, and nothing is open."""
+        self.provider.mood = "well"
+        lone = [await start(self.memory, QUERY, parameters=PATIENT) for _ in range(LONE)]
+        for run in lone:
+            await lifecycle.execute(run.pk, self.clients)
+            await run.arefresh_from_db()
+            assert (run.fallback, run.selected_count > 0, run.input_tokens) == ("", True, 27_000)
+        await sync_to_async(closing.close_abandoned)(timedelta(0))
+        for run_id in await sync_to_async(lifecycle.unclaimed)(timedelta(0)):
+            # As the worker does with what nobody could begin.
+            await lifecycle.execute(run_id, self.clients)
+        assert not await Run.objects.exclude(state=Run.State.FINISHED).aexists()
+        assert await sync_to_async(lambda: list(violations()))() == []
+        await until(lambda: len(self.provider.open) == self.idle)
+        await self._every_connection_works()
+
+    async def _every_connection_works(self) -> None:
+        pool = self.clients.pool
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s) AND state = 'idle'"
+        async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
+            lent = [await stack.enter_async_context(pool.connection()) for _ in range(pool.max_size)]
+            pids = [each.info.backend_pid for each in lent]
+            async with await psycopg.AsyncConnection.connect(conninfo()) as other:
+                assert await (await other.execute(asked, [pids])).fetchone() == (pool.max_size,)
+        assert pool.get_stats()["pool_size"] == pool.max_size
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    memory = await memory_of_three()
+    async with provider() as made, open_clients() as opened, http_client() as http:
+        chat = HttpChat(http, made.url, "", "peer")
+        yield Scene(memory, made, replace(opened, chat=chat, enricher=chat))
+
+
+@pytest.mark.parametrize("mood", ["late", "drips", "resets"])
+async def test_after_a_provider_was_unwell_runs_work_at_once(scene: Scene, mood: str) -> None:
+    scene.provider.mood = mood
+    await scene.storm(HASTY)
+    await scene.good_weather()
+
+
+async def test_a_provider_slower_than_its_load_leaves_nothing_behind(scene: Scene) -> None:
+    """Some are answered in time, and some are not."""
+    scene.provider.mood = "late"
+    await scene.storm({"seconds": 4, "turn_seconds": 1.6})
+    await scene.good_weather()
+
+
+@pytest.fixture
+def reconnecting(transactional_db: None) -> Iterator[None]:
+    """What clears the tables after the test finds no broken connection."""
+    yield
+    connections.close_all()
+
+
+@pytest.mark.usefixtures("reconnecting")
+async def test_after_the_database_was_restarted_runs_work_at_once(scene: Scene) -> None:
+    storm = asyncio.create_task(scene.storm(PATIENT))
+    await until(lambda: bool(scene.provider.open))
+    await kill_a_backend(random.Random(3))
+    with suppress(Exception):
+        await storm
+    await sync_to_async(connections.close_all)()
+    await scene.good_weather()

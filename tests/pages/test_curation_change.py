@@ -1,0 +1,298 @@
+"""A change looked at, made and taken back, as somebody without JavaScript does it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryapp import curation
+from memoryapp.invariants import violations
+from memoryapp.models import ChatUser, Message, Operator, Role, Run, Suggestion, Topic, TopicEdit
+from tests.conftest import operator, signed_in, talk
+from tests.curation.test_prompts import events_of
+from tests.pages.test_runs_run import store
+from tests.support.browsing import flat
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    return talk(
+        anna,
+        ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),
+        ("Cats", ["How many?", "Three."]),
+        ("More tea", ["And black tea?", "At five."]),
+    )
+
+
+@pytest.fixture
+def curator(anna: ChatUser) -> Operator:
+    return operator("clara", Role.CURATOR, anna)
+
+
+@pytest.fixture
+def client(curator: Operator) -> Client:
+    return signed_in(curator)
+
+
+def held(topic: Topic | int) -> list[int]:
+    return list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
+
+
+def live(owner: ChatUser) -> dict[str, list[int]]:
+    assert list(violations()) == []
+    return {topic.summary: held(topic) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")}
+
+
+def ask(client: Client, owner: ChatUser, status: int = 200, **fields: Any) -> str:
+    """The preview of a change."""
+    answer = client.post(f"/memory/{owner.pk}/change/", fields)
+    assert answer.status_code == status, answer.content.decode()
+    return flat(answer.content.decode())
+
+
+def commit(client: Client, owner: ChatUser, **fields: Any) -> str:
+    """Where one is led after the change was made, with the page there."""
+    answer = client.post(f"/memory/{owner.pk}/change/", {**fields, "commit": 1}, follow=True)
+    assert answer.status_code == 200, answer.content.decode()
+    return flat(answer.content.decode())
+
+
+def summaries(page: str) -> list[str]:
+    return re.findall(r'<textarea[^>]*name="summary"[^>]*>([^<]*)<', page)
+
+
+def undo_button(page: str) -> str:
+    found = re.search(r'action="(/memory/\d+/history/edits/\d+/[^"]*)"', page)
+    assert found, "the page has no toast"
+    return found[1].replace("&amp;", "&")
+
+
+def test_a_preview_changes_nothing(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    before, edits = live(anna), TopicEdit.objects.count()
+    page = ask(client, anna, op="merge", topics=[topics[0].pk, topics[2].pk])
+    assert "2 topics with 6 messages become one." in page
+    assert summaries(page) == ["Tea; More tea"]
+    assert (live(anna), TopicEdit.objects.count()) == (before, edits)
+
+
+def test_a_merge_is_committed_with_the_summary_somebody_wrote(
+    client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    merged = held(topics[0]) + held(topics[2])
+    page = commit(
+        client, anna, op="merge", topics=[topics[0].pk, topics[2].pk], summary="All tea", reason="the same thing"
+    )
+    assert live(anna) == {"All tea": merged, "Cats": held(topics[1])}
+    assert "Merged 2 topics, 6 messages" in page
+    edit = TopicEdit.objects.latest("pk")
+    assert (edit.kind, edit.actor, edit.reason) == ("merge", "clara", "the same thing")
+
+
+def test_a_split_proposes_a_summary_for_each_part(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    first, second = held(topics[0])[:2], held(topics[0])[2:]
+    page = ask(client, anna, op="split", topics=topics[0].pk, at=second[0])
+    assert len(summaries(page)) == 2
+    assert all(summaries(page))
+    commit(client, anna, op="split", topics=topics[0].pk, at=second[0], summary=["Green", ""])
+    found = live(anna)
+    assert found["Green"] == first
+    assert second in found.values()
+
+
+def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    tea, cats = held(topics[0]), held(topics[1])
+    commit(client, anna, op="move", topics=topics[0].pk, messages=tea[1:2], to=topics[1].pk)
+    assert live(anna)["Cats"] == [tea[1], *cats]
+    source = Topic.objects.live().get(summary="Tea")
+    commit(client, anna, op="move", topics=source.pk, messages=tea[2], following=1, summary=["", "Wakeful"])
+    assert (live(anna)["Tea"], live(anna)["Wakeful"]) == (tea[:1], tea[2:])
+
+
+def test_a_topic_is_split_as_the_parts_say(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    tea = held(topics[0])
+    parts = f'[{{"summary": "a", "messages": {tea[:1]}}}, {{"summary": "b", "messages": {tea[1:]}}}]'
+    assert summaries(ask(client, anna, op="resplit", topics=topics[0].pk, parts=parts)) == ["a", "b"]
+    commit(client, anna, op="resplit", topics=topics[0].pk, parts=parts)
+    assert (live(anna)["a"], live(anna)["b"]) == (tea[:1], tea[1:])
+
+
+def test_more_messages_than_a_form_has_fields_can_move(client: Client, anna: ChatUser) -> None:
+    [long, _rest] = talk(anna, ("Long", [f"message {n}" for n in range(1_200)]), ("Other", ["x", "y"]))
+    ids = held(long)
+    page = ask(client, anna, op="move", topics=long.pk, messages=",".join(map(str, ids[5:])))
+    assert "1,195" in page
+    assert (
+        client.post(
+            f"/memory/{anna.pk}/change/", {"op": "move", "topics": long.pk, "messages": ids[5], "following": 1}
+        ).status_code
+        == 200
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"op": "edit"}, "Say which topics to change."),
+        ({"op": "edit", "topics": "x"}, "no list of numbers"),
+        ({"op": "dance", "topics": "1"}, "dance"),
+        ({"op": "edit", "topics": "{0}", "summary": "Tea"}, "says that already"),
+        ({"op": "edit", "topics": "{0}", "summary": " "}, "needs a summary"),
+        ({"op": "merge", "topics": "{0}"}, "at least two"),
+        ({"op": "split", "topics": "{0}"}, "Say at which messages"),
+        ({"op": "move", "topics": "{0}"}, "Say which messages to move"),
+        ({"op": "resplit", "topics": "{0}", "parts": "[1]"}, "not readable"),
+        ({"op": "merge", "topics": "{0},99999999"}, "no topic Topic:99999999"),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused_with_a_sentence(
+    fields: dict[str, str], sentence: str, client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    filled = {name: value.format(topics[0].pk) if name == "topics" else value for name, value in fields.items()}
+    before = live(anna)
+    assert sentence in ask(client, anna, status=422, **filled)
+    assert sentence in ask(client, anna, status=422, **filled, commit=1)
+    assert live(anna) == before
+
+
+def test_one_is_led_back_to_where_one_came_from_but_never_off_the_site(
+    client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    address, back = f"/memory/{anna.pk}/change/", f"/memory/{anna.pk}/topics/?q=tea"
+    asked = {"op": "edit", "topics": topics[0].pk, "summary": "Green tea", "commit": 1}
+    answer = client.post(address, {**asked, "next": back})
+    assert answer["Location"] == back
+    again = client.post(undo_button(client.get(back).content.decode()))
+    assert again["Location"] == back
+    answer = client.post(address, {**asked, "next": "https://elsewhere.example/"})
+    assert answer["Location"] == f"/topics/{Topic.objects.latest('pk').pk}/"
+
+
+def test_the_toast_takes_back_and_does_again(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    before = live(anna)
+    page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
+    after = live(anna)
+    page = client.post(undo_button(page), follow=True).content.decode()
+    assert live(anna) == before
+    assert "Undone: merged" in page
+    page = client.post(undo_button(page), follow=True).content.decode()
+    assert live(anna) == after
+    assert "Done again: merged" in page
+    client.post(undo_button(page))
+    assert live(anna) == before
+
+
+def test_what_stands_on_a_change_is_named_and_undone_with_it(
+    client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    before = live(anna)
+    address = undo_button(commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk]))
+    merged = Topic.objects.latest("pk")
+    commit(client, anna, op="edit", topics=merged.pk, summary="Later", reason="clearer")
+    answer = client.post(address)
+    assert answer.status_code == 409
+    page = answer.content.decode()
+    assert "by clara" in page
+    assert "clearer" in page
+    assert "Undo this and the later one" in page
+    assert "Later" in live(anna)
+    client.post(address, {"seen": f"t{TopicEdit.objects.latest('pk').pk}"})
+    assert live(anna) == before
+
+
+def test_an_undo_is_looked_at_before_it_is_made(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    address = undo_button(commit(client, anna, op="edit", topics=topics[0].pk, summary="Green tea"))
+    after = live(anna)
+    assert "Comes back" in client.get(address).content.decode()
+    assert live(anna) == after
+    archived = TopicEdit.objects.earliest("pk")
+    answer = client.post(f"/edits/{archived.pk}/undo/")
+    assert (answer.status_code, live(anna)) == (409, after)
+    assert "Archiving is not undone" in answer.content.decode()
+
+
+def test_the_second_of_two_people_is_told_what_the_first_one_did_and_keeps_their_text(
+    client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    other = signed_in(operator("omar", Role.CURATOR, anna))
+    tea = topics[0].pk
+    commit(other, anna, op="edit", topics=tea, summary="Tea, the green one", reason="clearer")
+    page = ask(client, anna, status=409, op="edit", topics=tea, summary="Tea that wakes", commit=1)
+    assert "css/difference" in page
+    assert "omar edited" in page
+    assert "clearer" in page
+    assert "<ins>, the green one</ins>" in page
+    assert summaries(page) == ["Tea that wakes"]
+    assert "Tea that wakes" not in live(anna)
+    now = Topic.objects.live().get(summary="Tea, the green one").pk
+    assert f'name="topics" value="{now}"' in page
+    commit(client, anna, op="edit", topics=now, summary="Tea that wakes")
+    assert "Tea that wakes" in live(anna)
+
+
+def test_a_move_to_a_topic_that_was_merged_meanwhile_is_offered_for_the_merged_one(
+    client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    tea = held(topics[0])
+    curation.swap(
+        anna, curation.plan_merge(anna, [topics[1].pk, topics[2].pk], "Both"), kind=TopicEdit.Kind.MERGE, actor="omar"
+    )
+    both = Topic.objects.live().get(summary="Both").pk
+    page = ask(client, anna, status=409, op="move", topics=topics[0].pk, messages=tea[0], to=topics[1].pk)
+    assert f'name="to" value="{both}"' in page
+
+
+def test_an_accepted_suggestion_remembers_who_decided(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    made = Suggestion.objects.create(owner=anna, kind="merge", key="k", topics=[topics[0].pk, topics[2].pk])
+    commit(client, anna, op="merge", topics=made.topics, suggestion=made.pk)
+    made.refresh_from_db()
+    edit = TopicEdit.objects.latest("pk")
+    assert (made.state, made.decided_by, made.edit) == ("accepted", "clara", edit)
+    client.post(f"/edits/{edit.pk}/undo/")
+    made.refresh_from_db()
+    assert made.state == "open"
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER])
+def test_who_only_looks_is_refused(role: Role, anna: ChatUser, topics: list[Topic]) -> None:
+    onlooker = signed_in(operator("otto", role, anna))
+    edit, before = TopicEdit.objects.earliest("pk"), live(anna)
+    asked = {"op": "merge", "topics": [topics[0].pk, topics[1].pk], "commit": 1}
+    for address in (f"/memory/{anna.pk}/change/", f"/memory/{anna.pk}/change/effect/", f"/edits/{edit.pk}/undo/"):
+        assert onlooker.post(address, asked).status_code == 403
+    assert live(anna) == before
+
+
+def test_a_link_can_show_a_preview_but_never_commit(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    before = live(anna)
+    asked = {"op": "merge", "topics": [topics[0].pk, topics[1].pk], "commit": 1}
+    answer = client.get(f"/memory/{anna.pk}/change/", asked)
+    assert (answer.status_code, live(anna)) == (200, before)
+    assert "become one" in answer.content.decode()
+
+
+def test_a_strangers_topics_cannot_be_reached_through_ones_own_memory(
+    as_stranger: Client, boris: ChatUser, topics: list[Topic]
+) -> None:
+    answer = as_stranger.post(
+        f"/memory/{boris.pk}/change/", {"op": "edit", "topics": topics[0].pk, "summary": "Mine", "commit": 1}
+    )
+    assert answer.status_code == 422
+    assert "in this memory" in answer.content.decode()
+
+
+def test_the_effect_on_past_runs_is_shown_first(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    run = Run.objects.create(owner=anna, query="black tea?", strategy="flash", state=Run.State.FINISHED)
+    store(run, events_of(topics[0]))
+    before = set(Topic.objects.live())
+    asked = {"op": "merge", "topics": [topics[0].pk, topics[2].pk]}
+    part = client.post(f"/memory/{anna.pk}/change/effect/", asked, headers={"HX-Request": "true"}).content.decode()
+    assert "1 run saw these topics" in part
+    assert "No model was asked" in part
+    assert f"/runs/{run.pk}/" in part
+    whole = client.post(f"/memory/{anna.pk}/change/effect/", asked).content.decode()
+    assert "1 run saw these topics" in whole
+    assert "become one" in whole
+    assert set(Topic.objects.live()) == before

@@ -1,0 +1,143 @@
+"""The filter lab of a stored run: cuts move, numbers add up, presets are kept, other runs tell what it would change."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+import pytest
+from django.test import Client
+
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, RunStarted, Selected, to_payload
+from memoryapp.engine.strategies.filtering import PRESETS, Cuts, presets_of
+from memoryapp.models import ChatUser, EmbeddingProfile, FilterPreset, Message, Run, RunEvent, Topic
+from tests.conftest import candidate, talk
+
+PROFILE = "some/model@3"
+COSINES = (0.92, 0.88, 0.85, 0.67, 0.55, 0.52, 0.40, 0.35)
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    return talk(anna, *((f"Matter {number}", ["Which?", "This"]) for number in range(len(COSINES))))
+
+
+def stored(owner: ChatUser, topics: list[Topic], *chosen: int, profile: str = PROFILE, **fields: object) -> Run:
+    """A run that has ended: it found the topics with these cosines, and its model chose those of these places."""
+    found = tuple(
+        replace(candidate(topic, rank), cosine=cosine)
+        for rank, (topic, cosine) in enumerate(zip(topics, COSINES, strict=True), start=1)
+    )
+    selected = tuple(Selected(f"Topic:{topics[place].pk}", 1, "", 0.5, 1) for place in chosen)
+    run = Run.objects.create(
+        owner=owner, strategy="flash", query="what?", state="finished", selected_count=len(selected), **fields
+    )
+    events: list[Event] = [
+        RunStarted("flash", "what?", {}, "", "", profile),
+        CandidatesFound(found, 9, 0.1),
+        RunFinished(selected, (), ""),
+    ]
+    for seq, event in enumerate(events, start=1):
+        RunEvent.objects.create(
+            owner=owner, run=run, seq=seq, kind=event.kind, at=datetime.now(UTC), payload=to_payload(event)
+        )
+    return run
+
+
+@pytest.fixture
+def run(anna: ChatUser, topics: list[Topic]) -> Run:
+    return stored(anna, topics, 0, 3)
+
+
+def shown(client: Client, run: Run, part: str = "", **cuts: object) -> str:
+    answer = client.get(f"/runs/{run.pk}/filter/{part}", cuts)
+    assert answer.status_code == 200
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode())))
+
+
+def test_it_opens_with_the_balanced_cuts_and_every_topic_has_a_fate(as_viewer: Client, run: Run) -> None:
+    page = shown(as_viewer, run)
+    assert "3 kept 0 below the first stage 0 beyond the first stage 2 below the threshold 3 behind the gap" in page
+    assert "0.85 → 0.67" in page
+    assert page.count("behind the gap") == 1 + 3
+
+
+def test_a_slider_moves_kept_and_removed_without_a_new_page(as_viewer: Client, run: Run) -> None:
+    answer = as_viewer.get(f"/runs/{run.pk}/filter/", {"score_gap": "0.2"}, headers={"HX-Request": "true"})
+    part = answer.content.decode()
+    assert "<html" not in part
+    assert 'id="cut-score_gap-value"' in part
+    assert part.count("filter-row is-kept") == 3
+    assert part.count("filter-row is-beyond_top_k") == 3
+    assert RunEvent.objects.filter(run=run).count() == 3
+
+
+@pytest.mark.parametrize("value", ["", "nan", "inf", "-9", "1e999", "x" * 5000, "０.5"])
+def test_a_cut_that_is_no_number_or_out_of_bounds_does_no_harm(as_viewer: Client, run: Run, value: str) -> None:
+    assert "kept" in shown(as_viewer, run, threshold=value, final_top_k=value)
+
+
+def test_both_ways_of_keeping_nothing_read_differently(as_viewer: Client, run: Run) -> None:
+    assert "Nothing is similar enough (the best 0.92)" not in shown(
+        as_viewer, run, threshold=0.9, initial_threshold=0.9
+    )
+    low = stored(run.owner, list(Topic.objects.order_by("pk")), 0)
+    RunEvent.objects.filter(run=low, kind="candidates_found").update(payload=to_payload(CandidatesFound((), 0, 0.1)))
+    assert "Nothing is similar enough" in shown(as_viewer, low)
+
+
+def test_a_preset_is_kept_for_its_embedding_profile_alone(as_debugger: Client, run: Run, topics: list[Topic]) -> None:
+    profile = EmbeddingProfile.objects.create(provider="some", model="model", dimensions=3, threshold=0.1)
+    cuts = Cuts(12, 0.2, 0.6, 0.3, 4)
+    answer = as_debugger.post(f"/runs/{run.pk}/filter/preset/", {"name": "  Mine ", **asdict(cuts)}, follow=True)
+    assert answer.status_code == 200
+    row = FilterPreset.objects.get()
+    assert (row.name, row.profile, row.threshold, row.final_top_k, row.made_by) == ("Mine", profile, 0.6, 4, "dora")
+    assert 'tag-accent" href' in answer.content.decode().replace("\n", "")
+    assert "Mine" in shown(as_debugger, run)
+    EmbeddingProfile.objects.create(provider="other", model="model", dimensions=3, threshold=0.1)
+    assert "Mine" not in shown(as_debugger, stored(run.owner, topics, profile="other/model@3"))
+
+
+@pytest.mark.parametrize("name", ["", "   ", "balanced", "x" * 61])
+def test_a_preset_needs_a_name_of_its_own(as_debugger: Client, run: Run, name: str) -> None:
+    EmbeddingProfile.objects.create(provider="some", model="model", dimensions=3, threshold=0.1)
+    answer = as_debugger.post(f"/runs/{run.pk}/filter/preset/", {"name": name})
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.content.decode()
+    assert not FilterPreset.objects.exists()
+
+
+def test_a_viewer_may_look_and_not_keep_presets(as_viewer: Client, run: Run) -> None:
+    assert "Save as preset" not in shown(as_viewer, run)
+    assert as_viewer.post(f"/runs/{run.pk}/filter/preset/", {"name": "Mine"}).status_code == 403
+
+
+def test_another_memory_is_not_there(as_stranger: Client, run: Run) -> None:
+    for part in ("", "effect/"):
+        assert as_stranger.get(f"/runs/{run.pk}/filter/{part}").status_code == 404
+
+
+def test_cuts_are_measured_on_what_models_chose_and_on_golden_questions(
+    as_viewer: Client, anna: ChatUser, run: Run, topics: list[Topic]
+) -> None:
+    evidence = Message.objects.filter(topic=topics[5]).values_list("pk", flat=True)[:1]
+    stored(anna, topics, evidence=list(evidence))
+    stored(anna, topics, 7, profile="other/model@3")
+    page = shown(as_viewer, run, "effect/", **{**asdict(PRESETS["balanced"]), "final_top_k": 6, "score_gap": 0.5})
+    # Before three topics were kept, of which one was chosen; after six, of which two were, and the evidence is found.
+    assert "What models chose 1 0.33 → 0.33 0.50 → 1.00 3.0 → 6.0" in page
+    assert "Golden questions 1 0.00 → 0.17 0.00 → 1.00 3.0 → 6.0" in page
+
+
+def test_a_run_that_compared_words_alone_has_no_lab(as_viewer: Client, run: Run) -> None:
+    found = CandidatesFound((), 0, 0.1, note="out of reach")
+    RunEvent.objects.filter(run=run, kind="candidates_found").update(payload=to_payload(found))
+    assert as_viewer.get(f"/runs/{run.pk}/filter/").status_code == 404
+
+
+def test_the_embedded_model_has_presets_of_its_own_scale() -> None:
+    embedded = presets_of("embedded/use-multilingual-v3@512")
+    assert embedded["balanced"].threshold < PRESETS["balanced"].threshold == presets_of(PROFILE)["balanced"].threshold

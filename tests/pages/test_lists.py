@@ -1,0 +1,205 @@
+"""Overview, one memory at a glance, people, artifacts, facts, the palette: what all lists have in common."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from memoryapp import clients
+from memoryapp.engine.chat.capabilities import Abilities, Learnt, refused
+from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
+from tests.conftest import BEGAN, signed_in
+from tests.engine.endpoint import PLAIN
+from tests.support.browsing import cost, get, grow, opened_to, rows, run_of, said, topic_of
+
+LISTS = ["topics", "messages", "people", "artifacts", "facts"]
+
+
+@pytest.mark.parametrize("address", ["/memory/{owner}/", *(f"/memory/{{owner}}/{noun}/" for noun in LISTS)])
+def test_thirty_rows_cost_as_many_queries_as_three(address: str, anna: ChatUser, as_viewer: Client) -> None:
+    path = address.format(owner=anna.pk)
+    grow(anna, 3)
+    few = cost(as_viewer, path)
+    grow(anna, 27)
+    assert cost(as_viewer, path) == few
+
+
+def test_thirty_chat_users_cost_as_many_queries_as_three(viewer: Operator) -> None:
+    client = signed_in(viewer)
+    opened_to(viewer, 3)
+    few = cost(client, "/")
+    opened_to(viewer, 27)
+    assert cost(client, "/") == few
+
+
+def test_thirty_messages_cost_a_topic_as_many_queries_as_three(anna: ChatUser, as_viewer: Client) -> None:
+    few, many = topic_of(anna, "Few", ["x"] * 3), topic_of(anna, "Many", ["x"] * 30, day=1)
+    assert cost(as_viewer, f"/topics/{many.pk}/") == cost(as_viewer, f"/topics/{few.pk}/")
+
+
+def test_no_list_reads_a_vector_or_skips_rows_by_counting(anna: ChatUser, as_viewer: Client) -> None:
+    grow(anna, 3)
+    for noun in LISTS:
+        sql = _statements(as_viewer, f"/memory/{anna.pk}/{noun}/")
+        assert '"vector"' not in sql
+        assert "OFFSET" not in sql
+
+
+def _statements(client: Client, address: str) -> str:
+    with CaptureQueriesContext(connection) as queries:
+        get(client, address)
+    return "\n".join(query["sql"] for query in queries)
+
+
+@pytest.mark.parametrize("noun", LISTS)
+def test_an_empty_list_says_what_to_do_and_a_search_in_vain_how_to_get_back(
+    noun: str, anna: ChatUser, as_viewer: Client
+) -> None:
+    empty = get(as_viewer, f"/memory/{anna.pk}/{noun}/")
+    assert '<div class="empty"><strong>' in empty
+    assert "yet" in empty
+    vain = get(as_viewer, f"/memory/{anna.pk}/{noun}/?q=unheard")
+    assert f'<a href="/memory/{anna.pk}/{noun}/">' in vain
+
+
+def test_an_overview_without_memories_tells_how_to_import_one(db: None, as_admin: Client) -> None:
+    assert "manage.py import_chat" in get(as_admin, "/")
+
+
+def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
+    grow(anna, 2)
+    said(anna, "waiting", minutes=9000)
+    page = get(as_admin, "/")
+    assert rows(page, "owner") == [anna.pk, boris.pk]
+    assert "1 waiting for archive" in page
+    assert "Archive now" in page
+
+
+def test_the_overview_tells_debuggers_what_the_chat_model_was_found_to_lack(
+    anna: ChatUser, as_debugger: Client, as_viewer: Client
+) -> None:
+    learnt = clients._learnt().setdefault(("https://key@models.example/v1", "acme/flash"), Learnt())
+    lesson = refused({"response_format": {}}, PLAIN, Abilities(), "json_schema is unsupported")
+    assert lesson
+    learnt.learn(lesson)
+    page = get(as_debugger, "/")
+    assert "answer format → json_object" in page
+    assert "acme/flash · models.example" in page
+    assert "asked for again in 6 hours" in page
+    assert "json_schema is unsupported" not in get(as_viewer, "/")
+    clients._learnt.cache_clear()
+    assert "found to lack" not in get(as_debugger, "/")
+
+
+def test_the_overview_tells_what_search_cannot_compare_yet(anna: ChatUser, as_admin: Client) -> None:
+    Passage.objects.create(owner=anna, text="x", terms="x", term_count=1)
+    assert "1 passage is found by its words only" in get(as_admin, "/")
+
+
+def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Client) -> None:
+    grow(anna, 1)
+    said(anna, "waiting", minutes=9000)
+    page = get(as_viewer, "/")
+    assert "Archive now" not in page
+    assert 'type="search" name="q" maxlength="4000"' not in get(as_viewer, f"/memory/{anna.pk}/")
+
+
+def test_only_who_is_told_what_waits_is_told_that_nothing_does(
+    anna: ChatUser, as_viewer: Client, as_admin: Client
+) -> None:
+    grow(anna, 1)
+    assert "Nothing is pending" in get(as_admin, "/")
+    assert "Nothing is pending" not in get(as_admin, "/?q=unheard")
+    assert "What to do next" not in get(as_viewer, "/")
+
+
+def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archived(
+    anna: ChatUser, as_admin: Client, as_debugger: Client
+) -> None:
+    addresses = (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/topics/", f"/memory/{anna.pk}/recall/")
+    for address in addresses:
+        assert "manage.py import_chat result.json --user anna" in get(as_debugger, address), address
+    said(anna, "And the parcel")
+    for address in addresses:
+        page = get(as_admin, address)
+        assert f'action="/memory/{anna.pk}/work/"' in page
+        assert "Archive now" in page
+        assert "import_chat" not in page
+        assert "Archive now" not in get(as_debugger, address)
+
+
+@pytest.mark.parametrize("words", ["petrov", "Петя", "cluster", "H100 CLUSTER"])
+def test_a_person_is_found_by_name_alias_username_or_note(words: str, anna: ChatUser, as_viewer: Client) -> None:
+    wanted = Person.objects.create(
+        owner=anna, display_name="Пётр", username="petrov", aliases=["Петя"], bio="Runs the H100 cluster"
+    )
+    Person.objects.create(owner=anna, display_name="Варя")
+    assert rows(get(as_viewer, f"/memory/{anna.pk}/people/?q={words}"), "person") == [wanted.pk]
+
+
+def test_artifacts_and_facts_are_searched_and_filtered(anna: ChatUser, as_viewer: Client) -> None:
+    grow(anna, 4)
+    assert len(rows(get(as_viewer, f"/memory/{anna.pk}/artifacts/?q=2.pdf"), "artifact")) == 1
+    assert len(rows(get(as_viewer, f"/memory/{anna.pk}/artifacts/?state=failed"), "artifact")) == 0
+    assert len(rows(get(as_viewer, f"/memory/{anna.pk}/facts/?q=fact 3"), "fact")) == 1
+    assert len(rows(get(as_viewer, f"/memory/{anna.pk}/facts/?type=identity"), "fact")) == 0
+
+
+def test_the_palette_finds_people_files_runs_and_pages_too(
+    anna: ChatUser, as_viewer: Client, as_stranger: Client
+) -> None:
+    topic = topic_of(anna, "Honey cake", ["Which?"])
+    person = Person.objects.create(owner=anna, display_name="Миша", aliases=["Mikhail"], username="misha_v")
+    artifact = Artifact.objects.create(owner=anna, name="recipe.pdf", file_type="pdf", sha256="1", created_at=BEGAN)
+    run = run_of(anna, topic)
+    wanted = {
+        f"/memory/{anna.pk}/people/{person.pk}/": ["миш", "mikhail", "misha_v"],
+        f"/memory/{anna.pk}/artifacts/{artifact.pk}/": ["recipe"],
+        f"/runs/{run.pk}/": ["vllm", str(run.pk)[:8]],
+        f"/memory/{anna.pk}/map/": ["map of"],
+    }
+    for address, asked in wanted.items():
+        for words in asked:
+            assert f'href="{address}"' in get(as_viewer, f"/find/?q={words}"), words
+            assert f'href="{address}"' not in get(as_stranger, f"/find/?q={words}").split("<main")[1], words
+    assert "Nothing is called" in get(as_viewer, "/find/?q=nothing-like-it")
+
+
+def test_the_palette_costs_the_same_few_queries_whatever_it_finds(anna: ChatUser, as_viewer: Client) -> None:
+    grow(anna, 2)
+    few = cost(as_viewer, "/find/?q=1")
+    grow(anna, 20)
+    assert cost(as_viewer, "/find/?q=1") == few
+
+
+def test_the_palette_finds_sections_chat_users_and_topics(anna: ChatUser, as_viewer: Client) -> None:
+    topic = topic_of(anna, "Honey cake", ["Which?"])
+    assert f'href="/topics/{topic.pk}/"' in get(as_viewer, "/find/?q=honey")
+    assert f'href="/topics/{topic.pk}/"' in get(as_viewer, f"/find/?q=topic:{topic.pk}")
+    assert f'href="/memory/{anna.pk}/people/"' in get(as_viewer, "/find/?q=peop")
+    assert f'href="/memory/{anna.pk}/"' in get(as_viewer, "/find/?q=анн")
+    vain = get(as_viewer, "/find/?q=unheard")
+    assert "Nothing is called" in vain
+    assert f'href="/memory/{anna.pk}/messages/?q=unheard"' in vain
+
+
+def test_the_frame_keeps_showing_the_memory_looked_at_last(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
+    get(as_admin, f"/memory/{boris.pk}/topics/")
+    assert f'href="/memory/{boris.pk}/people/"' in get(as_admin, "/")
+
+
+def test_a_memory_that_was_closed_to_the_operator_leaves_the_frame(anna: ChatUser, viewer: Operator) -> None:
+    client = signed_in(viewer)
+    get(client, f"/memory/{anna.pk}/")
+    viewer.access_set.all().delete()
+    assert anna.display_name not in get(client, "/")
+
+
+def test_months_without_messages_are_drawn_too(anna: ChatUser, as_viewer: Client) -> None:
+    said(anna, "In March"), said(anna, "In May", minutes=70 * 1440)
+    page = get(as_viewer, f"/memory/{anna.pk}/")
+    assert page.count(f'<a href="/memory/{anna.pk}/messages/?on=') == 3
+    assert "April 2026: 0 messages" in page
+    assert Message.objects.count() == 2

@@ -1,0 +1,237 @@
+"""The pipeline page: what each stage does, and who may pause it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memoryapp import clients, erasure, forgetting, tasks, work
+from memoryapp.artifacts import arrival
+from memoryapp.browsing import costs
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.models import (
+    AgentCall,
+    Artifact,
+    ChatUser,
+    ImportBatch,
+    ImportFile,
+    Message,
+    Role,
+    Run,
+    Suggestion,
+    UnreadTopic,
+    Work,
+)
+from memoryapp.pipeline import Stage, stages
+from tests.conftest import operator, record, signed_in, talk
+
+
+def stage(name: str, owner: ChatUser | None = None, **more: Any) -> Stage:
+    found = stages(ChatUser.objects.all(), clients.profile(), now=timezone.now(), owner=owner, **more)
+    return next(each for each in found if each.name == name)
+
+
+def section(page: str, name: str) -> str:
+    """What the page shows of a stage, as text in one line."""
+    [found] = re.findall(rf'id="stage-{name}">(.*?)(?=<li class="stage[ "]|</ol>)', page, re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", found).split())
+
+
+@pytest.mark.django_db
+class TestStages:
+    def test_what_waits_is_counted_for_all_and_for_one(self, anna: ChatUser, boris: ChatUser) -> None:
+        talk(anna, ("Tea", ["green?", "yes"]))
+        add_messages(boris, [record(number, "hello") for number in range(3)])
+        Artifact.objects.create(
+            owner=boris, name="plan.pdf", file_type="pdf", sha256="0", state="pending", created_at=timezone.now()
+        )
+        Run.objects.create(owner=boris, query="?", strategy="flash")
+        ImportFile.objects.create(owner=anna, source="chat.json", size_bytes=9)
+        Suggestion.objects.create(owner=anna, kind="merge", key="1", topics=[1, 2], evidence={})
+        for name, alls, annas, boriss in (
+            ("archive", 3, 0, 3),
+            ("embed", 1, 1, 0),
+            ("artifacts", 1, 0, 1),
+            ("runs", 1, 0, 1),
+            ("import", 1, 1, 0),
+            ("consolidate", 1, 1, 0),
+            ("extract", 1, 1, 0),
+        ):
+            counted = (stage(name).waiting, stage(name, anna).waiting, stage(name, boris).waiting)
+            assert counted == (alls, annas, boriss), name
+        erasure.begin(boris, "ada")
+        assert stage("erase", erasures=True).waiting == 1
+
+    def test_what_no_worker_will_take_up_does_not_wait(self, anna: ChatUser) -> None:
+        first, second = talk(anna, ("Tea", ["green?", "yes"]), ("Cake", ["which?", "plum"]))
+        Suggestion.objects.create(owner=anna, kind="merge", key="1", topics=[first.pk, second.pk], evidence={})
+        UnreadTopic.objects.create(owner=anna, topic=first, state="failed", due_at=timezone.now(), fault="no")
+        assert (stage("consolidate").waiting, stage("extract").waiting) == (1, 1)
+        ChatUser.objects.update(consolidation="off", extraction="off")
+        assert (stage("consolidate").waiting, stage("extract").waiting) == (0, 0)
+
+    def test_what_was_done_is_counted_by_hour(self, anna: ChatUser) -> None:
+        talk(anna, ("Tea", ["green?", "yes"]), ("Cake", ["which?", "plum"]))
+        ImportBatch.objects.create(owner=anna, source="chat.json", format="jsonl", added=40)
+        AgentCall.objects.create(owner=anna, agent="merger")
+        AgentCall.objects.create(owner=anna, agent="archivist")
+        for name, count in (("import", 40), ("archive", 2), ("consolidate", 1), ("extract", 1)):
+            assert (stage(name).hours[-1], stage(name).done) == (count, count), name
+            assert len(stage(name).hours) == 24
+        AgentCall.objects.filter(agent="merger").update(at=timezone.now() - timedelta(hours=3))
+        assert stage("consolidate").hours[-4] == 1
+        AgentCall.objects.filter(agent="merger").update(at=timezone.now() - timedelta(days=2))
+        assert stage("consolidate").done == 0
+
+    def test_a_page_costs_as_many_queries_whatever_there_is(
+        self, anna: ChatUser, as_viewer: Client, django_assert_max_num_queries: Any
+    ) -> None:
+        for number in range(12):
+            Work.objects.create(owner=anna, kind="import", source=str(number), state="failed", fault="no")
+            AgentCall.objects.create(owner=anna, agent="merger", outcome="timeout")
+        with django_assert_max_num_queries(40):
+            page = as_viewer.get("/pipeline/", headers={"HX-Request": "true"}).content.decode()
+        assert page.count("stage-fault") == 10
+
+
+@pytest.mark.django_db
+class TestPage:
+    def test_it_shows_what_failed_and_why_and_how_to_try_again(
+        self, anna: ChatUser, as_viewer: Client, as_admin: Client
+    ) -> None:
+        Work.objects.create(owner=anna, kind="archive", state="failed", fault="The endpoint is away.")
+        ImportFile.objects.create(owner=anna, source="a.zip", size_bytes=9, state="failed", fault="Not a chat.")
+        Work.objects.create(owner=anna, kind="embed", state="failed", fault="No such model.")
+        call = AgentCall.objects.create(owner=anna, agent="archivist", outcome="parse_error")
+        [topic] = talk(anna, ("Tea", ["green?", "yes"]))
+        unread = {"state": "failed", "due_at": timezone.now(), "fault": "Twice nobody could read it."}
+        UnreadTopic.objects.create(owner=anna, topic=topic, **unread)
+        Run.objects.create(owner=anna, query="?", strategy="flash", state="finished", fallback="llm_error")
+        page = as_viewer.get("/pipeline/").content.decode()
+        assert "The endpoint is away." in section(page, "archive")
+        assert "Try again" not in page
+        assert "No such model." in section(page, "embed")
+        assert "a.zip: Not a chat." in section(page, "import")
+        assert "tried again by itself" in section(page, "embed")
+        assert "unreadable answer" in section(page, "extract")
+        assert f'href="/agents/{call.pk}/"' in page
+        assert "Twice nobody could read it." in section(page, "extract")
+        assert "model error" in section(page, "runs")
+        assert "Try again" in section(as_admin.get("/pipeline/").content.decode(), "archive")
+        as_admin.post(f"/memory/{anna.pk}/pipeline/", {"retry": "archive"})
+        assert work.is_asked(anna)
+
+    def test_it_shows_what_runs_and_refreshes_itself(self, anna: ChatUser, as_viewer: Client) -> None:
+        assert 'hx-trigger="every 10s"' in as_viewer.get("/pipeline/").content.decode()
+        Work.objects.create(
+            owner=anna, kind="archive", state="going_on", started_at=timezone.now(), done=500, share=0.25, worker="w 7"
+        )
+        page = as_viewer.get(f"/memory/{anna.pk}/pipeline/").content.decode()
+        assert 'hx-trigger="every 2s"' in page
+        assert "500 messages (25 %)" in section(page, "archive")
+
+    @pytest.mark.parametrize(
+        ("address", "words"),
+        [
+            ("", "the embedded segmenter cuts sessions"),
+            ("https://u:secret@llm.example/v1", "some/splitter at llm.exam"),
+        ],
+    )
+    def test_it_says_which_model_serves_each_stage_or_that_none_does(
+        self, anna: ChatUser, as_viewer: Client, settings: Any, address: str, words: str
+    ) -> None:
+        settings.LLM_BASE_URL, settings.SPLITTER_MODEL = address, "some/splitter"
+        page = as_viewer.get("/pipeline/").content.decode()
+        assert words in section(page, "archive")
+        assert ("No chat model is connected" in section(page, "extract")) == (not address)
+        assert "secret" not in page
+        assert "sentence encoder" in section(page, "embed")
+
+    def test_a_stranger_sees_nothing_of_another_memory(self, anna: ChatUser, as_stranger: Client) -> None:
+        Work.objects.create(owner=anna, kind="archive", state="failed", fault="about Anna")
+        page = as_stranger.get("/pipeline/").content.decode()
+        assert "about Anna" not in page
+        assert "Erase" not in page
+        assert as_stranger.get(f"/memory/{anna.pk}/pipeline/").status_code == 404
+
+
+@pytest.mark.django_db
+class TestCosts:
+    def test_they_are_added_up_by_stage_day_and_chat_user(
+        self, anna: ChatUser, boris: ChatUser, as_admin: Client, as_viewer: Client
+    ) -> None:
+        now = timezone.now()
+        AgentCall.objects.create(owner=anna, agent="splitter", cost_usd=0.25)
+        AgentCall.objects.create(owner=boris, agent="archivist", cost_usd=0.5)
+        Run.objects.create(owner=anna, query="?", strategy="flash", cost_usd=0.125)
+        old = AgentCall.objects.create(owner=anna, agent="merger", cost_usd=1.0)
+        AgentCall.objects.filter(pk=old.pk).update(at=now - timedelta(days=2))
+        everybody, zone = ChatUser.objects.all(), timezone.get_current_timezone()
+        today, before = costs.by_day(everybody, now=now, zone=zone)
+        assert (today.dollars, before.dollars) == ((0.25, 0, 0.5, 0.125), (0, 1.0, 0, 0))
+        assert [(row.owner, row.total) for row in costs.by_owner(everybody, now=now, zone=zone)] == [
+            (anna, 1.375),
+            (boris, 0.5),
+        ]
+        assert "$1.3750" in as_admin.get("/pipeline/").content.decode()
+        page = as_viewer.get("/pipeline/").content.decode()
+        assert "$0.2500" in page
+        assert "$0.5000" not in page
+
+    def test_without_any_it_says_so(self, as_viewer: Client) -> None:
+        assert "No model was paid for" in as_viewer.get("/pipeline/").content.decode()
+
+
+@pytest.mark.django_db
+class TestPausing:
+    def test_an_admin_pauses_a_stage_for_all_and_resumes_it(self, as_admin: Client) -> None:
+        page = as_admin.post("/pipeline/", {"pause": "embed"}, follow=True).content.decode()
+        assert "Embedding is paused" in page
+        assert work.is_paused(Work.Kind.EMBED)
+        assert "Embedding goes on." in as_admin.post("/pipeline/", {"resume": "embed"}, follow=True).content.decode()
+        assert not work.is_paused(Work.Kind.EMBED)
+
+    def test_a_curator_pauses_it_for_a_memory_that_is_open_to_them(self, anna: ChatUser, boris: ChatUser) -> None:
+        client = signed_in(operator("cara", Role.CURATOR, anna))
+        client.post(f"/memory/{anna.pk}/pipeline/", {"pause": "archive"})
+        assert (work.is_paused(Work.Kind.ARCHIVE, anna), work.is_paused(Work.Kind.ARCHIVE, boris)) == (True, False)
+        assert client.post(f"/memory/{boris.pk}/pipeline/", {"pause": "archive"}).status_code == 404
+        assert client.post("/pipeline/", {"pause": "archive"}).status_code == 403
+        assert not work.is_paused(Work.Kind.ARCHIVE)
+        client.post(f"/memory/{anna.pk}/pipeline/", {"resume": "archive"})
+        assert not work.is_paused(Work.Kind.ARCHIVE, anna)
+
+    def test_who_may_not_curate_may_not_pause(self, anna: ChatUser, as_debugger: Client) -> None:
+        assert as_debugger.post(f"/memory/{anna.pk}/pipeline/", {"pause": "archive"}).status_code == 403
+        assert not work.is_paused(Work.Kind.ARCHIVE, anna)
+
+    def test_files_and_erasures_wait_while_they_are_paused(
+        self, anna: ChatUser, as_admin: Client, settings: Any, tmp_path: Any
+    ) -> None:
+        settings.MEDIA_ROOT = tmp_path
+        row, _made = arrival.put(anna, "note.txt", "text/plain", b"A note about bread.")
+        [topic] = talk(anna, ("Tea", ["green?", "yes"]))
+        gone = Message.objects.filter(topic=topic).in_order()[0]
+        forgetting.begin(forgetting.Target(anna.pk, (gone.pk,)), "ada")
+        as_admin.post(f"/memory/{anna.pk}/pipeline/", {"pause": "artifacts"})
+        as_admin.post("/pipeline/", {"pause": "erase"})
+        tasks.read_artifacts()
+        tasks.erase_due()
+        row.refresh_from_db()
+        assert (row.state, Message.objects.filter(pk=gone.pk).exists()) == ("pending", True)
+        assert as_admin.post(f"/memory/{anna.pk}/pipeline/", {"pause": "erase"}).status_code == 400
+        as_admin.post(f"/memory/{anna.pk}/pipeline/", {"resume": "artifacts"})
+        as_admin.post("/pipeline/", {"resume": "erase"})
+        tasks.read_artifacts()
+        tasks.erase_due()
+        row.refresh_from_db()
+        assert (row.state, Message.objects.filter(pk=gone.pk).exists()) == ("ready", False)
+
+    def test_a_stage_that_there_is_not_is_one_sentence(self, as_admin: Client) -> None:
+        answer = as_admin.post("/pipeline/", {"pause": "dreaming"})
+        assert (answer.status_code, answer.content.decode()) == (400, "Say which stage is to be paused or resumed.")

@@ -1,0 +1,413 @@
+"""The run page and its socket: one section, the same rows, the same partials."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import AnonymousUser
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+from django.utils.html import escape
+
+from memoryapp.engine.candidates import UnderstoodQuery, UnshownCandidates
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    Piece,
+    PromptMessage,
+    QueryEnriched,
+    ReadTopic,
+    Retried,
+    RunFinished,
+    RunStarted,
+    Selected,
+    SteppedDown,
+    ToolCall,
+    TopicsRead,
+    TurnStarted,
+    to_payload,
+)
+from memoryapp.engine.memory import Where
+from memoryapp.models import ChatUser, Message, Operator, Passage, Run, RunEvent, Topic
+from memoryapp.runs import following
+from memoryapp.runs.notices import announce
+from memoryapp.runs.recording import finished_columns
+from rerankui import fragments
+from rerankui.consumers import RunConsumer
+from rerankui.fragments import Seen
+from rerankui.run.marks import marks
+from rerankui.run.outcomes import ADVICE, SENTENCES
+from rerankui.run.score_parts import bounds
+from tests.conftest import candidate, talk
+from tests.support.browsing import flat
+from tests.support.clock import PATIENCE
+
+
+def found_in(events: list[Event]) -> tuple[int, CandidatesFound]:
+    """Where among the events the candidates are, and they."""
+    return next((place, event) for place, event in enumerate(events) if isinstance(event, CandidatesFound))
+
+
+def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
+    """One of each kind, as a run with trouble on the way would have them."""
+    one, two = f"Topic:{first.pk}", f"Topic:{second.pk}"
+    piece = Piece(said.text[:5], "exact", said.pk, 0, 5)
+    absent = Piece("never said", "absent")
+    return [
+        RunStarted("flash", "vllm?", {"max_topics": 15}, "flash-1", "peer", "embedded/use@512"),
+        QueryEnriched("vllm?", "vllm H100", "", 0.1, 10, 5, 0.0001, "peer"),
+        CandidatesFound((candidate(first, 1), candidate(second, 2)), 4, 0.02),
+        TurnStarted(1, "forced", "none", (PromptMessage("system", "choose"),)),
+        Retried(1, "503 from the endpoint", 0.5, input_tokens=77, output_tokens=3, cost_usd=0.0031),
+        SteppedDown("tool_choice", "auto", "the endpoint knows no forced call"),
+        ModelReplied(
+            1,
+            "",
+            "hm",
+            (ToolCall("c1", "get_topics_content", f'{{"ids": [{first.pk}, {second.pk}]}}'),),
+            9,
+            1,
+            0.0,
+            0.4,
+            "peer",
+        ),
+        TopicsRead(1, "c1", (ReadTopic(one, 60, 2), ReadTopic(two, 60, 2)), (), ("Topic:999999",), 120),
+        TurnStarted(2, "auto", "json_schema", ()),
+        ModelReplied(2, '{"topics": []}', "", (), 20, 4, 0.0002, 0.6, "peer", "stop"),
+        RunFinished(
+            (Selected(one, 1, "it says so", 0.8, 2, (piece, absent), "model"),),
+            (two,),
+            "",
+            "",
+            (one, two),
+            ("Topic:7",),
+            (two, one),
+        ),
+    ]
+
+
+def store(run: Run, events: list[Event], *, after: int = 0) -> None:
+    RunEvent.objects.bulk_create(
+        RunEvent(owner=run.owner, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
+        for seq, event in enumerate(events, start=after + 1)
+    )
+    if isinstance(events[-1], RunFinished):
+        stored = [item.event for item in following.stored(run.pk)]
+        Run.objects.filter(pk=run.pk).update(**finished_columns(stored, events[-1]), finished_at=timezone.now())
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> list[Topic]:
+    return talk(anna, ("vLLM crash", ["vLLM dies with <b>OOM</b>", "Lower it"]), ("Cake", ["Which cake?", "Honey"]))
+
+
+@pytest.fixture
+def events(topics: list[Topic]) -> list[Event]:
+    return every_event(topics[0], topics[1], Message.objects.in_order()[0])
+
+
+@pytest.fixture
+def run(anna: ChatUser) -> Run:
+    return Run.objects.create(owner=anna, query="vllm?", strategy="flash")
+
+
+def without_swap(html: str) -> str:
+    return html.replace(' hx-swap-oob="outerHTML"', "")
+
+
+def test_the_first_frame_is_the_section_of_the_page(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    first = fragments.frame(run.pk, seen=Seen(), language="en")
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert first.finished
+    assert without_swap(first.html).strip() in page
+
+
+def test_a_failed_try_shows_what_it_cost(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
+    assert "77→3 tok · $0.0031 · again after" in page
+
+
+def test_frames_bring_exactly_the_events_the_viewer_lacks(run: Run, events: list[Event]) -> None:
+    store(run, events[:3])
+    first = fragments.frame(run.pk, seen=Seen(), language="en")
+    assert (first.seen.last, first.finished) == (3, False)
+    assert fragments.frame(run.pk, seen=Seen(3), language="en").html == ""
+    store(run, events[3:], after=3)
+    rest = fragments.frame(run.pk, seen=Seen(3), language="en")
+    seqs = [int(seq) for seq in re.findall(r'id="event-(\d+)"', rest.html)]
+    assert (sorted(seqs), rest.finished) == (list(range(4, 12)), True)
+
+
+def test_marks_fold_to_the_state_of_each_candidate(topics: list[Topic], events: list[Event]) -> None:
+    one, two = (f"Topic:{topic.pk}" for topic in topics)
+    folded: dict[str, str] = {}
+    seen = []
+    for event in events:
+        folded |= marks(event)
+        seen.append(dict(folded))
+    assert seen[5] == {}
+    assert seen[6] == {one: "requested", two: "requested"}
+    assert seen[7] == {one: "read", two: "read"}
+    assert seen[-1] == {one: "chosen", two: "dropped"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param('{"ids": [' + "9" * 5000 + "]}", id="endless-number"),
+        pytest.param("[" * 5000, id="endless-depth"),
+        pytest.param("no json", id="no-json"),
+    ],
+)
+def test_no_answer_of_a_model_breaks_its_page(run: Run, as_viewer: Client, arguments: str) -> None:
+    call = ToolCall("c1", "get_topics_content", arguments)
+    store(
+        run, [RunStarted("flash", "q", {}, "1", "m", "p"), ModelReplied(1, arguments, "", (call,), 1, 1, 0.0, 0.1, "m")]
+    )
+    assert as_viewer.get(f"/runs/{run.pk}/").status_code == 200
+
+
+@pytest.mark.parametrize("arguments", ['{"ids": "42"}', '{"topic_ids": [42]}', "[42]", '{"ids": ["Topic:42",]}'])
+def test_topics_light_up_as_the_reranker_reads_the_call(arguments: str) -> None:
+    call = ToolCall("c1", "get_topics_content", arguments)
+    assert marks(ModelReplied(1, "", "", (call,), 1, 1, 0.0, 0.1, "m")) == {"Topic:42": "requested"}
+
+
+def test_a_step_shows_the_run_as_it_was(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    page = flat(as_viewer.get(f"/runs/{run.pk}/?step=3").content.decode())
+    assert "is-chosen" not in page.split('id="lane-turns"')[0].split('id="lane-candidates"')[1]
+    assert re.search(r'id="event-11"[^>]*', page)
+    assert 'data-step="3"' in page
+
+
+def test_the_run_page_never_trusts_what_people_wrote(run: Run, events: list[Event], as_viewer: Client) -> None:
+    run.query = "<script>alert(1)</script>"
+    run.save()
+    store(run, events)
+    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
+    assert "<script>alert" not in page
+    topic = next(event for event in events if isinstance(event, RunFinished)).selected[0].id.removeprefix("Topic:")
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{topic}/", headers={"HX-Request": "true"}).content.decode()
+    assert "<b>OOM" not in peek
+    assert 'class="is-exact"' in peek
+
+
+def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
+    run: Run, events: list[Event], as_viewer: Client
+) -> None:
+    place, found = found_in(events)
+    first, second = found.candidates
+    row = (second.id, 2, 1, 0.25, 2.0, 1.5, 0.375, second.date, 2, 60, "what it was called then", 0)
+    events[place] = replace(found, candidates=(first,), below=UnshownCandidates.of([row], {second.id: {"oom": 2.0}}))
+    store(run, events)
+    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
+    assert "+1 ranked below" in page
+    assert page.count('<li class="candidate') == 1
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{second.id.removeprefix('Topic:')}/")
+    assert peek.status_code == 200
+    assert peek.context["candidate"].cosine == 0.25
+    assert peek.context["candidate"].terms == {"oom": 2.0}
+    assert "said-found" not in peek.content.decode()
+
+
+def test_the_exchange_that_found_a_topic_is_marked_in_it(
+    run: Run, events: list[Event], topics: list[Topic], as_viewer: Client
+) -> None:
+    place, found = found_in(events)
+    first, second = found.candidates
+    passage = Passage.objects.filter(messages__topicmessage__topic=topics[0]).distinct().get()
+    events[place] = replace(found, candidates=(replace(first, passage_id=passage.pk), second))
+    store(run, events)
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{topics[0].pk}/").content.decode()
+    said = list(passage.messages.values_list("pk", flat=True))
+    assert peek.count("said-found") == len(said) == 2
+    assert f'href="#found-{said[0]}"' in peek
+    assert all(f'id="found-{message}"' in peek for message in said)
+
+
+def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(
+    run: Run, events: list[Event], as_viewer: Client
+) -> None:
+    place, found = found_in(events)
+    first, second = found.candidates
+    events[place] = replace(found, candidates=(first, replace(second, shown=False, line="")))
+    store(run, events)
+    row = RunEvent.objects.get(run=run, kind="candidates_found")
+    del row.payload["below"]
+    row.save()
+    assert "+1 ranked below" in as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert as_viewer.get(f"/runs/{run.pk}/topics/{second.id.removeprefix('Topic:')}/").status_code == 200
+
+
+def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: list[Event], as_viewer: Client) -> None:
+    store(run, events)
+    assert as_viewer.get(f"/runs/{run.pk}/topics/999999/").status_code == 404
+
+
+@pytest.mark.parametrize("fallback", sorted(SENTENCES))
+def test_each_end_that_is_no_choice_is_said_in_words(
+    run: Run, events: list[Event], as_viewer: Client, fallback: str
+) -> None:
+    times = {"seconds": 10, "turn_seconds": 5, "max_tool_calls": 3}
+    started = RunStarted("flash", "vllm?", times, "rerank-en-0", "peer", "embedded/use@512")
+    store(run, [started, *events[1:3], RunFinished((), (), fallback, "")])
+    page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
+    assert 'class="run-outcome is-fallback"' in page
+    assert escape(str(SENTENCES[fallback])) in page
+    assert escape(str(ADVICE[fallback])).partition("%")[0] in page
+
+
+def test_a_run_of_no_events_yet_can_be_opened(run: Run, as_viewer: Client) -> None:
+    page = as_viewer.get(f"/runs/{run.pk}/")
+    assert page.status_code == 200
+    assert "ws-connect" in page.content.decode()
+
+
+def test_recall_by_hand_starts_a_run_and_leads_to_it(anna: ChatUser, as_debugger: Client) -> None:
+    answer = as_debugger.post(
+        f"/memory/{anna.pk}/recall/", {"query": " vllm? ", "strategy": "flash", "max_topics": "3"}
+    )
+    made = Run.objects.get()
+    assert answer.headers["Location"] == f"/runs/{made.pk}/"
+    assert (made.query, made.parameters["max_topics"], made.operator.get_username()) == ("vllm?", 3, "dora")  # type: ignore[union-attr]
+
+
+def test_a_recall_by_hand_is_bounded_and_hands_over_passages(anna: ChatUser, as_debugger: Client) -> None:
+    asked = {"since": "2026-03-02", "until": "2026-03-05", "channel": "Sport", "author": "Вера"}
+    sent = {"query": "vllm?", "strategy": "vector", "context": "passages", **asked}
+    assert as_debugger.post(f"/memory/{anna.pk}/recall/", sent).status_code == 302
+    stored = Run.objects.get().parameters
+    assert {name: stored[name] for name in asked} == asked
+    assert stored["context"] == "passages"
+
+
+def test_a_run_says_what_it_was_bounded_by(run: Run, as_viewer: Client) -> None:
+    where = Where("2026-03-02", "2026-03-05", ("Sport",), ("Вера",))
+    store(run, [CandidatesFound((), 0, 0.1, understood=UnderstoodQuery(where=where))])
+    page = as_viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert "Only messages from March 2, 2026 to March 5, 2026." in page
+    assert "Only messages of these chats: Sport" in page
+    assert "Only messages by these authors: Вера" in page
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (Where(since="2026-03-02"), "Only messages since March 2, 2026."),
+        (Where(until="2026-03-02"), "Only messages until March 2, 2026."),
+        (Where(authors=("Anna",)), ""),
+    ],
+)
+def test_one_bound_is_said_alone(where: Where, words: str) -> None:
+    assert bounds(where) == words
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param({"query": "q", "strategy": "flash", "since": "soon"}, id="no-day"),
+        pytest.param({"query": "q", "strategy": "flash", "since": "2026-03-02", "until": "2026-03-01"}, id="no-span"),
+        pytest.param({"query": "", "strategy": "flash"}, id="empty-query"),
+        pytest.param({"query": "q" * 5000, "strategy": "flash"}, id="too-long"),
+        pytest.param({"query": "q", "strategy": "psychic"}, id="no-such-strategy"),
+        pytest.param({"query": "q", "strategy": "flash", "max_topics": "0"}, id="out-of-range"),
+    ],
+)
+def test_a_recall_that_cannot_be_is_said_beside_its_field(
+    anna: ChatUser, as_debugger: Client, sent: dict[str, str]
+) -> None:
+    answer = as_debugger.post(f"/memory/{anna.pk}/recall/", sent)
+    assert answer.status_code == 422
+    assert "field-error" in answer.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_a_viewer_may_look_but_not_ask(anna: ChatUser, as_viewer: Client) -> None:
+    assert as_viewer.get(f"/memory/{anna.pk}/recall/").status_code == 200
+    assert as_viewer.post(f"/memory/{anna.pk}/recall/", {"query": "q", "strategy": "flash"}).status_code == 403
+    assert not Run.objects.exists()
+
+
+def test_the_list_of_runs_costs_the_same_for_three_and_for_thirty(
+    anna: ChatUser, as_viewer: Client, django_assert_max_num_queries: Any
+) -> None:
+    for wanted in (3, 30):
+        Run.objects.bulk_create(Run(owner=anna, query=f"q{n}", strategy="flash") for n in range(wanted))
+        with django_assert_max_num_queries(10):
+            page = flat(as_viewer.get("/runs/").content.decode())
+    assert page.count('id="run-row-') == 33
+
+
+def test_runs_are_found_by_their_outcome(anna: ChatUser, as_viewer: Client) -> None:
+    Run.objects.create(owner=anna, query="went wrong", strategy="flash", state="finished", fallback="timeout")
+    Run.objects.create(owner=anna, query="went well", strategy="flash", state="finished")
+    page = flat(as_viewer.get("/runs/?outcome=timeout").content.decode())
+    assert "went wrong" in page
+    assert "went well" not in page
+
+
+async def connected(run_id: Any, user: Any) -> tuple[WebsocketCommunicator, bool]:
+    communicator = WebsocketCommunicator(RunConsumer.as_asgi(), f"/ws/runs/{run_id}/")
+    communicator.scope["user"] = user
+    communicator.scope["url_route"] = {"args": (), "kwargs": {"pk": run_id}}
+    accepted, _ = await communicator.connect(timeout=PATIENCE)
+    return communicator, accepted
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
+    run: Run, events: list[Event], viewer: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notice alone wakes it."""
+    monkeypatch.setattr(following, "LOOK_AGAIN", 3600.0)
+    await sync_to_async(store)(run, events[:3])
+    socket, _ = await connected(run.pk, viewer.user)
+    assert 'id="event-3"' in await socket.receive_from(timeout=PATIENCE)
+    await sync_to_async(store)(run, events[3:], after=3)
+    await announce(run.pk)
+    assert 'id="event-11"' in await socket.receive_from(timeout=PATIENCE)
+    assert await socket.receive_output(timeout=PATIENCE) == {"type": "websocket.close", "code": 1000}
+    await socket.disconnect(timeout=PATIENCE)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+@pytest.mark.parametrize("who", ["stranger", "nobody", "run-unknown"])
+async def test_the_socket_shows_a_stranger_nothing(
+    run: Run, events: list[Event], stranger: Operator, viewer: Operator, who: str
+) -> None:
+    user = {"stranger": stranger.user, "nobody": AnonymousUser(), "run-unknown": viewer.user}[who]
+    socket, _ = await connected(uuid4() if who == "run-unknown" else run.pk, user)
+    assert await socket.receive_output(timeout=PATIENCE) == {"type": "websocket.close", "code": 4404}
+    await socket.disconnect(timeout=PATIENCE)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_database_out_of_reach_makes_the_page_connect_anew(
+    run: Run, viewer: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket, _ = await connected(run.pk, viewer.user)
+
+    def out_of_reach(*_arguments: Any, **_named: Any) -> None:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr(fragments, "frame", out_of_reach)
+    await announce(run.pk)
+    said = await socket.receive_output(timeout=PATIENCE)
+    while said["type"] == "websocket.send":
+        said = await socket.receive_output(timeout=PATIENCE)
+    assert said == {"type": "websocket.close", "code": 1011}
+    await socket.disconnect(timeout=PATIENCE)

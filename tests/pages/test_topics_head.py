@@ -1,0 +1,62 @@
+"""The head of a topic's page: a short title, the messages over time, and a way to any of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from memoryapp.models import ChatUser
+from rerankui.text.minimap import marks
+from rerankui.text.prose import headline
+from tests.support.browsing import get, rows, topic_of
+
+GEORGIA = "Plan of the trip to Georgia from 30 April to 10 May 2026: five nights in Sololaki, then the hills. Tickets."
+
+
+@pytest.mark.parametrize(
+    ("summary", "title"),
+    [
+        ("", ""),
+        ("Honey cake", "Honey cake"),
+        ("Honey cake. The oven was hot.", "Honey cake"),
+        ("Honey cake · The oven was hot", "Honey cake"),
+        (GEORGIA, "Plan of the trip to Georgia from 30 April to 10 May 2026"),
+        ("Врач сказал: колено. Потом МРТ", "Врач сказал: колено"),
+        ("see v1.5 of example.com for more", "see v1.5 of example.com for more"),
+        ("word " * 30, "word " * 15 + "word…"),
+        ("x" * 200, "x" * 24 + "…"),
+    ],
+)
+def test_a_title_is_what_the_summary_begins_with(summary: str, title: str) -> None:
+    assert headline(summary) == title
+
+
+def test_a_topic_has_a_short_title_with_the_summary_below(anna: ChatUser, as_viewer: Client) -> None:
+    long, short = topic_of(anna, GEORGIA, ["When?", "In May"]), topic_of(anna, "Honey cake.", ["Which?"], day=1)
+    page = get(as_viewer, f"/topics/{long.pk}/")
+    assert '<h1 class="topic-title">Plan of the trip to Georgia from 30 April to 10 May 2026</h1>' in page
+    assert f'<p class="topic-summary">{GEORGIA}</p>' in page
+    assert "topic-summary" not in get(as_viewer, f"/topics/{short.pk}/")
+
+
+def test_the_strip_leads_to_messages_of_this_page_and_of_others(anna: ChatUser, as_viewer: Client) -> None:
+    topic = topic_of(anna, "Long", [f"message {n}" for n in range(220)])
+    page = get(as_viewer, f"/topics/{topic.pk}/")
+    links = re.findall(r'<a href="([^"]*)" class="minimap-user', page)
+    assert len(links) == 220
+    assert links[0] == f"#message-{rows(page, 'message')[0]}"
+    last = topic.message_set.latest("pk").pk
+    assert links[-1] == f"?at={last}#message-{last}"
+    around = get(as_viewer, f"/topics/{topic.pk}/?at={last}")
+    assert re.search(rf'is-here[^>]*id="message-{last}"', around)
+    assert rows(around, "message")[-1] == last
+
+
+def test_a_very_long_topic_has_as_many_bars_as_can_be_told_apart(anna: ChatUser) -> None:
+    topic = topic_of(anna, "Long", ["x"] * 700)
+    found = marks(topic, [])
+    assert 200 <= len(found) <= 300
+    assert all(mark.left >= 0 and mark.left + mark.width <= 100.001 for mark in found)
+    assert marks(topic_of(anna, "One", ["x"], day=1), []) == []

@@ -1,0 +1,147 @@
+"""A program's path through the program as it is started: token, messages in, a question, its stream, a change."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.clock import PATIENCE
+from tests.support.stack import CHECKOUT, Stack
+
+DAYS = [
+    ("How do I set up vLLM on the H100? It runs out of memory.", "Lower gpu_memory_utilization to 0.85."),
+    ("Which cake for Masha's birthday?", "A honey cake keeps for two days."),
+    ("Колено болит после бега, это мениск?", "Покой, лёд и приём у ортопеда."),
+]
+MESSAGES = [
+    {"id": f"m{day}-{place}", "role": role, "author": role, "ts": f"2026-03-{day:02}T10:{place:02}:00Z", "text": text}
+    for day, said in enumerate(DAYS, start=1)
+    for place, (role, text) in enumerate(zip(("user", "assistant"), said, strict=True))
+]
+QUESTION = {"user": "anna", "query": "Why did vLLM run out of memory on the H100?"}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder: Path = tmp_path_factory.mktemp("api")
+    started = Stack(folder / "data", "--no-demo", API_RATE="1000000/m", API_MAX_RUNS="10000")
+    yield started
+    complaints = started.complaints()
+    assert started.stop() == 0
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def program(stack: Stack) -> Iterator[httpx.Client]:
+    token = stack.json("create_token", "a program", "--scope", "recall,ingest,read,curate")["token"]
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=stack.url, headers=headers, timeout=PATIENCE) as client:
+        yield client
+
+
+def streamed(client: httpx.Client, method: str, path: str, **asked: Any) -> tuple[str, list[tuple[str, int, Any]]]:
+    """The run's address, and the events as they came."""
+    found = []
+    with client.stream(method, path, **asked) as answer:
+        assert answer.status_code == 200
+        for block in "".join(answer.iter_text()).split("\n\n"):
+            event = re.fullmatch(r"event: (\w+)\nid: (\d+)\ndata: (.+)", block)
+            if event:
+                found.append((event[1], int(event[2]), json.loads(event[3])))
+    return answer.headers["Content-Location"], found
+
+
+def test_a_program_talks_to_a_memory_from_the_first_message_to_the_last_event(
+    stack: Stack, program: httpx.Client
+) -> None:
+    body = {"user": "anna", "messages": MESSAGES}
+    assert program.post("/v1/messages", json=body).json() == {"added": 6, "skipped": 0, "rejected": []}
+    assert program.post("/v1/messages", json=body).json()["skipped"] == 6
+    assert stack.json("archive", "--now")["messages"] == 6
+    told = program.post("/v1/recall", json=QUESTION).json()
+    assert "Lower gpu_memory_utilization" in told["context"]
+    assert told["url"] == f"{stack.url}/runs/{told['run']}/"
+    run, events = streamed(program, "POST", "/v1/recall/stream", json=QUESTION)
+    assert events[-1][0] == "run_finished"
+    lines = [json.loads(line) for line in program.get(f"{run}/events").text.splitlines()]
+    assert [(line["kind"], line["seq"], line["payload"]) for line in lines] == events
+    resumed = streamed(program, "GET", f"{run}/stream", headers={"last-event-id": "2"})[1]
+    assert resumed == events[2:]
+    topics = program.get("/v1/users/anna/topics").json()["topics"]
+    chosen = program.get(f"/v1/topics/{told['topics'][0]['id']}").json()
+    assert chosen["id"] in [topic["id"] for topic in topics]
+    assert "vLLM" in chosen["topics"][0]["messages"][0]["text"]
+    assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
+
+
+def test_a_program_merges_two_topics_and_takes_it_back(stack: Stack, program: httpx.Client) -> None:
+    def topics() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = program.get("/v1/users/bea/topics").json()["topics"]
+        return found
+
+    program.post("/v1/messages", json={"user": "bea", "messages": MESSAGES})
+    stack.json("archive", "--now", "--user", "bea")
+    run = program.post("/v1/recall", json={**QUESTION, "user": "bea"}).json()
+    before = topics()
+    chosen = run["topics"][0]["id"]
+    other = next(topic["id"] for topic in before if topic["id"] != chosen)
+    wish = {"user": "bea", "topics": [chosen, other], "reason": "a trial"}
+    tried = program.post("/v1/topics/merge", params={"dry_run": 1}, json=wish).json()
+    assert [row["run"] for row in tried["effect"]["runs"]] == [run["run"]]
+    assert tried["effect"]["runs"][0]["before"]["rank"] == 1
+    assert topics() == before
+    made = program.post("/v1/topics/merge", json=wish).json()
+    assert made["topics"][0] == {**tried["topics"][0], "id": made["topics"][0]["id"]}
+    followed = program.get(f"/v1/topics/{other}").json()
+    assert (followed["retired"], followed["topics"][0]["id"]) == (True, made["topics"][0]["id"])
+    again = program.post("/v1/topics/merge", json=wish)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "stale")
+    assert program.post(f"/v1/edits/{made['edit']}/undo").json()["retired"] == [made["topics"][0]["id"]]
+    assert topics() == before
+    edits = program.get("/v1/edits", params={"user": "bea"}).json()["edits"]
+    assert [(edit["kind"], edit["actor"]) for edit in edits[-2:]] == [
+        ("merge", "token a program"),
+        ("undo", "token a program"),
+    ]
+    assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []
+
+
+def test_a_client_that_hangs_up_leaves_a_run_that_ends(stack: Stack, program: httpx.Client) -> None:
+    with program.stream("POST", "/v1/recall/stream", json=QUESTION) as answer:
+        run = answer.headers["Content-Location"]
+        next(answer.iter_text())
+    assert streamed(program, "GET", f"{run}/stream")[1][-1][0] == "run_finished"
+
+
+def test_a_body_that_is_too_large_is_refused_by_the_real_server(program: httpx.Client) -> None:
+    refused = program.post("/v1/messages", content=b'{"user": "' + b"a" * (11 * 1024 * 1024) + b'"}')
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_the_doors_do_what_their_description_says(
+    program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A few examples of every door, the same each time; a longer search is for who asks for it by hand.
+
+    It stands last, for one of the doors erases chat users.
+    """
+    token = program.headers["authorization"]
+    tried = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CHECKOUT / "tests" / "schemathesis.toml")),
+            *("run", f"{stack.url}/v1/openapi.json", "--header", f"Authorization: {token}", "--max-time", "40"),
+            *("--generation-deterministic", "--max-examples", "10", "--no-color"),
+        ],
+        cwd=tmp_path_factory.mktemp("schemathesis"),
+        capture_output=True,
+        text=True,
+    )
+    assert tried.returncode == 0, tried.stdout + tried.stderr

@@ -1,0 +1,100 @@
+"""An import whose process is killed again and again: it goes on, and nothing is missing or doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from memoryapp import import_files, tasks
+from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message
+from memoryapp.operations.database import conninfo
+from tests.support.chats import said
+from tests.support.stack import CHECKOUT, wait_for
+
+MESSAGES = 12_000
+KILLED_AT = (2_000, 6_000)
+# What the worker does with waiting files, once.
+IMPORTING = "import django; django.setup(); from memoryapp import tasks; tasks.import_waiting()"
+LOCK = "SELECT pg_advisory_lock(hashtextextended('messages', %s))"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_import_killed_again_and_again_is_whole_in_the_end(tmp_path: Path, settings: Any) -> None:
+    settings.IMPORT_DIR = tmp_path / "imports"
+    anna = ChatUser.objects.create(name="anna")
+    row = import_files.stage(anna, _chat(tmp_path), "chat.jsonl", "ada")
+    tasks.import_waiting()
+    row.refresh_from_db()
+    import_files.begin(row)
+    for count in KILLED_AT:
+        with _worker(tmp_path) as process:
+            _kill_once_stored(process, anna, count)
+        # The next one finds the import free once the database has noticed who is gone.
+        wait_for(lambda: _locks("granted") == 0)
+        assert ImportFile.objects.get().state == ImportFile.State.IMPORTING
+    assert KILLED_AT[-1] <= Message.objects.count() < MESSAGES
+    # The lock of the one that was killed goes when the database notices, and the next sweep comes anyway.
+    wait_for(lambda: _swept().state == ImportFile.State.DONE)
+    row.refresh_from_db()
+    batch = ImportBatch.objects.get()
+    assert (row.state, batch.added, batch.skipped) == (ImportFile.State.DONE, MESSAGES, 0)
+    assert Message.objects.filter(batch=batch).count() == MESSAGES
+    assert Message.objects.values("external_id").distinct().count() == MESSAGES
+
+
+def _kill_once_stored(process: subprocess.Popen[bytes], owner: ChatUser, count: int) -> None:
+    """The importer gets the lock of its writers for one batch at a time; before the next one it is killed."""
+    with (
+        psycopg.connect(conninfo(), autocommit=True) as having,
+        psycopg.connect(conninfo(), autocommit=True) as wanting,
+        ThreadPoolExecutor(1) as waiter,
+    ):
+        having.execute(LOCK, [owner.pk])
+        while Message.objects.count() < count:
+            wait_for(lambda: _locks("NOT granted") == 1)
+            taken = waiter.submit(wanting.execute, LOCK, [owner.pk])
+            wait_for(lambda: _locks("NOT granted") == 2)
+            having.execute(LOCK.replace("_lock", "_unlock"), [owner.pk])
+            taken.result()
+            having, wanting = wanting, having
+        process.kill()
+
+
+def _locks(which: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND {which}")
+        return int(cursor.fetchone()[0])
+
+
+def _swept() -> ImportFile:
+    tasks.import_waiting()
+    return ImportFile.objects.get()
+
+
+def _chat(folder: Path) -> Path:
+    began, path = datetime(2020, 1, 1, tzinfo=UTC), folder / "chat.jsonl"
+    with path.open("w") as file:
+        for n in range(MESSAGES):
+            file.write(json.dumps(said(id=f"m{n}", ts=(began + timedelta(minutes=n)).isoformat(), text=f"text {n}")))
+            file.write("\n")
+    return path
+
+
+def _worker(folder: Path) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "DATABASE_URL": conninfo(),
+        "DATA_DIR": str(folder),
+        "DJANGO_SETTINGS_MODULE": "memoryapp.settings",
+    }
+    return subprocess.Popen([sys.executable, "-c", IMPORTING], cwd=CHECKOUT, env=environment)

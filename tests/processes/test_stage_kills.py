@@ -1,0 +1,146 @@
+"""Every stage of a memory's life killed at any statement, and while a model thinks: all is done in the end, once.
+
+A reply that came is asked for again only where the process died before it was kept, so at most once a kill: nobody can
+close that gap without the provider's help.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from memoryapp.invariants import violations
+from memoryapp.models import ChatUser
+from memoryapp.operations.database import conninfo
+from tests.life.endpoint import ARCHIVIST, DIMENSIONS, MERGER, SPLITTER, Endpoint, serving
+from tests.life.stages import EACH, Works
+from tests.life.sweeping import SWEEPS, sweep
+from tests.support.stack import CHECKOUT, wait_for
+
+ASKING = ("archive", "embed", "consolidate", "extract")
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def connected(endpoint: Endpoint, tmp_path: Path, settings: Any) -> dict[str, str]:
+    """This process asks the endpoint, and so do those that have the environment."""
+    environment = {
+        "LLM_BASE_URL": endpoint.url,
+        "SPLITTER_MODEL": SPLITTER,
+        "MERGER_MODEL": MERGER,
+        "ARCHIVIST_MODEL": ARCHIVIST,
+        "EMBEDDING_BASE_URL": endpoint.url,
+        "EMBEDDING_MODEL": "acme/vectors",
+        "EMBEDDING_DIMENSIONS": DIMENSIONS,
+    }
+    for name, value in environment.items():
+        setattr(settings, name, value)
+    settings.DATA_DIR, settings.MEDIA_ROOT, settings.IMPORT_DIR = tmp_path, tmp_path / "files", tmp_path / "imports"
+    return {name: str(value) for name, value in (*environment.items(), ("DATA_DIR", tmp_path))}
+
+
+@pytest.fixture
+def works(transactional_db: None, tmp_path: Path, connected: dict[str, str]) -> Iterator[Works]:
+    wishes = {"consolidation": "automatic", "extraction": "automatic", "topic_messages": EACH // 2}
+    yield Works(ChatUser.objects.create(name="anna", **wishes), tmp_path)
+    connections.close_all()
+
+
+@pytest.fixture
+def victim(works: Works, connected: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        **connected,
+        "DATABASE_URL": conninfo(),
+        "DJANGO_SETTINGS_MODULE": "memoryapp.settings",
+    }
+    command = [sys.executable, "-m", "tests.support.victim", "tests.life.sweeping"]
+    with subprocess.Popen(
+        command, cwd=CHECKOUT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+
+
+def ask(process: subprocess.Popen[str], line: str) -> str:
+    assert process.stdin
+    assert process.stdout
+    print(line, file=process.stdin, flush=True)
+    return process.stdout.readline().strip()
+
+
+def killed_at(process: subprocess.Popen[str], stage: str, statement: int) -> bool:
+    """Whether the sweep took so many statements, at the last of which it died."""
+    assert ask(process, f"{stage} {statement}") == "forked"
+    return ask(process, "wait") == str(-signal.SIGKILL)
+
+
+def kill_while_asking(process: subprocess.Popen[str], stage: str, endpoint: Endpoint) -> bool:
+    """Whether a model was thinking about a question when the process died."""
+    endpoint.arrived.clear()
+    endpoint.gate.clear()
+    assert ask(process, f"{stage} 0") == "forked"
+    is_asked = endpoint.arrived.wait(300)
+    assert ask(process, "kill") == str(-signal.SIGKILL)
+    endpoint.gate.set()
+    return is_asked
+
+
+def kill_again_and_again(
+    process: subprocess.Popen[str], works: Works, stage: str, endpoint: Endpoint, kills: int
+) -> None:
+    """Each time in the middle of new work, so that a stage is killed at every place it has."""
+    works.give(stage)
+    statements = sweep(stage)
+    chance = random.Random(stage)
+    done = 0
+    for _ in range(4 * kills):
+        works.give(stage)
+        if stage in ASKING and chance.random() < 0.2:
+            done += kill_while_asking(process, stage, endpoint)
+        else:
+            done += killed_at(process, stage, chance.randint(1, statements))
+        if done == kills:
+            return
+    raise AssertionError(f"only {done} of {kills} were killed")
+
+
+def check_completed(works: Works, stage: str, endpoint: Endpoint, kills: int) -> None:
+    wait_for(lambda: works.is_done(stage), seconds=600)
+    works.check(stage)
+    assert list(violations()) == []
+    assert endpoint.repeated <= kills
+
+
+@pytest.mark.parametrize("stage", SWEEPS)
+def test_a_stage_killed_anywhere_completes_and_doubles_nothing(
+    works: Works, victim: subprocess.Popen[str], endpoint: Endpoint, stage: str
+) -> None:
+    kill_again_and_again(victim, works, stage, endpoint, 3)
+    check_completed(works, stage, endpoint, 3)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("stage", SWEEPS)
+def test_a_stage_killed_a_hundred_times_does_so_too(
+    works: Works, victim: subprocess.Popen[str], endpoint: Endpoint, stage: str
+) -> None:
+    kill_again_and_again(victim, works, stage, endpoint, 100)
+    check_completed(works, stage, endpoint, 100)

@@ -1,0 +1,132 @@
+"""The seconds of a run bound all of it: the enricher, the vector, the search and the choice, each leaving time for the
+next; and after a run that was late the next one is as quick as ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from prometheus_client import REGISTRY
+
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.embeddings import Vectors
+from memoryapp.engine.events import CandidatesFound, ModelReplied, QueryEnriched, RunFinished, RunStarted
+from memoryapp.engine.notes import english
+from memoryapp.models import ChatUser, Topic
+from memoryapp.operations import database
+from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.lifecycle import execute
+from memoryapp.runs.parameters import checked, defaults
+from memoryapp.runs.pipeline.stages import recall
+from tests.engine.scripted import ScriptedChat, asks, chooses, says, slow
+from tests.runs.test_pipeline import asked, one
+from tests.support.clock import passes
+from tests.support.executing import QUERY, Faulty, background_of, events_of, memory_of_three, start
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+
+class Stuck:
+    """An embedding model that never answers."""
+
+    profile = offline_embedder().profile
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        await passes(600)
+        raise AssertionError
+
+
+@asynccontextmanager
+async def locked(table: str) -> AsyncIterator[None]:
+    """Nobody can read the table."""
+    async with await psycopg.AsyncConnection.connect(database.conninfo()) as connection:
+        await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+async def events_with(clients: Clients, owner: ChatUser, **parameters: Any) -> list[Any]:
+    known = await background_of(owner.pk)
+    request = replace(
+        asked(owner, query=QUERY, background=known), parameters=replace(defaults(), **checked(parameters))
+    )
+    return [event async for event in recall(request, clients)]
+
+
+async def first_topic() -> int:
+    topic = await Topic.objects.order_by("pk").afirst()
+    assert topic
+    return topic.pk
+
+
+async def test_an_enricher_that_never_answers_leaves_time_to_choose() -> None:
+    memory, topic = await memory_of_three(), await first_topic()
+    chat = ScriptedChat(asks(topic), chooses(topic))
+    late = ScriptedChat(slow(says(QUERY)))
+    async with open_clients() as clients:
+        events = await events_with(replace(clients, chat=chat, enricher=late), memory, seconds=90)
+    assert one(events, QueryEnriched).note.startswith("failed")
+    assert one(events, RunFinished).fallback == ""
+    assert chat.requests[0].seconds < 60
+
+
+async def test_the_enricher_is_given_a_third_of_the_time() -> None:
+    memory, topic = await memory_of_three(), await first_topic()
+    enricher = ScriptedChat(says(QUERY))
+    async with open_clients() as clients:
+        chat = ScriptedChat(asks(topic), chooses(topic))
+        await events_with(replace(clients, chat=chat, enricher=enricher), memory, seconds=9, turn_seconds=9)
+    # Its client gives up a little before the conversation does.
+    assert enricher.requests[0].seconds == pytest.approx(3 * 0.97)
+
+
+async def test_an_embedding_model_that_never_answers_leaves_time_to_choose_by_words() -> None:
+    memory, topic = await memory_of_three(), await first_topic()
+    chat = ScriptedChat(asks(topic), chooses(topic))
+    async with open_clients() as clients:
+        events = await events_with(replace(clients, chat=chat, embedder=Stuck()), memory, seconds=90)
+    assert "gave no vector within 45 s" in english(one(events, CandidatesFound).notes)
+    assert one(events, RunFinished).fallback == ""
+    assert chat.requests[0].seconds < 45
+
+
+async def test_a_search_that_cannot_read_ends_the_run_in_time_and_the_next_run_is_well() -> None:
+    memory, topic = await memory_of_three(), await first_topic()
+    async with open_clients() as clients:
+        async with locked("memoryapp_passagevector"):
+            events = await events_with(clients, memory, seconds=0.5)
+        late = one(events, RunFinished)
+        assert (late.fallback, late.selected) == ("timeout", ())
+        assert late.totals.seconds < 5
+        for _ in range(20):
+            chat = ScriptedChat(asks(topic), chooses(topic))
+            run = await start(memory, QUERY, parameters={"seconds": 300})
+            await execute(run.pk, replace(clients, chat=chat))
+            assert one(await events_of(run), RunFinished).fallback == ""
+
+
+async def test_a_reranker_that_is_switched_off_asks_no_model_at_all(settings: Any) -> None:
+    settings.RERANKER_ENABLED = False
+    memory = await memory_of_three()
+    async with open_clients() as clients:
+        events = await events_with(replace(clients, chat=Faulty(), enricher=Faulty()), memory)
+    assert one(events, QueryEnriched) == QueryEnriched(QUERY, QUERY, note="disabled", seconds=0.0)
+    assert (one(events, RunStarted).model, one(events, RunFinished).fallback) == ("", "disabled")
+
+
+async def test_the_reranker_is_measured_alone() -> None:
+    memory, topic = await memory_of_three(), await first_topic()
+    name = "mnemoscope_reranker_duration_seconds_sum"
+    before = REGISTRY.get_sample_value(name) or 0.0
+    run = await start(memory, QUERY, parameters={"seconds": 300})
+    async with open_clients() as clients:
+        chat = ScriptedChat(asks(topic), chooses(topic))
+        await execute(run.pk, replace(clients, chat=chat, enricher=ScriptedChat(replace(says(QUERY), seconds=0.3))))
+    events = await events_of(run)
+    finished = one(events, RunFinished)
+    measured = (REGISTRY.get_sample_value(name) or 0.0) - before
+    assert measured == pytest.approx(finished.rerank_seconds)
+    assert sum(e.seconds for e in events if isinstance(e, ModelReplied)) <= measured < finished.totals.seconds - 0.3

@@ -1,0 +1,109 @@
+"""Events on their way into the rows: together where nobody waits for a model, soon in any case, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
+from memoryapp.models import ChatUser, Run, RunEvent
+from memoryapp.operations.database import pool
+from memoryapp.runs import closing, lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.runs.journal import EventsLost, Journal
+from memoryapp.runs.recording import Recorder
+from tests.runs.test_progress import Notices
+from tests.support.clock import PATIENCE
+from tests.support.executing import Silent, events_of, memory_of_three, start
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+STARTED = RunStarted("flash", "q", {}, "", "", "")
+ENRICHED = QueryEnriched("q", "q", "", 0.0)
+TURN = TurnStarted(1, "forced", "none", ())
+REPLIED = ModelReplied(1, "said", "", (), 1, 1, 0.0, 0.1, "m")
+
+
+@pytest.fixture
+async def run(db: None) -> Run:
+    owner = await ChatUser.objects.acreate(name="anna")
+    return await Run.objects.acreate(owner=owner, query="q", strategy="flash", state=Run.State.RUNNING)
+
+
+async def kinds(run: UUID) -> list[str]:
+    return [kind async for kind in RunEvent.objects.filter(run=run).order_by("seq").values_list("kind", flat=True)]
+
+
+async def test_what_comes_before_a_model_is_waited_for_is_one_transaction(run: Run) -> None:
+    notices = Notices()
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), notices)
+        for event in (STARTED, ENRICHED, TURN):
+            await recorder.record(event)
+        await asyncio.wait_for(notices.heard.wait(), PATIENCE)
+        assert (notices.count, await kinds(run.pk)) == (1, ["run_started", "query_enriched", "turn_started"])
+        await recorder.record(REPLIED)
+        await recorder.record(RunFinished((), (), "", ""))
+        assert (notices.count, (await kinds(run.pk))[3:]) == (2, ["model_replied", "run_finished"])
+    seen = [at async for at in RunEvent.objects.filter(run=run).order_by("seq").values_list("at", flat=True)]
+    assert seen == sorted(seen)
+
+
+async def test_what_nothing_follows_is_there_all_the_same(run: Run) -> None:
+    notices = Notices()
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), notices)
+        await recorder.record(STARTED)
+        await asyncio.wait_for(notices.heard.wait(), PATIENCE)
+        assert await kinds(run.pk) == ["run_started"]
+
+
+async def test_the_row_counts_every_kind_that_was_chosen(run: Run) -> None:
+    chosen = Selected("Person:1", 1, "he did it", 0.5, 1)
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), Notices())
+        await recorder.record(STARTED)
+        await recorder.record(RunFinished((), (), "", "", people=(chosen,), artifacts=(chosen, chosen)))
+    await run.arefresh_from_db()
+    assert (run.selected_count, run.selected_people_count, run.selected_artifact_count) == (0, 1, 2)
+    assert run.has_chosen
+
+
+async def test_an_endpoint_that_counts_absurd_tokens_ends_no_run(run: Run) -> None:
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), Notices())
+        await recorder.record(replace(REPLIED, input_tokens=3_000_000_000, output_tokens=10**14))
+        await recorder.record(RunFinished((), (), "", ""))
+    await run.arefresh_from_db()
+    assert (run.state, run.input_tokens, run.output_tokens) == (Run.State.FINISHED, 2**31 - 1, 2**31 - 1)
+
+
+async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_last() -> None:
+    run, silent = await start(await memory_of_three(), parameters={"seconds": 60, "turn_seconds": 60}), Silent()
+    async with open_clients() as clients:
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    said = [event.kind for event in await events_of(run)]
+    assert said == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
+
+
+async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_one(run: Run) -> None:
+    notices = Notices()
+    async with pool() as connections:
+        recorder = Recorder(run.pk, Journal(connections), notices)
+        for event in (STARTED, ENRICHED, TURN):
+            await recorder.record(event)
+        await asyncio.wait_for(notices.heard.wait(), PATIENCE)
+        await RunEvent.objects.filter(run=run, seq__gt=1).adelete()
+        with pytest.raises(EventsLost) as lost:
+            await recorder.record(RunFinished((), (), "", ""))
+        await recorder.close(closing.after_fault(lost.value))
+    assert await kinds(run.pk) == ["run_started", "run_finished"]
+    await run.arefresh_from_db()
+    assert (run.state, run.fallback) == (Run.State.FINISHED, "crashed")

@@ -1,0 +1,415 @@
+"""A run's life in the rows: recorded, claimed once, ended once, whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from memoryapp import tasks
+from memoryapp.engine.chat.media import MediaError
+from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
+from memoryapp.engine.events import CandidatesFound, MediaItem, ModelReplied, RunFinished, RunStarted, TurnStarted
+from memoryapp.engine.notes import english
+from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
+from memoryapp.operations.database import conninfo, pool
+from memoryapp.runs import answer, closing, leases, lifecycle
+from memoryapp.runs.claiming import claim, request_of
+from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.notices import ignore
+from memoryapp.runs.parameters import ParameterError
+from memoryapp.runs.recording import Recorder, RunClosed
+from tests.conftest import record
+from tests.engine.scripted import ScriptedChat, asks, chooses
+from tests.support.clock import PATIENCE
+from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+
+class Talkative:
+    """A chat model whose words no database stores as they are."""
+
+    model = "talkative"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        yield Reply("nothing \x00 to \ud800 say", reasoning="\x00")
+
+
+class Broken:
+    """A chat model whose line is down."""
+
+    model = "broken"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        raise LLMUnavailable("The endpoint is out of reach.")
+        yield Reply("")
+
+
+class Companionable:
+    """A chat model that says nothing before it was asked twice."""
+
+    model = "companionable"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.both = asyncio.Event()
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        self.asked += 1
+        if self.asked == 2:
+            self.both.set()
+        await self.both.wait()
+        yield Reply('{"topics": []}')
+
+
+@pytest.fixture
+async def memory() -> ChatUser:
+    return await memory_of_three()
+
+
+async def test_a_run_is_its_events_and_the_row_says_the_same(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    await run.arefresh_from_db()
+    events = await events_of(run)
+    assert [type(event) for event in (events[0], events[-1])] == [RunStarted, RunFinished]
+    assert sum(isinstance(event, RunFinished) for event in events) == 1
+    assert run.state == Run.State.FINISHED
+    assert (run.selected_count, run.turns, run.tool_calls) == (len(events[-1].selected), 2, 1)
+    assert events[-1].selected[0].id == next(
+        c.id for e in events if isinstance(e, CandidatesFound) for c in e.candidates if "vLLM" in c.summary
+    )
+
+
+async def test_the_answer_for_the_assistant_holds_the_real_messages(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    told = await sync_to_async(lambda: answer.document(Run.objects.get(pk=run.pk)))()
+    assert told["fallback"] is None
+    assert "Lower gpu_memory_utilization" in told["context"]
+    assert told["topics"][0]["rank"] == 1
+    assert told["topics"][0]["reason"]
+
+
+async def test_two_that_claim_one_run_do_not_mix(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await asyncio.gather(*(lifecycle.execute(run.pk, clients) for _ in range(4)))
+    seqs = [seq async for seq in RunEvent.objects.filter(run=run).values_list("seq", flat=True)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert len([event for event in await events_of(run) if isinstance(event, RunStarted)]) == 1
+
+
+async def test_a_model_out_of_reach_leaves_the_nearest_by_vectors(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, chat=Broken()))
+    finished = (await events_of(run))[-1]
+    assert finished.fallback == "llm_error"
+    assert [chosen.id for chosen in finished.selected] == list(finished.baseline[:5])
+
+
+async def test_a_bug_ends_the_run_as_crashed_and_is_not_swallowed(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        with pytest.raises(ZeroDivisionError):
+            await lifecycle.execute(run.pk, replace(clients, chat=Faulty()))
+    assert (await events_of(run))[-1].fallback == "crashed"
+
+
+async def test_runs_that_nobody_began_are_executed_side_by_side(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [await start(memory, parameters={"seconds": 30, "turn_seconds": 30}) for _ in range(2)]
+    await Run.objects.aupdate(created_at=timezone.now() - timedelta(minutes=1))
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Clients]:
+        async with open_clients() as made:
+            yield replace(made, chat=Companionable())
+
+    monkeypatch.setattr(tasks, "open_clients", opened)
+    await sync_to_async(tasks.execute_waiting_runs)()
+    for run in late:
+        assert (await events_of(run))[-1].fallback == "protocol_violation"
+
+
+async def test_a_run_stopped_in_the_middle_is_closed_at_once(memory: ChatUser) -> None:
+    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    async with open_clients() as clients:
+        silent = Silent()
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (await events_of(run))[-1].fallback == "abandoned"
+
+
+async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_again(memory: ChatUser) -> None:
+    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    async with open_clients() as clients:
+        silent = Silent()
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        long_ago = timezone.now() - timedelta(minutes=1)
+        await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
+        assert await sync_to_async(closing.close_abandoned)() == 1
+        assert await sync_to_async(closing.close_abandoned)() == 0
+        recorder = Recorder(run.pk, clients.journal, ignore)
+        *before, last = await events_of(run)
+        for event in before:
+            await recorder.record(event)
+        with pytest.raises(RunClosed):
+            await recorder.record(last)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    events = await events_of(run)
+    assert [event.kind for event in events].count("run_finished") == 1
+    assert events[-1].fallback == "abandoned"
+
+
+async def test_a_run_that_cannot_be_closed_keeps_no_other_open(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    finished, long_ago = RunFinished((), (), "", ""), timezone.now() - timedelta(minutes=1)
+    for _ in range(2):
+        run = await start(memory, "a secret question")
+        await Run.objects.filter(pk=run.pk).aupdate(state=Run.State.RUNNING, heartbeat_at=long_ago)
+    columns = iter(({"turns": -1}, closing.finished_columns([finished], finished)))
+    with monkeypatch.context() as patched:
+        patched.setattr(closing, "finished_columns", lambda *_: next(columns))
+        assert await sync_to_async(closing.close_abandoned)() == 1
+    assert "IntegrityError" in caplog.text
+    assert "secret" not in caplog.text
+    assert await sync_to_async(closing.close_abandoned)() == 1
+    assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
+
+
+async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    async with open_clients() as clients:
+        silent = Silent()
+        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
+        await silent.asked.wait()
+        seen: set[Any] = set()
+        async with asyncio.timeout(PATIENCE):
+            while len(seen) < 4:
+                seen.add((await Run.objects.aget(pk=run.pk)).heartbeat_at)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        ended = (await Run.objects.aget(pk=run.pk)).heartbeat_at
+        renewing = [other for other in asyncio.all_tasks() if "Leases._renew" in repr(other.get_coro())]
+        await asyncio.wait_for(asyncio.gather(*renewing), PATIENCE)
+        assert (await Run.objects.aget(pk=run.pk)).heartbeat_at == ended
+
+
+async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    begun = [await start(memory, parameters={"seconds": 60, "turn_seconds": 60}) for _ in range(5)]
+    async with open_clients() as clients:
+        silent = [Silent() for _ in begun]
+        tasks = [
+            asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=chat)))
+            for run, chat in zip(begun, silent, strict=True)
+        ]
+        for chat in silent:
+            await chat.asked.wait()
+        claimed = {run.heartbeat_at async for run in Run.objects.all()}
+        async with asyncio.timeout(PATIENCE):
+            while len(moments := {run.heartbeat_at async for run in Run.objects.all()}) > 1 or moments & claimed:
+                pass
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
+
+
+async def test_a_run_nobody_began_waits_for_the_worker(memory: ChatUser) -> None:
+    run = await start(memory)
+    assert await sync_to_async(lifecycle.unclaimed)() == []
+    await Run.objects.filter(pk=run.pk).aupdate(created_at=timezone.now() - timedelta(minutes=1))
+    assert await sync_to_async(lifecycle.unclaimed)() == [run.pk]
+
+
+async def test_another_persons_topics_are_never_candidates(memory: ChatUser) -> None:
+    boris = await ChatUser.objects.acreate(name="boris")
+    run = await start(boris)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    events = await events_of(run)
+    assert next(event for event in events if isinstance(event, CandidatesFound)).candidates == ()
+    assert events[-1].fallback == "no_candidates"
+
+
+async def test_the_vector_strategy_asks_no_model(memory: ChatUser) -> None:
+    run = await start(memory, strategy="vector")
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, chat=Faulty()))
+    finished = (await events_of(run))[-1]
+    assert [chosen.id for chosen in finished.selected] == list(finished.baseline[:5])
+    assert finished.totals.turns == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parameters", "word"),
+    [
+        ("psychic", {}, "psychic"),
+        ("flash", {"speed": 3}, "speed"),
+        ("flash", {"max_topics": "many"}, "max_topics"),
+        ("flash", {"max_topics": 0}, "between"),
+        ("flash", {"tool_mode": "perhaps"}, "tool_mode"),
+        ("flash", {"since": "yesterday"}, "since"),
+        ("flash", {"until": "2025-02-30"}, "until"),
+        ("flash", {"author": "a" * 201}, "author"),
+        ("flash", {"channel": 7}, "channel"),
+        ("flash", {"since": "2025-05-02", "until": "2025-05-01"}, "later"),
+    ],
+)
+async def test_a_wrong_parameter_is_named_before_anything_runs(
+    memory: ChatUser, strategy: str, parameters: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(ParameterError, match=word):
+        await start(memory, strategy=strategy, parameters=parameters)
+    assert await Run.objects.acount() == 0
+
+
+async def test_words_that_no_database_stores_do_not_cost_the_run(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, chat=Talkative()))
+    events = await events_of(run)
+    assert events[-1].fallback == "protocol_violation"
+    replied = next(event for event in events if isinstance(event, ModelReplied))
+    assert replied.text == "nothing \ufffd to \ufffd say"
+
+
+async def test_a_database_that_drops_its_connections_costs_no_run(memory: ChatUser) -> None:
+    run = await start(memory)
+    async with open_clients() as clients:
+        await clients.embedder.embed(["warm"])
+        await _drop_connections_of(clients)
+        await lifecycle.execute(run.pk, clients)
+    assert (await events_of(run))[-1].fallback == ""
+    assert [seq async for seq in RunEvent.objects.filter(run=run).values_list("seq", flat=True)] == list(
+        range(1, len(await events_of(run)) + 1)
+    )
+
+
+async def _drop_connections_of(clients: Clients) -> None:
+    async with clients.pool.connection() as connection:
+        row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    assert row
+    async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(%s, 10000)", [row[0]])
+
+
+@pytest.mark.parametrize("strategy", ["flash", "vector"])
+async def test_without_the_embedding_model_words_decide_and_the_run_says_so(memory: ChatUser, strategy: str) -> None:
+    run = await start(memory, strategy=strategy)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, replace(clients, chat=Broken(), embedder=Speechless()))
+    events = await events_of(run)
+    found = next(event for event in events if isinstance(event, CandidatesFound))
+    assert "out of reach" in english(found.notes)
+    assert {candidate.vector_rank for candidate in found.candidates} == {0}
+    assert events[-1].fallback == {"flash": "llm_error", "vector": "no_vectors"}[strategy]
+    assert events[-1].selected[0].id == found.candidates[0].id
+
+
+async def test_passages_that_wait_for_their_vectors_are_counted(memory: ChatUser) -> None:
+    await PassageVector.objects.all().adelete()
+    run = await start(memory)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    found = next(event for event in await events_of(run) if isinstance(event, CandidatesFound))
+    assert found.without_vector == found.passages > 0
+
+
+async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(memory: ChatUser) -> None:
+    await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
+    run = await start(memory)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt
+    assert "off to Kazbegi" in told[1].content
+    assert "Knee after the run" in told[0].content
+
+
+async def test_the_conversation_that_was_sent_stands_in_place_of_the_active_session(memory: ChatUser) -> None:
+    await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
+    said = [{"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-09T10:00:00Z", "text": "The server is down"}]
+    run = await start(memory, messages=said)
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt[1].content
+    assert "The server is down" in told
+    assert "Kazbegi" not in told
+
+
+async def test_a_message_that_was_sent_and_is_kept_has_its_number(memory: ChatUser) -> None:
+    kept = await memory.message_set.order_by("pk").afirst()
+    assert kept
+    said = [{"id": kept.external_id, "role": "user", "text": "again"}, {"role": "user", "text": "new"}]
+    run = await start(memory, messages=said)
+    async with pool() as connections:
+        claimed = await claim(run.pk, connections)
+        assert claimed
+        asked = await request_of(claimed, connections)
+    assert [message.id for message in asked.messages or ()] == [kept.pk, -2]
+
+
+async def test_a_run_tried_again_takes_its_parents_candidates_and_tells_the_other_prompt(memory: ChatUser) -> None:
+    first = await memory.topic_set.order_by("pk").afirst()
+    assert first
+    parent = await start(memory)
+    text = BUILT_IN["rerank", "en"]
+    prompt = await Prompt.objects.acreate(
+        name="rerank", language="en", version=1, system=f"{text.system} Be brief.", user=text.user, made_by="ada"
+    )
+    async with open_clients() as clients:
+        await lifecycle.execute(parent.pk, replace(clients, chat=ScriptedChat(asks(first.pk), chooses(first.pk))))
+        again = await start(memory, parent=parent, prompt=prompt)
+        chat = ScriptedChat(asks(first.pk), chooses(first.pk))
+        await lifecycle.execute(again.pk, replace(clients, chat=chat, embedder=Speechless()))
+    before, after = await events_of(parent), await events_of(again)
+    found = [next(event for event in events if isinstance(event, CandidatesFound)) for events in (before, after)]
+    assert found[0].candidates == found[1].candidates
+    started, turn = after[0], next(event for event in after if isinstance(event, TurnStarted))
+    assert (started.parent, started.prompt_version, turn.prompt_version) == (
+        str(parent.pk),
+        "rerank-en-1",
+        "rerank-en-1",
+    )
+    assert "Be brief." in turn.prompt[0].content
+    await again.arefresh_from_db()
+    assert (again.prompt_version, again.fallback) == ("rerank-en-1", "")
+
+
+async def test_media_that_are_lost_end_the_run_and_are_not_swallowed(memory: ChatUser) -> None:
+    run = await start(memory, media=[MediaItem("0" * 64, "image", "image/png", "", 3)])
+    async with open_clients() as clients:
+        with pytest.raises(MediaError):
+            await lifecycle.execute(run.pk, clients)
+    (finished,) = await events_of(run)
+    assert finished.fallback == "crashed"

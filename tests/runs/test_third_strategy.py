@@ -1,0 +1,138 @@
+"""A strategy costs one module, its event kinds and their partials: one that is made up here runs like all others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import LazySettings
+from django.core.management import call_command
+
+from memoryapp.engine.events import KINDS, Event, QueryEnriched, RunFinished, RunStarted, Selected
+from memoryapp.engine.memory import topic_id
+from memoryapp.engine.parameters import Parameters, number
+from memoryapp.engine.strategies import STRATEGIES
+from memoryapp.engine.strategies.ports import Ports, StrategyRequest
+from memoryapp.engine.strategies.strategy import Strategy
+from memoryapp.engine.text.lexical import Floats
+from memoryapp.models import Operator, Run, RunEvent
+from memoryapp.runs import answer, lifecycle
+from memoryapp.runs.clients import open_clients
+from memoryapp.runs.parameters import ParameterError
+from rerankui.forms import RecallForm
+from tests.conftest import signed_in
+from tests.support.executing import QUERY, events_of, memory_of_three, start
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+
+
+@dataclass(frozen=True, slots=True)
+class PassagesScored:
+    kind: ClassVar[str] = "passages_scored"
+    texts: tuple[str, ...]
+    scores: tuple[float, ...]
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstParameters(Parameters):
+    passages: int = number(3, 1, 9)
+
+
+def by_meaning(cosine: Floats, words: Any, foreign: Any) -> Floats:
+    return np.nan_to_num(cosine)
+
+
+async def recall(request: StrategyRequest[FirstParameters], ports: Ports) -> AsyncIterator[Event]:
+    """The topic whose passage is scored best, among the nearest by meaning alone."""
+    search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
+    yield search.line
+    found = await search.find(fusion=by_meaning, passages=request.parameters.passages)
+    yield found.event
+    texts = [passage.text for passage in found.passages]
+    scores = (await ports.rerank_scores(request.query, texts)).scores
+    best = found.passages[int(np.argmax(scores))]
+    said = [message.text for message in await ports.read_messages(best.messages)]
+    yield cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(said)))
+    (topic,) = await ports.read_topics(best.topics)
+    chosen = Selected(topic_id(topic.id), 1, "its passage answers best", best.score, 1)
+    yield RunFinished((chosen,), (), "", "", baseline=found.baseline)
+
+
+FIRST = Strategy("first", recall, FirstParameters)
+
+
+@pytest.fixture(autouse=True)
+def registered(settings: LazySettings, tmp_path: Path) -> Iterator[None]:
+    """What a third strategy adds: its value in the registry, its event kind, and the partial of that."""
+    partial = tmp_path / "partials" / "events" / "passages_scored.html"
+    partial.parent.mkdir(parents=True)
+    partial.write_text("<p>{{ view.event.scores|length }} passages scored</p>")
+    (engine,) = settings.TEMPLATES
+    settings.TEMPLATES = [{**engine, "DIRS": [*engine["DIRS"], tmp_path]}]
+    STRATEGIES[FIRST.name], KINDS[PassagesScored.kind] = FIRST, PassagesScored
+    yield
+    del STRATEGIES[FIRST.name], KINDS[PassagesScored.kind]
+
+
+async def executed(run: Run) -> list[Any]:
+    async with open_clients() as clients:
+        await lifecycle.execute(run.pk, clients)
+    return await events_of(run)
+
+
+async def test_it_starts_runs_and_is_stored_like_all_others() -> None:
+    run = await start(await memory_of_three(), strategy="first", parameters={"passages": 2})
+    events = await executed(run)
+    await run.arefresh_from_db()
+    kinds = ["run_started", "query_enriched", "candidates_found", "passages_scored", "run_finished"]
+    assert [event.kind for event in events] == kinds
+    assert [kind async for kind in RunEvent.objects.filter(run=run).values_list("kind", flat=True)] == kinds
+    started, found, scored, finished = events[0], events[2], events[3], events[-1]
+    assert isinstance(started, RunStarted)
+    assert (started.strategy, started.model, started.prompt_version) == ("first", "", "")
+    assert started.parameters["passages"] == run.parameters["passages"] == len(scored.texts) == 2
+    assert all(0 < score < 1 for score in scored.scores)
+    assert scored.said[0] in scored.texts[0] + scored.texts[1]
+    assert [c.rank for c in found.candidates] == [c.vector_rank for c in found.candidates]
+    assert (run.state, run.fallback, run.selected_count) == (Run.State.FINISHED, "", 1)
+    assert "vLLM" in found.named(finished.selected)[finished.selected[0].id].summary
+    document = await sync_to_async(answer.document)(run)
+    assert "gpu_memory_utilization" in document["context"]
+
+
+async def test_its_page_shows_its_own_event(admin: Operator) -> None:
+    run = await start(await memory_of_three(), strategy="first")
+    await executed(run)
+    page = await sync_to_async(lambda: signed_in(admin).get(f"/runs/{run.pk}/"))()
+    assert page.status_code == 200
+    assert "3 passages scored" in page.content.decode()
+    assert "its passage answers best" in page.content.decode()
+
+
+async def test_its_parameters_have_the_bounds_that_it_declares() -> None:
+    memory = await memory_of_three()
+    with pytest.raises(ParameterError, match="passages must be between 1 and 9, not 10"):
+        await start(memory, strategy="first", parameters={"passages": 10})
+    run = await start(memory, strategy="first", parameters={"max_topics": 4})
+    assert run.parameters["max_topics"] == 4
+    assert "max_topics" not in (await executed(run))[0].parameters
+    assert "passages" not in (await start(memory)).parameters
+
+
+async def test_a_model_that_is_switched_off_does_not_concern_it(settings: LazySettings) -> None:
+    settings.RERANKER_ENABLED = False
+    run = await start(await memory_of_three(), strategy="first")
+    assert (await executed(run))[-1].fallback == ""
+
+
+async def test_the_form_and_the_command_offer_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ("first", "first") in RecallForm().fields["strategy"].choices
+    memory = await memory_of_three()
+    await sync_to_async(call_command)("recall", QUERY, user=memory.name, strategy="first")
+    assert "its passage answers best" in capsys.readouterr().out

@@ -1,0 +1,273 @@
+"""Another prompt for the enricher on a run of the past: the pages that lead there, and what the new run tells."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    MediaItem,
+    QueryEnriched,
+    RunFinished,
+    RunStarted,
+    TurnStarted,
+)
+from memoryapp.engine.prompts import BUILT_IN
+from memoryapp.models import ChatUser, Prompt, Run, Topic
+from memoryapp.runs.runner import runner
+from tests.conftest import talk
+from tests.curation.test_prompts import PAGE as RERANK_PAGE
+from tests.curation.test_prompts import events_of as rerank_events
+from tests.curation.test_prompts import page_of
+from tests.pages.test_runs_run import store
+from tests.support.browsing import cost
+
+KEY = ("enrich", "en")
+ENGLISH = BUILT_IN[KEY]
+PAGE = "/prompts/enrich/en/"
+ASKED = {
+    "query": "> vllm?",
+    "messages": "> [User]: our H100",
+    "profile": "> Anna, an engineer",
+    "recent_topics": "(none)",
+    "media": "(none)",
+    "today": "2026-03-04",
+}
+PICTURE = MediaItem("ab" * 32, "image", "image/png", "oom.png", 4)
+
+
+def typed(action: str, words: str = "Be brief.", **more: Any) -> dict[str, Any]:
+    sent = {"system": f"{ENGLISH.system}\n{words}", "user": ENGLISH.user, "note": "", "base": 0, "seen": 0}
+    return {**sent, "action": action, **more}
+
+
+def events_of(topic: Topic, label: str = "enrich-en-0") -> list[Event]:
+    """A run that asked both models."""
+    line = QueryEnriched("vllm?", "vllm H100", "", 0.1, model="peer", prompt_version=label, variables=ASKED)
+    return [line if isinstance(event, QueryEnriched) else event for event in rerank_events(topic)]
+
+
+@pytest.fixture
+def topic(anna: ChatUser) -> Topic:
+    return talk(anna, ("vLLM crash", ["vLLM dies with OOM", "Lower it"]))[0]
+
+
+def asked(owner: ChatUser, events: list[Event], **given: Any) -> Run:
+    run = Run.objects.create(owner=owner, query="vllm?", strategy="flash", **given)
+    store(run, events)
+    return run
+
+
+@pytest.fixture
+def parent(anna: ChatUser, topic: Topic) -> Run:
+    return asked(anna, events_of(topic), messages=[], media=[asdict(PICTURE)], evidence=[1])
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    begun: list[Any] = []
+    monkeypatch.setattr(runner, "launch", begun.append)
+    return begun
+
+
+@pytest.fixture
+def connected(settings: Any) -> None:
+    settings.LLM_BASE_URL = "http://peer.example/v1"
+
+
+def trying(run: Run, name: str = "enrich") -> str:
+    return f"/runs/{run.pk}/prompt/?name={name}"
+
+
+def test_the_text_of_the_run_is_filled_with_what_its_enricher_knew(parent: Run, as_viewer: Client) -> None:
+    page = page_of(as_viewer.get(trying(parent)))
+    assert "Exactly what the model was sent." in page
+    assert "enrich-en-0" in page
+    assert "> [User]: our H100" in page
+    assert "$topic_candidates" not in page
+
+
+def test_what_it_was_told_is_that_of_its_own_version(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
+    Prompt.objects.create(name="enrich", language="en", version=3, system="Repeat.", user="$query", made_by="ada")
+    run = asked(anna, events_of(topic, "enrich-en-3"))
+    assert "Exactly what the model was sent." in page_of(as_debugger.get(trying(run)))
+    page = page_of(as_debugger.post(trying(run), typed("preview", user="Today: $today\n$query")))
+    assert "+</span>Today: 2026-03-04" in page
+    assert "−</span>Repeat." in page
+
+
+def test_without_a_name_it_is_the_rerankers_and_each_leads_to_the_other(parent: Run, as_viewer: Client) -> None:
+    for address, current, other in (
+        (f"/runs/{parent.pk}/prompt/", "rerank", "enrich"),
+        (trying(parent), "enrich", "rerank"),
+    ):
+        page = page_of(as_viewer.get(address))
+        assert f'<a href="?name={current}" aria-current="page">' in page
+        assert f'<a href="?name={other}">' in page
+
+
+@pytest.mark.parametrize(("lacking", "shown"), [(TurnStarted, "enrich"), (QueryEnriched, "rerank")])
+def test_a_run_with_one_prompt_shows_that_one_but_never_tries_a_text_of_the_other(
+    lacking: type[Any], shown: str, anna: ChatUser, topic: Topic, as_debugger: Client, launched: list[Any]
+) -> None:
+    run = asked(anna, [event for event in events_of(topic) if not isinstance(event, lacking)])
+    for name in ("rerank", "enrich", "poem"):
+        page = page_of(as_debugger.get(trying(run, name)))
+        assert f'action="/runs/{run.pk}/prompt/?name={shown}"' in page
+        assert 'class="segments" aria-label="Prompts' not in page
+        if name != shown:
+            assert as_debugger.post(trying(run, name), typed("try")).status_code == 409
+    assert launched == []
+    assert not Prompt.objects.exists()
+
+
+def test_trying_keeps_a_draft_and_asks_the_same_again(parent: Run, as_debugger: Client, launched: list[Any]) -> None:
+    answer = as_debugger.post(trying(parent), typed("try"))
+    again, prompt = Run.objects.exclude(pk=parent.pk).get(), Prompt.objects.get()
+    assert answer["Location"] == f"/runs/{again.pk}/"
+    assert launched == [again.pk]
+    assert (prompt.name, prompt.language, prompt.in_force) == ("enrich", "en", False)
+    assert (again.parent, again.prompt, again.media) == (parent, prompt, parent.media)
+    assert (again.owner, again.query, again.messages, again.evidence) == (parent.owner, "vllm?", [], [1])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [("$enriched", "$enriched is no variable of this prompt"), ("$recent_topics", "This run has no value for")],
+)
+def test_a_text_that_this_run_cannot_fill_is_not_tried(
+    words: str, sentence: str, anna: ChatUser, topic: Topic, as_debugger: Client, launched: list[Any]
+) -> None:
+    known = {name: value for name, value in ASKED.items() if name != "recent_topics"}
+    told = [replace(e, variables=known) if isinstance(e, QueryEnriched) else e for e in events_of(topic)]
+    answer = as_debugger.post(trying(asked(anna, told)), typed("try", words, user="$query"))
+    assert answer.status_code == 422
+    assert sentence in page_of(answer)
+    assert launched == []
+
+
+def test_a_viewer_tries_nothing(parent: Run, as_viewer: Client, launched: list[Any]) -> None:
+    assert 'value="try"' not in page_of(as_viewer.get(trying(parent)))
+    assert as_viewer.post(trying(parent), typed("try")).status_code == 403
+    assert launched == []
+
+
+def test_where_no_model_is_connected_the_page_says_so_before_it_is_pressed(parent: Run, as_debugger: Client) -> None:
+    assert "No chat model is connected." in page_of(as_debugger.get(trying(parent)))
+    assert "No chat model is connected." not in page_of(as_debugger.get(trying(parent, "rerank")))
+
+
+@pytest.mark.usefixtures("connected")
+def test_where_a_model_is_connected_there_is_nothing_to_say(parent: Run, as_debugger: Client) -> None:
+    assert "No chat model is connected." not in page_of(as_debugger.get(trying(parent)))
+
+
+def test_each_kind_says_what_the_new_run_keeps(parent: Run, as_debugger: Client) -> None:
+    assert "The new run takes the same candidates" in page_of(as_debugger.get(trying(parent, "rerank")))
+    page = page_of(as_debugger.get(trying(parent)))
+    assert "the same candidates" not in page
+    assert "searches today's memory for its own line" in html.unescape(page)
+
+
+def test_the_prompts_page_offers_the_runs_that_were_told_it(
+    parent: Run, as_debugger: Client, as_stranger: Client
+) -> None:
+    page = page_of(as_debugger.get(PAGE))
+    assert f"{trying(parent)}&version=0" in page
+    assert "the same candidates" not in page
+    assert f"{trying(parent, 'rerank')}&version=0" in page_of(as_debugger.get(RERANK_PAGE))
+    assert trying(parent) not in page_of(as_debugger.get("/prompts/enrich/ru/"))
+    assert trying(parent) not in page_of(as_stranger.get(PAGE))
+    assert as_stranger.get(trying(parent)).status_code == 404
+
+
+def test_a_run_from_before_labels_is_no_run_to_try_on(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
+    run = asked(anna, events_of(topic))
+    event = run.events.get(kind="query_enriched")
+    del event.payload["prompt_version"]
+    event.save()
+    assert trying(run) not in page_of(as_debugger.get(PAGE))
+
+
+def test_the_prompts_page_costs_the_same_however_many_runs_there_are(
+    parent: Run, topic: Topic, as_debugger: Client
+) -> None:
+    before = cost(as_debugger, PAGE)
+    for _ in range(4):
+        asked(parent.owner, events_of(topic))
+    assert cost(as_debugger, PAGE) == before
+    assert len(re.findall(r"/prompt/\?name=enrich", page_of(as_debugger.get(PAGE)))) == 5
+
+
+# the pages of runs
+
+
+def test_the_stage_of_the_query_leads_to_another_text_for_it(anna: ChatUser, parent: Run, as_debugger: Client) -> None:
+    assert f'class="event-try" href="{trying(parent)}"' in page_of(as_debugger.get(f"/runs/{parent.pk}/"))
+    typed_as_is = asked(anna, [RunStarted("flash", "vllm?", {}, "", "", ""), QueryEnriched("vllm?", "vllm?", "", 0.0)])
+    assert "event-try" not in page_of(as_debugger.get(f"/runs/{typed_as_is.pk}/"))
+
+
+def test_a_run_of_one_prompt_leads_to_it(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
+    found_nothing = [e for e in events_of(topic) if not isinstance(e, TurnStarted | CandidatesFound)]
+    run = asked(anna, found_nothing)
+    assert f'href="/runs/{run.pk}/prompt/">Try another prompt' in page_of(as_debugger.get(f"/runs/{run.pk}/"))
+
+
+def again(parent: Run, topic: Topic, line: str, name: str = "enrich") -> Run:
+    prompt = Prompt.objects.create(name=name, language="en", version=1, system="-", user="$query", made_by="ada")
+    told = [
+        replace(event, parent=str(parent.pk))
+        if isinstance(event, RunStarted)
+        else replace(event, enriched=line)
+        if isinstance(event, QueryEnriched)
+        else event
+        for event in events_of(topic)
+    ]
+    return asked(parent.owner, told, parent=parent, prompt=prompt)
+
+
+def test_the_new_run_tells_which_one_it_tries_again_and_what_that_searched_for(
+    parent: Run, topic: Topic, as_viewer: Client
+) -> None:
+    page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm on one card').pk}/"))
+    told = re.search(r'<p class="run-parent.*?</p>', page, re.S)
+    assert told
+    assert "with a search of its own" in told[0]
+    assert f'href="/runs/{parent.pk}/"' in told[0]
+    assert "enrich-en-1" in told[0]
+    assert re.search(r"was:\s*<q>vllm H100</q>", page)
+
+
+def test_a_line_that_stayed_is_not_told_twice(parent: Run, topic: Topic, as_viewer: Client) -> None:
+    page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm H100').pk}/"))
+    assert "The same line as in the other run." in page
+    assert not re.search(r"was:\s*<q>", page)
+
+
+def test_a_trial_of_the_rerankers_prompt_says_that_the_candidates_are_the_same(
+    parent: Run, topic: Topic, as_viewer: Client
+) -> None:
+    page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm H100', 'rerank').pk}/"))
+    assert "Tries again, with the same candidates, run" in page
+    assert "The same line as in the other run." not in page
+
+
+def test_a_run_whose_parent_is_gone_still_tells_what_it_tried(parent: Run, topic: Topic, as_viewer: Client) -> None:
+    run = again(parent, topic, "vllm on one card")
+    Run.objects.filter(pk=run.pk).update(parent=None)
+    page = page_of(as_viewer.get(f"/runs/{run.pk}/"))
+    assert "with a search of its own" in page
+    assert not re.search(r"was:\s*<q>", page)
+
+
+def test_a_run_that_goes_on_is_no_run_to_try_on(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
+    going_on = asked(anna, [event for event in events_of(topic) if not isinstance(event, RunFinished)])
+    assert "This run cannot be tried again." in page_of(as_debugger.get(trying(going_on)))

@@ -1,0 +1,102 @@
+"""Search within a time, a channel, or what an author wrote."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from memoryapp.curation.plans import plan_split
+from memoryapp.curation.swapping import swap
+from memoryapp.engine.memory import TopicDraft, Where
+from memoryapp.importers import MessageRecord
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.topics import put_topics
+from memoryapp.models import ChatUser, Message, TopicEdit
+from memoryapp.operations import database
+from memoryapp.search import retrieval
+from memoryapp.search.profiles import profile_row
+from memoryapp.search.retrieval import SearchResult, Sizes
+from memoryapp.search.similarity import Question
+from memoryapp.search.vectors import embed_pending
+from tests.search.test_retrieval import Synonyms
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def said(number: int, day: str, author: str, text: str, **metadata: str) -> MessageRecord:
+    sent_at = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    return MessageRecord("", f"m{number}", "peer", author, sent_at, text, metadata=metadata)
+
+
+@pytest.fixture
+def topics(anna: ChatUser) -> dict[str, str]:
+    """Three posts about one knee, each a topic, by what they are called."""
+    posts = {
+        "spring": said(1, "2025-05-01T23:59:59", "Vera", "the knee hurts", channel="Клиника", channel_id="77"),
+        "summer": said(2, "2025-07-01T00:00:00", "Boris", "the knee is well", channel="Sport"),
+        "autumn": said(3, "2025-10-01T12:00:00", "Vera", "the knee again", chat="Sport"),
+    }
+    add_messages(anna, list(posts.values()))
+    found = {}
+    for name, post in posts.items():
+        row = Message.objects.of(anna).get(external_id=post.external_id)
+        (topic,) = put_topics(anna, [TopicDraft(name, (row.pk,))], actor="test")
+        found[f"Topic:{topic.pk}"] = name
+    async_to_sync(embed_pending)(Synonyms(), anna)
+    return found
+
+
+def search(owner: ChatUser, where: Where, **sizes: Any) -> SearchResult:
+    async def run() -> SearchResult:
+        profile = await profile_row(Synonyms.profile)
+        async with database.pool() as connections, connections.connection() as connection:
+            asked = Question(owner.pk, "knee", None, profile.pk, 32, where=where)
+            return await retrieval.search(connection, asked, sizes=Sizes(**sizes))
+
+    return async_to_sync(run)()
+
+
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        (Where(), {"spring", "summer", "autumn"}),
+        (Where(since="2025-07-01"), {"summer", "autumn"}),
+        (Where(until="2025-05-01"), {"spring"}),
+        (Where(since="2025-05-02", until="2025-06-30"), set()),
+        (Where(channels=("клиника",)), {"spring"}),
+        (Where(channels=("77",)), {"spring"}),
+        (Where(channels=("SPORT",)), {"summer", "autumn"}),
+        (Where(authors=("vera",)), {"spring", "autumn"}),
+        (Where(authors=("Vera", "Boris")), {"spring", "summer", "autumn"}),
+        (Where(channels=("Sport",), authors=("Vera",)), {"autumn"}),
+        (Where(authors=("' OR true --",)), set()),
+    ],
+)
+def test_only_topics_with_a_message_that_is_let_through_are_found(
+    anna: ChatUser, topics: dict[str, str], where: Where, names: set[str]
+) -> None:
+    found = search(anna, where, passages=9)
+    assert {topics[candidate.id] for candidate in (*found.candidates, *found.below.candidates())} == names
+    assert {topics[f"Topic:{number}"] for passage in found.best_passages for number in passage.topics} == names
+    assert found.passages == len(names)
+    assert {topics[id] for id in found.baseline} == names
+
+
+def test_scores_mean_the_same_with_and_without_a_filter(anna: ChatUser, topics: dict[str, str]) -> None:
+    every = {candidate.id: candidate.fused for candidate in search(anna, Where()).candidates}
+    some = {candidate.id: candidate.fused for candidate in search(anna, Where(authors=("Vera",))).candidates}
+    assert some
+    assert some.items() <= every.items()
+
+
+def test_a_passage_over_two_topics_is_found_for_the_one_with_the_message(anna: ChatUser) -> None:
+    add_messages(anna, [said(1, "2025-05-01", "Vera", "a knee"), said(2, "2025-05-01T00:01", "Boris", "the knee")])
+    first, second = Message.objects.of(anna).in_order()
+    (whole,) = put_topics(anna, [TopicDraft("both", (first.pk, second.pk))], actor="test")
+    swap(anna, plan_split(anna, whole.pk, [second.pk]), kind=TopicEdit.Kind.SPLIT, actor="test")
+    second.refresh_from_db()
+    found = search(anna, Where(authors=("Boris",)))
+    assert [candidate.id for candidate in found.candidates] == [f"Topic:{second.topic_id}"]

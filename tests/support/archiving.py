@@ -1,0 +1,45 @@
+"""Archives chat users' sessions over a chat model that takes its time; for processes that are killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+from asgiref.sync import sync_to_async
+
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.ingestion.archiving import archive
+from memoryapp.ingestion.sessions import SessionLimits
+from memoryapp.ingestion.splitters import ModelSplitter
+from memoryapp.models import ChatUser, Message
+from tests.ingestion.test_archiving import in_pairs
+from tests.support.splitting import SplittingChat
+
+LIMITS = SessionLimits(timedelta(hours=1), 400, 25_000)
+
+
+class Hesitant(SplittingChat):
+    """Answers after up to a twentieth of a second."""
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        await asyncio.sleep(random.random() / 20)
+        async for reply in super().converse(request):
+            yield reply
+
+
+async def warm() -> None:
+    """Nothing is to be loaded."""
+
+
+async def execute(names: list[str]) -> None:
+    await sync_to_async(archive_all)(names)
+
+
+def archive_all(names: list[str], chat: SplittingChat | None = None) -> None:
+    """All sessions of these chat users, also while others archive them."""
+    for owner in ChatUser.objects.filter(pk__in=names):
+        splitter = ModelSplitter(owner, (chat or Hesitant()).open, in_pairs)
+        while Message.objects.of(owner).active().exists():
+            archive(owner, splitter, LIMITS, now=True, wait=timedelta(seconds=1))

@@ -1,0 +1,184 @@
+"""A memory to browse and how to read the pages that show it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from axe_playwright_python.sync_playwright import Axe
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from memoryapp.models import (
+    Access,
+    Artifact,
+    ChatUser,
+    EditedTopic,
+    Fact,
+    Message,
+    Operator,
+    Person,
+    Run,
+    RunEvent,
+    Topic,
+    TopicEdit,
+    TopicMessage,
+)
+from tests.conftest import BEGAN
+
+HTMX = {"HX-Request": "true"}
+
+
+def grow(owner: ChatUser, count: int) -> None:
+    """``count`` more of each noun: topics of one message, people, artifacts, facts, runs."""
+    start = Topic.objects.count()
+    for number in range(start, start + count):
+        topic = topic_of(owner, f"Summary {number}", [f"Message {number}"], day=number // 2)
+        said = topic.message_set.all()[0]
+        Person.objects.create(owner=owner, display_name=f"Person {number}", mention_count=number % 3)
+        Artifact.objects.create(
+            owner=owner, message=said, name=f"{number}.pdf", file_type="pdf", sha256=str(number), created_at=BEGAN
+        )
+        Fact.objects.create(
+            owner=owner,
+            topic=topic,
+            relation="likes",
+            category="food",
+            content=f"Fact {number}",
+            type="status",
+            importance=number % 4,
+            created_at=BEGAN,
+        )
+        run_of(owner, topic)
+
+
+@transaction.atomic
+def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -> Topic:
+    """A topic with its messages, said a minute after another, half past nine on that day."""
+    at = BEGAN + timedelta(days=day)
+    topic = Topic.objects.create(
+        owner=owner,
+        summary=summary,
+        started_at=at,
+        ended_at=at + timedelta(minutes=len(texts) - 1),
+        message_count=len(texts),
+        size_chars=sum(map(len, texts)),
+    )
+    hold(topic, [said(owner, text, minutes=day * 1440 + place, topic=topic) for place, text in enumerate(texts)])
+    edit = TopicEdit.objects.create(owner=owner, kind="archive", actor="test")
+    EditedTopic.objects.create(owner=owner, edit=edit, topic=topic, side="in")
+    return topic
+
+
+def hold(topic: Topic, messages: list[Message]) -> None:
+    TopicMessage.objects.bulk_create(TopicMessage(owner=topic.owner, topic=topic, message=m) for m in messages)
+
+
+def said(
+    owner: ChatUser, text: str, *, minutes: int = 0, topic: Topic | None = None, role: str = "user", **more: object
+) -> Message:
+    return Message.objects.create(
+        owner=owner,
+        external_id=f"x{Message.objects.count()}",
+        role=role,
+        author="Anna" if role == "user" else "bot",
+        sent_at=BEGAN + timedelta(minutes=minutes),
+        text=text,
+        content_hash="-",
+        topic=topic,
+        **more,
+    )
+
+
+def run_of(owner: ChatUser, topic: Topic, *, chose: bool = True) -> Run:
+    run = Run.objects.create(owner=owner, query="vllm?", strategy="flash", state="finished", selected_count=1)
+    payload = {"selected": [{"id": f"Topic:{topic.pk}"}] if chose else [], "requested": [f"Topic:{topic.pk}"]}
+    RunEvent.objects.create(owner=owner, run=run, seq=1, kind="run_finished", at=timezone.now(), payload=payload)
+    return run
+
+
+def searched(run: Run, *topics: Topic) -> None:
+    """The run found these topics."""
+    payload = {"candidates": [{"id": f"Topic:{topic.pk}"} for topic in topics]}
+    RunEvent.objects.create(
+        owner=run.owner, run=run, seq=0, kind="candidates_found", at=timezone.now(), payload=payload
+    )
+
+
+def opened_to(operator: Operator, count: int) -> None:
+    """``count`` more chat users whom the operator may see, each with a grown memory."""
+    for number in range(count):
+        owner = ChatUser.objects.create(name=f"user{ChatUser.objects.count()}-{number}")
+        Access.objects.create(operator=operator, owner=owner)
+        grow(owner, 1)
+
+
+def get(client: Client, address: str, **headers: str) -> str:
+    answer = client.get(address, headers=headers)
+    assert answer.status_code == 200, f"{address}: {answer.status_code}"
+    return flat(answer.content.decode())
+
+
+def flat(page: str) -> str:
+    """The page as if its templates stood on one line each: line breaks beside a tag are gone, others are blanks."""
+    return re.sub(r"\s*\n\s*", " ", re.sub(r"\s*\n\s*(?=<)|(?<=>)\s*\n\s*", "", page))
+
+
+def cost(client: Client, address: str) -> int:
+    """How many queries the page takes, the second time it is opened."""
+    get(client, address)
+    with CaptureQueriesContext(connection) as queries:
+        get(client, address)
+    return len(queries)
+
+
+def rows(page: str, noun: str) -> list[int]:
+    """The ids of a list's rows, from the top."""
+    return [int(pk) for pk in re.findall(rf'id="{noun}-(\d+)"', page)]
+
+
+def link(page: str, relation: str) -> str | None:
+    """Where ``rel=next`` or ``rel=prev`` leads, None at the end of the list."""
+    found = re.search(rf'rel="{relation}" href="([^"#]+)', page)
+    return found[1].replace("&amp;", "&") if found else None
+
+
+def press(page: Page, *keys: str) -> None:
+    """The keys, once the page's scripts listen and what was swapped has settled."""
+    page.wait_for_load_state()
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
+    for key in keys:
+        page.keyboard.press(key)
+
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1440, "height": 900}
+
+
+# Rules that axe-core leaves out unless they are asked for.
+BEYOND_THE_USUAL = {"label-content-name-mismatch": {"enabled": True}, "target-size": {"enabled": True}}
+
+
+def accessibility_faults(page: Page) -> list[str]:
+    """What axe-core finds wrong with the page as it stands: a line for each rule and element."""
+    found = Axe().run(page, options={"rules": BEYOND_THE_USUAL}).response["violations"]
+    return [f"{rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
+
+
+def assert_accessible(page: Page, address: str) -> None:
+    """The page at this address has no finding of axe-core in light, in dark and on a phone.
+
+    Leaves the page as wide as a desk, in light.
+    """
+    for scheme, size in (("light", DESK), ("dark", DESK), ("light", PHONE)):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.set_viewport_size(size)
+        page.goto(address)
+        page.wait_for_load_state()
+        faults = accessibility_faults(page)
+        assert faults == [], f"{address}, {scheme}, {size['width']} px: {faults}"
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(DESK)

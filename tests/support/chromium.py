@@ -1,0 +1,19 @@
+"""The browser of the tests: the one that ``manage.py test`` found, and what it is started with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]

@@ -1,0 +1,34 @@
+"""Daphne with the limits of the project before an application that only counts.
+
+Run as ``python -m tests.support.counting_server FD``.
+
+A second argument shortens the patience, in seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import django
+from daphne.server import Server
+
+django.setup()
+
+from rerankui.web import server_limits  # noqa: E402 it knows the doors, whose rows can be imported only now
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with how many bytes the body had."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+if __name__ == "__main__":
+    server_limits.limit()
+    server_limits.FIRST_SECONDS = float(sys.argv[2])
+    Server(application, endpoints=[f"fd:fileno={sys.argv[1]}"], verbosity=0).run()

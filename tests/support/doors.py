@@ -1,0 +1,45 @@
+"""A program at the doors: a token, and requests as such a program sends them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.test import Client
+
+from memoryapp.accounts import tokens
+from memoryapp.models import ApiToken, ChatUser
+
+EVERY_SCOPE = ("recall", "ingest", "read", "curate")
+
+
+def token_for(*owners: ChatUser, scopes: tuple[str, ...] = EVERY_SCOPE) -> str:
+    return tokens.make("a program", [ApiToken.Scope(scope) for scope in scopes], owners)[1]
+
+
+class Program:
+    """Asks with its token, and with whatever body it is told to send."""
+
+    def __init__(self, token: str = "") -> None:
+        self.headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.client = Client()
+
+    def get(self, path: str, **headers: str) -> Any:
+        return self.client.get(path, headers={**self.headers, **headers})
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.ask("post", path, content, **headers)
+
+    def ask(self, method: str, path: str, content: bytes = b"", **headers: str) -> Any:
+        return self.client.generic(
+            method.upper(), path, content, "application/json", headers={**self.headers, **headers}
+        )
+
+
+def error_of(answer: Any) -> tuple[int, str, str]:
+    """Status, code and message of a refusal, which must have its shape."""
+    told = json.loads(answer.content)
+    assert list(told) == ["error"]
+    assert answer["Content-Type"].startswith("application/json")
+    return answer.status_code, told["error"]["code"], told["error"]["message"]

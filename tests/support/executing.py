@@ -1,0 +1,92 @@
+"""A small memory to ask, and runs over it executed to their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import psycopg
+from asgiref.sync import sync_to_async
+
+from memoryapp import reading
+from memoryapp.clients import offline_embedder
+from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.engine.embeddings import EmbeddingError, Vectors
+from memoryapp.models import ChatUser, Run
+from memoryapp.operations import database
+from memoryapp.reading import Background
+from memoryapp.runs import following, lifecycle
+from memoryapp.search.vectors import embed_pending
+from tests.conftest import talk
+
+QUERY = "vLLM H100 out of memory"
+TOPICS = [
+    ("vLLM on H100 crashes at start", ["vLLM on our H100 dies with out of memory", "Lower gpu_memory_utilization"]),
+    ("Birthday cake for Masha", ["Which cake for a birthday of ten?", "A honey cake keeps for two days"]),
+    ("Knee after the run", ["My meniscus hurts after ten kilometres", "Rest, ice, and see a doctor"]),
+]
+
+
+class Silent:
+    """A chat model that never answers; ``asked`` is set once it is spoken to."""
+
+    model = "silent"
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield Reply("")
+
+
+class Faulty:
+    """A bug of ours."""
+
+    model = "faulty"
+
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
+        raise ZeroDivisionError
+        yield Reply("")
+
+
+class Speechless:
+    """An embedding model that is down."""
+
+    profile = offline_embedder().profile
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        raise EmbeddingError("The embedding model is out of reach.")
+
+
+async def memory_of_three(name: str = "anna") -> ChatUser:
+    """Somebody who talked of three things, which search finds by words and by vectors."""
+
+    def make() -> ChatUser:
+        owner = ChatUser.objects.create(name=name)
+        talk(owner, *TOPICS)
+        return owner
+
+    owner = await sync_to_async(make)()
+    await embed_pending(offline_embedder())
+    return owner
+
+
+async def background_of(owner: int, **given: Any) -> Background:
+    """What a run of this chat user begins with."""
+    asked = "SELECT %(owner)s::bigint AS owner_id, %(messages)s::jsonb AS messages"
+    values = {**reading.HOW_MUCH, "owner": owner, "messages": None if given.get("messages") is None else "[]"}
+    async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
+        rows = await connection.execute(f"SELECT {reading.BACKGROUND} FROM ({asked}) AS asked", values)
+        (found,) = await rows.fetchone() or ()
+    return reading.background(found, **given)
+
+
+async def start(owner: ChatUser, query: str = QUERY, **given: Any) -> Run:
+    return await sync_to_async(lifecycle.start)(owner, query, **given)
+
+
+async def events_of(run: Run) -> list[Any]:
+    return [item.event for item in await sync_to_async(following.stored)(run.pk)]

@@ -1,0 +1,68 @@
+"""A program for Node.js, fetched by npm in one exact version and kept where .ci/run keeps its tools."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import PATIENCE
+
+OLDEST = (20, 15)
+
+
+def node() -> str:
+    """Skips the test where there is no Node.js, or one too old."""
+    found, npm = shutil.which("node"), shutil.which("npm")
+    if not found or not npm:
+        pytest.skip("node and npm are not installed")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST:
+        pytest.skip(f"node is {version.strip()}, older than {'.'.join(map(str, OLDEST))}")
+    return found
+
+
+def fetched(package: str, integrity: str) -> Path:
+    """The unpacked ``name@version``, whose archive has this npm integrity. Skips where npm cannot fetch it."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mnemoscope-ci"
+    home = folder / re.sub(r"\W+", "-", package).strip("-")
+    if home.exists():
+        return home
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        archive = _packed(package, Path(scratch))
+        digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+        assert f"sha512-{digest}" == integrity, f"{package} is not what it was when it was chosen"
+        with tarfile.open(archive) as packed:
+            # Python before 3.11.4 knows no filters, from 3.12 it wants one.
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)
+            packed.extractall(Path(scratch) / "open")
+        try:
+            (Path(scratch) / "open" / "package").rename(home)
+        except OSError:  # another test run was first
+            assert home.exists()
+    return home
+
+
+def _packed(package: str, folder: Path) -> Path:
+    done = subprocess.run(
+        ["npm", "pack", "--ignore-scripts", "--no-update-notifier", "--pack-destination", str(folder), package],
+        cwd=folder,
+        env={**os.environ, "npm_config_fetch_retries": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    archives = list(folder.glob("*.tgz"))
+    if done.returncode or not archives:
+        pytest.skip(f"npm could not fetch {package}: {done.stderr.strip()[-300:]}")
+    return archives[0]

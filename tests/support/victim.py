@@ -1,0 +1,39 @@
+"""A process that works until it is killed: ``python -m tests.support.victim tests.support.hesitating``.
+
+The module it is started with works. Each line it reads names the work; it forks a child that does it and says so.
+When the next line comes it kills the child, or waits for its end if the line says so, and prints how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from importlib import import_module
+
+import django
+
+
+def main() -> None:
+    """Serve lines until there are no more."""
+    django.setup()
+    # What knows models can only be imported now, and before the forks, which then begin at once.
+    worker = import_module(sys.argv[1])
+    asyncio.run(worker.warm())
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            random.seed(line)
+            asyncio.run(worker.execute(line.split()))
+            os._exit(0)
+        print("forked", flush=True)
+        if sys.stdin.readline().strip() != "wait":
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()

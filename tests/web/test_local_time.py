@@ -1,0 +1,57 @@
+"""Times are written on the reader's clock, and days begin where the reader's do."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memoryapp.models import ChatUser, Run
+from rerankui import fragments
+from rerankui.fragments import Seen
+from rerankui.templatetags.memory import absolute, clock, span_of
+from rerankui.web.local_time import COOKIE, reader_zone
+from tests.support.browsing import get, said, topic_of
+
+EVENING = datetime(2026, 3, 2, 22, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [("Asia/Tokyo", 9), ("America%2FNew_York", -5), ("", 0), ("Nowhere/Land", 0), ("America", 0), ("../etc/passwd", 0)],
+)
+def test_a_zone_is_taken_from_the_cookie_and_nothing_else_is_one(name: str, offset: int) -> None:
+    assert EVENING.astimezone(reader_zone({COOKIE: name})).utcoffset() == timedelta(hours=offset)
+
+
+def test_moments_are_written_on_the_readers_clock_with_its_zone() -> None:
+    with timezone.override(ZoneInfo("Asia/Tokyo")):
+        assert (absolute(EVENING), clock(EVENING)) == ("3 March 2026, 07:30 JST", "07:30")
+        assert span_of(EVENING - timedelta(hours=8), EVENING) == "2 Mar 2026 – 3 Mar 2026"
+    with timezone.override(ZoneInfo("America/Sao_Paulo")):
+        assert absolute(EVENING) == "2 March 2026, 19:30 UTC-03"
+    assert absolute(EVENING) == "2 March 2026, 22:30 UTC"
+
+
+def test_a_day_of_the_talk_begins_at_the_readers_midnight(as_viewer: Client, anna: ChatUser) -> None:
+    """Nine and three o'clock in London are one day; in Tokyo midnight lies between."""
+    topic_of(anna, "One day", ["Good morning"])
+    said(anna, "Good afternoon", minutes=360)
+    address = f"/memory/{anna.pk}/messages/"
+    assert re.findall(r'class="day"><span>([^<]+)', get(as_viewer, address)) == ["Monday, 2 March 2026"]
+    as_viewer.cookies[COOKIE] = "Asia/Tokyo"
+    there = get(as_viewer, address)
+    assert re.findall(r'class="day"><span>([^<]+)', there) == ["Monday, 2 March 2026", "Tuesday, 3 March 2026"]
+    assert "18:00" in there
+    assert "00:00" in there
+
+
+def test_a_frame_of_a_live_run_is_on_the_readers_clock(anna: ChatUser) -> None:
+    run = Run.objects.create(owner=anna, query="vllm?", strategy="flash")
+    Run.objects.filter(pk=run.pk).update(created_at=EVENING)
+    html = fragments.frame(run.pk, seen=Seen(), language="en", zone=ZoneInfo("Asia/Tokyo")).html
+    assert "3 March 2026, 07:30 JST" in html
