@@ -13,6 +13,7 @@ from math import ceil
 
 import numpy as np
 from django.db import connection
+from django.db.models import Exists, OuterRef
 from numpy.typing import NDArray
 
 from memoryapp import curation
@@ -90,7 +91,7 @@ def topic_map(owner: ChatUser) -> TopicMap:
     topics = Topic.objects.of(owner).filter(pk__in=ids).order_by("-ended_at", "-pk")
     points = tuple(MapPoint(topic, *where[topic.pk]) for topic in topics)
     live = Topic.objects.of(owner).live()
-    with_vector = TopicVector.objects.filter(owner=owner, topic__is_live=True).values("topic").distinct().count()
+    with_vector = live.filter(Exists(TopicVector.objects.filter(topic=OuterRef("pk")))).count()
     return TopicMap(points, live.count() - with_vector, max(0, with_vector - len(points)), shown, _regions(points))
 
 

@@ -15,7 +15,7 @@ from memoryapp.browsing.months import messages_by_month
 from memoryapp.models import ChatUser, Message, Role
 from rerankui.access import Request, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
-from rerankui.pages import page_around, page_of, show
+from rerankui.pages import Page, page_around, page_of, show
 from rerankui.text.talk import talk_of
 
 SHOWN = 80
@@ -34,7 +34,7 @@ def messages(request: Request, owner: int) -> HttpResponse:
         "filters": filters,
         "page": page,
         "talk": talk_of(rows, here=at.pk if at else None),
-        "total": found.count(),
+        "total": _total(found, page),
         "at": at,
         "may_erase": operator_of(request).may(Role.ADMIN),
     }
@@ -42,6 +42,11 @@ def messages(request: Request, owner: int) -> HttpResponse:
         context["months"] = messages_by_month(of)
         context["busiest"] = max((count for _month, count in context["months"]), default=0)
     return show(request, "pages/messages.html", "partials/messages/messages.html", context)
+
+
+def _total(found: QuerySet[Message], page: Page[Message]) -> int:
+    """How many are found; where the page holds all of them the texts are not searched a second time."""
+    return found.count() if page.before or page.after else len(page)
 
 
 def _filtered(owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool) -> QuerySet[Message]:
