@@ -23,8 +23,8 @@ from django.db.models.functions import Now
 from memoryapp import media as media_store
 from memoryapp.engine.chat.media import Media
 from memoryapp.engine.events import MediaItem, ModelProgress
+from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
-from memoryapp.engine.text.storable import storable
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
 from memoryapp.operations.logs import about_run
 from memoryapp.runs import closing, stopping

@@ -14,9 +14,9 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.parameters import Declaration, Parameters, declarations
+from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import AGENT, DEFAULT, PLAIN, STRATEGIES
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from memoryapp.engine.text.storable import storable
 from memoryapp.search.profiles import serving_profile
 
 # How much of a wrong value its sentence repeats.

@@ -5,7 +5,8 @@ A strategy is one module, or one room, with a ``Strategy`` value, listed here; n
 
 from __future__ import annotations
 
-from memoryapp.engine.strategies import filter, flash, plain, react, vector
+from memoryapp.engine.strategies import filter, flash, react, vector
+from memoryapp.engine.strategies.react import plain
 from memoryapp.engine.strategies.strategy import AnyStrategy
 
 DEFAULT: AnyStrategy = flash.STRATEGY

@@ -1,7 +1,8 @@
 """An agent that answers: it routes and plans a question, searches, reads, looks once more where too little was found,
 and puts the answer into words whose every statement cites a message.
 
-``agent`` runs the steps, ``toolbox`` calls the tools, whose input and output are the ``shapes``.
+``agent`` runs the steps, ``toolbox`` calls the tools, whose input and output are the ``shapes``. ``plain`` is a strategy
+of its own, made of the same tools without steps and without a model.
 """
 
 from __future__ import annotations
