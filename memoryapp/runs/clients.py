@@ -17,7 +17,7 @@ from memoryapp.operations import database
 from memoryapp.operations.database import in_thread
 from memoryapp.runs.journal import Journal
 from memoryapp.runs.leases import Leases, leased
-from memoryapp.runs.pipeline.clients import RecallClients
+from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.search import profiles
 from memoryapp.search.search_cache import SearchCache
 

@@ -32,7 +32,7 @@ from memoryapp.runs.claiming import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import offered, to_store
-from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recall.stages import recall
 from memoryapp.runs.recording import Recorder, RunClosed
 from memoryapp.runs.stopping import Stopped
 

@@ -15,7 +15,7 @@ from memoryapp.engine.events import CandidatesFound, Event
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompts import BUILT_IN, VARIABLES
 from memoryapp.prompt_versions import Key
-from memoryapp.runs.pipeline.request import Replayed
+from memoryapp.runs.recall.request import Replayed
 
 # The variables of a rerank prompt that tell of who asks, whatever search found.
 _OF_WHO_ASKS = (*VARIABLES["enrich"], "inner_circle")

@@ -42,7 +42,7 @@ from memoryapp.engine.events import (
     Totals,
     to_payload,
 )
-from memoryapp.engine.kinds.agent import Answered, Citation
+from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.media import store
 from memoryapp.models import (
     AgentCall,

@@ -14,7 +14,7 @@ from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.models import ChatUser, Fact, Message, Prompt, QueryVector, Run
 from memoryapp.runs import lifecycle, trials
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.pipeline.request import Replayed
+from memoryapp.runs.recall.request import Replayed
 from tests.engine.scripted import ScriptedChat, Step, asks, chooses, says
 from tests.support.executing import QUERY, events_of, memory_of_three, start
 

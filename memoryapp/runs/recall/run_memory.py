@@ -26,8 +26,8 @@ from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Wher
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import apart
-from memoryapp.runs.pipeline.clients import RecallClients
-from memoryapp.runs.pipeline.request import RecallRequest
+from memoryapp.runs.recall.clients import RecallClients
+from memoryapp.runs.recall.request import RecallRequest
 from memoryapp.search import index_cache, query_vectors, reranking, retrieval, search_cache
 from memoryapp.search.similarity import Question
 from memoryapp.search.wording import Worded, worded

@@ -22,10 +22,10 @@ from memoryapp.engine.prompts import language_of
 from memoryapp.engine.strategies import STRATEGIES, vector
 from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from memoryapp.runs.pipeline.clients import RecallClients
-from memoryapp.runs.pipeline.context import context_of
-from memoryapp.runs.pipeline.request import RecallRequest
-from memoryapp.runs.pipeline.run_memory import RunMemory
+from memoryapp.runs.recall.clients import RecallClients
+from memoryapp.runs.recall.context import context_of
+from memoryapp.runs.recall.request import RecallRequest
+from memoryapp.runs.recall.run_memory import RunMemory
 
 Events = AsyncGenerator[Event | ModelProgress, None]
 
