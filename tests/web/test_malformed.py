@@ -9,7 +9,7 @@ import pytest
 from django.db.models import Model
 from django.test import Client
 
-from tests.accounts.test_access import holdings, memory, routes  # noqa: F401
+from tests.accounts.every_address import holdings, memory, routes  # noqa: F401
 from tests.conftest import signed_in
 
 # A statement the database refuses ends a transaction, so each request has its own, as it has in the program.
