@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
-import pytest
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
@@ -101,8 +100,7 @@ def events(topic: Topic, person: Person) -> list[Event]:
     ]
 
 
-@pytest.fixture
-def memory(anna: ChatUser) -> dict[str, Model]:
+def every_row(anna: ChatUser) -> dict[str, Model]:
     """One row of each noun in Anna's memory, by model name; each says the word."""
     anna.display_name, anna.profile = f"Anna {WORD}", SECRET
     anna.save()

@@ -28,7 +28,7 @@ from memoryapp.models import (
     Run,
 )
 from rerankui.routing import websocket_urlpatterns
-from tests.accounts.every_address import SECRET, WORD, filled, holdings, memory, routes  # noqa: F401
+from tests.accounts.every_address import SECRET, WORD, filled, holdings, routes
 from tests.conftest import operator, signed_in, talk
 from tests.support.clock import PATIENCE
 
