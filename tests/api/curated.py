@@ -18,10 +18,12 @@ KEPT: tuple[type[Model], ...] = (Topic, TopicMessage, Message, TopicEdit, Edited
 
 def memory(owner: ChatUser) -> dict[str, list[str]]:
     """The live topics by summary, each with what is said in it."""
-    return {topic.summary: said(topic.pk) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")}
+    return {
+        topic.summary: message_ids(topic.pk) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")
+    }
 
 
-def said(topic: object) -> list[str]:
+def message_ids(topic: object) -> list[str]:
     return list(Message.objects.filter(topic=topic).in_order().values_list("external_id", flat=True))
 
 

@@ -10,7 +10,7 @@ from django.db.models import Model
 from django.test import Client
 
 from memoryapp.models import ChatUser
-from tests.accounts.every_address import holdings, routes
+from tests.accounts.every_address import every_row, holdings, routes
 from tests.conftest import signed_in
 
 # A statement the database refuses ends a transaction, so each request has its own, as it has in the program.
