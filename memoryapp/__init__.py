@@ -20,7 +20,7 @@ Changes
 change       topics to go out and topics to come in, planned; its *effect* is what it would do to past runs
 draft        a topic that is planned: a summary and its messages
 edit         some topics out, others in, over the same messages: archive, merge, split, move, withdraw, undo
-archive      the edit by which a session becomes topics, cut by a *splitter*
+archive      the edit by which a session becomes topics, cut by a *cutter*: the splitter, or the embedded *segmenter*
 successors   the live topics that hold a retired topic's messages now
 suggestion   a merge or split that the machine proposes and a person decides about, in the *queue*
 finding      a fact or person that the archivist found in a topic, and what a person decided about it in the *review*
@@ -29,9 +29,10 @@ receipt      what an erasure leaves behind: how many rows went from each table
 Runs
 run          one rerank from query to selection; its *events* are all there is to know about it
 strategy     how a run chooses among candidates, as a value in a registry: *flash* asks a chat model, *vector* does not;
-             *react* (the agent) and *plain* (the plain path) also answer in words
+             *react* and *plain* (the plain path) also answer in words
 answer       what a run says in words, each statement with *citations*: the messages behind it
-step         one of at most four phases of the strategy *react*; its tools are named in the run
+step         one of at most four phases of the strategy *react*, which settings and addresses call the agent (as in
+             ``ENABLE_AGENT``); its tools are named in the run
 citation     the number in an answer behind which a message stands
 parameter    what can be set on a run; its strategy declares it once, with its bounds and default
 baseline     plain vector order, which every other strategy is compared with
@@ -50,7 +51,9 @@ Models
 conversation    messages between the program and a chat model over one or several turns, with its tools and limits
 turn         one call of the chat model and its reply
 tool call    the model asking for something, such as the content of topics; a *tool* is what answers
-agent        one bounded question to a chat model outside a strategy: enricher, splitter, merger, archivist
+agent        asks a chat model one bounded question, outside a strategy: enricher, splitter, merger, archivist
+splitter     the agent that divides a session, or a topic that a curator wants to split
+merger       the agent that judges whether topics are one, and words what becomes of them
 archivist    the agent that extracts facts and people from a topic
 enricher     the agent that writes the query anew for search, out of the running conversation
 port         a function that a strategy is handed (search, read topics, chat …), so that it never sees the database

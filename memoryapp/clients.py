@@ -19,8 +19,9 @@ from memoryapp.engine.chat.capabilities import ChatOptions, Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.cross_encoder import CrossEncoder, HttpCrossEncoder
 from memoryapp.engine.chat.protocol import Chat
-from memoryapp.engine.embeddings import Embedder, HttpEmbedder, Profile, UnreachableEmbedder
+from memoryapp.engine.embeddings import Embedder, Profile, UnreachableEmbedder
 from memoryapp.engine.events import SteppedDown
+from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.offline.scorer import OfflineChat
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 

@@ -294,7 +294,7 @@ RERANK_API_KEY = env.text("RERANK_API_KEY", LLM_API_KEY if env.host(RERANK_BASE_
 RERANK_MODEL = env.text("RERANK_MODEL")
 
 RERANKER_ENABLED = env.switch("RERANKER_ENABLED", True)
-# Without the agent its door answers by the plain path: a search, and sentences quoted from what it found.
+# Without it the plain path answers: a search, and sentences quoted from what it found.
 ENABLE_AGENT = env.switch("ENABLE_AGENT", True)
 # How long a web process answers the same search from memory while nothing in the chat user's memory changes.
 SEARCH_CACHE_TTL = env.seconds("SEARCH_CACHE_TTL", "30s", least=0, most=3600)

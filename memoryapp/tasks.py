@@ -23,7 +23,7 @@ from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.ingestion import archiving
-from memoryapp.ingestion.splitters import splitter
+from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, Erasure, ImportFile, Work
 from memoryapp.operations import advisory_locks
@@ -126,7 +126,7 @@ def _archive(owner: ChatUser, embedder: Embedder) -> None:
     """Archives one chat user's sessions. A fault is logged, so that the others get their turn."""
     try:
         open_chat = clients.open_chat if settings.LLM_BASE_URL else None
-        archiving.archive(owner, splitter(owner, embedder, open_chat), archiving.limits(owner))
+        archiving.archive(owner, cutter(owner, embedder, open_chat), archiving.limits(owner))
     except (EmbeddingError, IngestionError) as error:
         logger.warning("Sessions of chat user %s are not archived yet: %s", owner.pk, cause(error))
     except DatabaseError as error:

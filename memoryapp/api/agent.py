@@ -22,8 +22,8 @@ from memoryapp.api.asking import begun, ended
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
 from memoryapp.api.streams import described_event, named, unbroken, unbuffered
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
-from memoryapp.engine.kinds.agent import StepStarted, ToolUsed
-from memoryapp.engine.strategies import AGENT, PLAIN
+from memoryapp.engine.kinds.react import StepStarted, ToolUsed
+from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answered
@@ -74,7 +74,7 @@ async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHtt
     The header ``Content-Location`` names the run. After a cut read it there: the run goes on without the client.
     """
     grant = grant_of(request)
-    strategy = AGENT if settings.ENABLE_AGENT else PLAIN
+    strategy = REACT if settings.ENABLE_AGENT else PLAIN
     run = await in_thread(begun, grant, body.recall(strategy.name))
     runner.launch(run.pk)
     response = unbuffered(_stream(request, run, grant.token.pk), "text/event-stream")
@@ -96,7 +96,7 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
 
 
 def _begun(request: HttpRequest, run: Run) -> dict[str, Any]:
-    is_agent = run.strategy == AGENT.name
+    is_agent = run.strategy == REACT.name
     fields = {"run": str(run.pk), "url": reverse("run", args=[run.pk]), "strategy": run.strategy, "agent": is_agent}
     return _absolute(request, {**fields, "note": "" if is_agent else OFF})
 

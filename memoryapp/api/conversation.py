@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memoryapp.api.refusals import Refused
+from memoryapp.api.shapes.fields import LONGEST_CONVERSATION
 from memoryapp.importers.record import BadRecord, message, moment, shown
 
-MOST_MESSAGES = 200
 _KEPT = ("role", "author", "text", "session", "forwarded_from")
 _NAMES = ("author", "session", "forwarded_from")
 
 
 def conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages as they are stored with a run, oldest first. Raises Refused."""
-    if len(messages) > MOST_MESSAGES:
-        raise Refused(413, f"At most {MOST_MESSAGES} messages of the conversation: send its last ones.")
+    if len(messages) > LONGEST_CONVERSATION:
+        raise Refused(413, f"At most {LONGEST_CONVERSATION} messages of the conversation: send its last ones.")
     return [_read(f"messages.{index}", item) for index, item in enumerate(messages)]
 
 

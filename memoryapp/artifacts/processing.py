@@ -19,8 +19,8 @@ from memoryapp.documents import reading
 from memoryapp.documents.reading import DocumentText, Unreadable
 from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.digest import digest
-from memoryapp.engine.text.storable import storable
 from memoryapp.knowledge.rows import EDITABLE
 from memoryapp.knowledge.writing import lock
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Work

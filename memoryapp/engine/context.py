@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -130,8 +131,7 @@ def topics_text(
     others whole. Messages whose number is ``known`` stand in the running conversation already and are left out.
     What does not fit is counted in the topic's last line.
     """
-    entering = {topic.id: _entering(query, topic, messages_of.get(topic.id, ())) for topic in selected}
-    return _under_heads(selected, candidates, messages_of, entering, known)
+    return _under_heads(partial(_entering, query), selected, candidates, messages_of, known)
 
 
 def passages_text(
@@ -145,23 +145,22 @@ def passages_text(
 
     What answers are the messages of a topic's excerpt and its best exchanges, each with two neighbours on either side.
     """
-    entering = {topic.id: _around(query, topic, messages_of.get(topic.id, ())) for topic in selected}
-    return _under_heads(selected, candidates, messages_of, entering, known)
+    return _under_heads(partial(_around, query), selected, candidates, messages_of, known)
 
 
 def _under_heads(
+    entering_of: Callable[[Selected, Sequence[MessageContent]], Sequence[MessageContent]],
     selected: Sequence[Selected],
     candidates: Mapping[str, Candidate],
     messages_of: MessagesByTopic,
-    entering: MessagesByTopic,
     known: Collection[int],
 ) -> str:
-    """Each topic under its head, with those of its messages that are ``entering``, each once."""
+    """Each topic under its head, with those of its messages that ``entering_of`` chooses, each once."""
     seen = set(known)
     heads: list[str] = []
     entries: list[list[str]] = []
     for topic in selected:
-        fresh = [message for message in entering[topic.id] if message.id not in seen]
+        fresh = [message for message in entering_of(topic, messages_of.get(topic.id, ())) if message.id not in seen]
         seen.update(message.id for message in fresh)
         heads.append(_head(topic.id, candidates.get(topic.id), len(fresh), len(messages_of.get(topic.id, ()))))
         entries.append([message_text(message) for message in fresh])
@@ -184,14 +183,14 @@ def chunks_text(
     known: Collection[int] = (),
 ) -> str:
     """The same topics as numbered chunks, each under its source and its similarity to the query."""
-    entering = {topic.id: _entering(query, topic, messages_of.get(topic.id, ())) for topic in selected}
     heads, entries = [], []
     for place, topic in enumerate(selected, start=1):
+        entered = _entering(query, topic, messages_of.get(topic.id, ()))
         candidate = candidates.get(topic.id)
         summary = shortened(one_line(candidate.summary), _SUMMARY_CHARS) if candidate else ""
         source = f"{topic.id} {summary}".rstrip()
         heads.append(f"[{source}, chunk {place}/{len(selected)}, sim={topic.score:.2f}]")
-        entries.append([message_text(message) for message in entering[topic.id] if message.id not in known])
+        entries.append([message_text(message) for message in entered if message.id not in known])
     return "\n---\n".join(_blocks(heads, entries))
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery, UnshownCandidates
 from memoryapp.engine.json_values import built, written
-from memoryapp.engine.kinds.agent import Answered, StepStarted, ToolUsed
+from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.notes import Notes
 
 PieceStatus = Literal["exact", "normalised", "altered", "absent"]

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import orjson
 
-from memoryapp.engine.text.storable import storable
+from memoryapp.engine.storable import storable
 
 
 def written(value: Any) -> str:

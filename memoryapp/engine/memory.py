@@ -64,7 +64,7 @@ class TopicContent:
 
 @dataclass(frozen=True, slots=True)
 class TopicDraft:
-    """A topic as the splitter proposes it: a summary over a run of message ids."""
+    """A topic as a cutter proposes it: a summary over a run of message ids."""
 
     summary: str
     messages: tuple[int, ...]

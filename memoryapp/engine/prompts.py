@@ -13,13 +13,13 @@ from string import Template
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from memoryapp.engine.agents.prompt_texts import AGENT_TEXTS
 from memoryapp.engine.candidates import Candidate, ItemCandidate
 from memoryapp.engine.chat.media import Media
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.memory import MessageContent, parse_topic_id
-from memoryapp.engine.prompt_texts import TEXTS
+from memoryapp.engine.prompt_texts.agents import AGENT_TEXTS
+from memoryapp.engine.prompt_texts.strategies import STRATEGY_TEXTS
 from memoryapp.engine.text.lines import message_text, one_line, plain, quoted
 
 TOOL_NAME = "get_topics_content"
@@ -57,7 +57,7 @@ PromptBook = Mapping[tuple[str, str], PromptText]
 
 BUILT_IN: PromptBook = MappingProxyType(
     {
-        (name, language): PromptText(name, language, 0, *{**TEXTS, **AGENT_TEXTS}[name, language])
+        (name, language): PromptText(name, language, 0, *{**STRATEGY_TEXTS, **AGENT_TEXTS}[name, language])
         for name in get_args(PromptName)
         for language in get_args(Language)
     }

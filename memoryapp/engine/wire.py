@@ -9,7 +9,7 @@ from typing import Any
 from memoryapp.engine.candidates import UnshownCandidates
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
 from memoryapp.engine.json_values import built, written
-from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.engine.text.storable import storable
+from memoryapp.engine.storable import storable
 
 LONGEST_FILE = 200 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""Facts and people extracted from topics by the archivist, and the inbox in which a person decides about them.
+"""Facts and people extracted from topics by the archivist, and the review in which a person decides about them.
 
 In: a topic's messages, and a model's answers about them. Out: ``Finding`` rows with the messages they stand in, and
 changes through ``knowledge``, which any of them can be undone by. What a person edited, deleted, undid or rejected is
@@ -6,7 +6,7 @@ neither overwritten nor made again. It imports the rows, ``knowledge``, question
 """
 
 from memoryapp.extraction.archivist import Extracted, Model, ModelFailed, enough_after, extract
-from memoryapp.extraction.inbox import (
+from memoryapp.extraction.review import (
     Decided,
     confirm,
     last_decided,

@@ -18,7 +18,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.engine.text.storable import storable
+from memoryapp.engine.storable import storable
 
 ROLES = ("user", "assistant", "peer", "system")
 MOST_TEXT = 1_000_000

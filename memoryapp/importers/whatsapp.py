@@ -126,7 +126,7 @@ def scan(source: Source, owner: str, me: str, name: str = "") -> Chat:
         is_american = is_american or (bool(entry.head.half) and entry.head.separator == "/" and entry.head.third < 100)
         _weigh(chat, entry.head, impossible)
         dates += 1
-    chat.order = _order(chat, impossible, dates, is_american=is_american)
+    chat.order = _date_order(chat, impossible, dates, is_american=is_american)
     chat.speakers = +chat.speakers
     chat.me = _me(chat, owner, me)
     return chat
@@ -145,7 +145,7 @@ def _weigh(chat: Chat, head: Head, impossible: Counter[str]) -> None:
         chat.latest[order] = at
 
 
-def _order(chat: Chat, impossible: Counter[str], dates: int, *, is_american: bool) -> str:
+def _date_order(chat: Chat, impossible: Counter[str], dates: int, *, is_american: bool) -> str:
     """The order in which most dates are dates, and run forwards; where both do, the usual one.
 
     Two digits of a year come first only where days cannot.

@@ -1,6 +1,6 @@
 """Archives sessions: those that are over become topics.
 
-One transaction a session. The splitter works outside of it, and what it worked on is looked at again inside, so a
+One transaction a session. The cutter works outside of it, and what it worked on is looked at again inside, so a
 crash in between loses nothing and repeats nothing.
 """
 
@@ -18,8 +18,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import work
+from memoryapp.ingestion.cutters import Cut, Cutter
 from memoryapp.ingestion.sessions import Moment, Session, SessionLimits, cut_sessions
-from memoryapp.ingestion.splitters import Cut, Splitter
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
 from memoryapp.models import AgentCall, ChatUser, Message, Topic, TopicEdit, Work
 from memoryapp.operations import advisory_locks, metrics
@@ -50,7 +50,7 @@ def limits(owner: ChatUser) -> SessionLimits:
 
 def archive(
     owner: ChatUser,
-    splitter: Splitter,
+    cutter: Cutter,
     limits: SessionLimits,
     *,
     now: bool = False,
@@ -62,7 +62,7 @@ def archive(
     """Topics from the owner's sessions that are over, or from all of them ``now`` or when somebody asked for it.
 
     One worker an owner: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then gives up. How
-    far it is stands in the owner's row of work, and goes to ``report``. Raises IngestionError, and what ``splitter``
+    far it is stands in the owner's row of work, and goes to ``report``. Raises IngestionError, and what ``cutter``
     raises; the sessions before it stay archived.
     """
     with _only_worker(owner, wait, meanwhile) as alone:
@@ -73,7 +73,7 @@ def archive(
         if not (sessions or is_asked):
             return Archived(0, 0, 0)
         with work.tracked(owner, Work.Kind.ARCHIVE, worker, report=report) as steps:
-            done = list(_archive_each(owner, sessions, splitter, limits, steps))
+            done = list(_archive_each(owner, sessions, cutter, limits, steps))
     return Archived(
         sessions=sum(bool(topics) for topics in done),
         topics=sum(len(topics) for topics in done),
@@ -82,11 +82,11 @@ def archive(
 
 
 def _archive_each(
-    owner: ChatUser, sessions: Sequence[Session], splitter: Splitter, limits: SessionLimits, steps: work.Steps
+    owner: ChatUser, sessions: Sequence[Session], cutter: Cutter, limits: SessionLimits, steps: work.Steps
 ) -> Iterator[list[Topic]]:
     total, done = sum(len(session.messages) for session in sessions), 0
     for session in sessions:
-        yield _archive_session(owner, session, splitter, limits)
+        yield _archive_session(owner, session, cutter, limits)
         done += len(session.messages)
         steps.reached(done, done / total)
 
@@ -137,13 +137,13 @@ def _cut(rows: QuerySet[Message], limits: SessionLimits) -> list[Session]:
     return cut_sessions(moments, interval=limits.interval, most=limits.most)
 
 
-def _archive_session(owner: ChatUser, session: Session, splitter: Splitter, limits: SessionLimits) -> list[Topic]:
+def _archive_session(owner: ChatUser, session: Session, cutter: Cutter, limits: SessionLimits) -> list[Topic]:
     ids = [message.id for message in session.messages]
     messages = [content(row) for row in Message.objects.of(owner).active().filter(id__in=ids).in_order()]
     if not messages:
         return []
     with metrics.splitting(owner.pk):
-        cut = splitter(messages, limits)
+        cut = cutter(messages, limits)
     covered = sorted(number for draft in cut.drafts for number in draft.messages)
     if covered != sorted(message.id for message in messages):
         raise IngestionError(_("The topics do not cover each message of the session once."))

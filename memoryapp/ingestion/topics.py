@@ -47,12 +47,12 @@ def put_topics(
     except CurationError as error:
         raise IngestionError(str(error)) from error
     rows = Message.objects.of(owner).in_bulk([number for draft in drafts for number in draft.messages])
-    parts = [sorted((rows[number] for number in draft.messages), key=_order) for draft in drafts]
+    parts = [sorted((rows[number] for number in draft.messages), key=_by_time) for draft in drafts]
     put_passages(owner, [[content(row) for row in part] for part in parts])
     return put_in(edit)
 
 
-def _order(row: Message) -> tuple[datetime, int]:
+def _by_time(row: Message) -> tuple[datetime, int]:
     return row.sent_at, row.pk
 
 

@@ -68,7 +68,7 @@ hallucinated_ids = _counter("reranker_hallucinated_ids", "Ids the model gave tha
 
 topics_extracted = _counter("topics_extracted", "Topics cut from sessions.")
 topics_size = _histogram("topics_size_chars", "Characters of a topic when it was cut.", CHARS)
-topics_coverage_gaps = _counter("topics_coverage_gaps", "Messages a splitter left out, put into topics of their own.")
+topics_coverage_gaps = _counter("topics_coverage_gaps", "Messages the splitter left out, put into topics of their own.")
 topics_merged = _counter("topics_merged", "Topics that a merge took the place of.")
 topics_consolidation_candidates = _histogram("topics_consolidation_candidates", "Topics like one looked at.", FEW)
 topics_search_duration = _histogram("topics_search_duration_seconds", "From the enriched query to candidates.", SHORT)

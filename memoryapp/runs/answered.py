@@ -8,9 +8,9 @@ from typing import Any
 from django.urls import reverse
 
 from memoryapp.engine.events import Event, RunFinished
-from memoryapp.engine.kinds.agent import Answered, Citation
+from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.notes import english
-from memoryapp.engine.strategies import AGENT
+from memoryapp.engine.strategies import REACT
 from memoryapp.models import Message, Run
 from memoryapp.runs import answer, following
 
@@ -30,7 +30,7 @@ def document(run: Run) -> dict[str, Any]:
         "run": str(run.pk),
         "url": reverse("run", args=[run.pk]),
         "strategy": run.strategy,
-        "agent": run.strategy == AGENT.name,
+        "agent": run.strategy == REACT.name,
         **_words(run, answer_of(events)),
         "fallback": finished.fallback or None,
         "usage": answer.usage(run),

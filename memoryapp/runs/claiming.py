@@ -25,8 +25,7 @@ from memoryapp.models import Prompt
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import trials
 from memoryapp.runs.parameters import of_run, strategy_named
-from memoryapp.runs.pipeline.request import RecallRequest
-from memoryapp.runs.trials import Replayed
+from memoryapp.runs.recall.request import RecallRequest, Replayed
 
 # In the same trip, what a run begins with.
 CLAIM = f"""

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import httpx
 from django.conf import settings
-from psycopg_pool import AsyncConnectionPool
 
 from memoryapp import clients
-from memoryapp.engine.chat.cross_encoder import CrossEncoder
-from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.operations import database
 from memoryapp.operations.database import in_thread
 from memoryapp.runs.journal import Journal
 from memoryapp.runs.leases import Leases, leased
+from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.search import profiles
-from memoryapp.search.index_cache import IndexCache
 from memoryapp.search.search_cache import SearchCache
 
 # A profile that takes over serves the runs that begin this much later; the one before still has its vectors.
@@ -47,27 +44,17 @@ class Serving:
         return self._known
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """Everything a run needs from outside, good for one event loop. ``enricher`` is None without a model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients(RecallClients):
+    """Everything a run needs from outside, good for one event loop.
 
-    ``journal`` stores the events of runs, ``leases`` show which runs go on, ``index_cache`` keeps what searches have
-    read, ``search_cache`` what they have found, and ``http`` sends the requests to all providers. ``cross_encoder`` is
-    None where none is configured.
-    ``serving`` knows which embedding profile serves; without it ``embedder`` serves always.
+    ``journal`` stores the events of runs, ``leases`` show which runs go on, and ``http`` sends the requests to all
+    providers. ``serving`` knows which embedding profile serves; without it ``embedder`` serves always.
     """
 
-    chat: Chat
-    enricher: Chat | None
-    embedder: Embedder
-    profile_id: int
-    pool: AsyncConnectionPool
     journal: Journal
     leases: Leases
-    index_cache: IndexCache = field(default_factory=IndexCache)
-    search_cache: SearchCache = field(default_factory=SearchCache)
     http: httpx.AsyncClient | None = None
-    cross_encoder: CrossEncoder | None = None
     serving: Serving | None = None
 
     async def now(self) -> Clients:

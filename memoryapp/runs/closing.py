@@ -8,16 +8,16 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from memoryapp.engine.events import Event, RunFinished, from_payload, to_payload
+from memoryapp.engine.events import Event, RunFinished, from_payload, to_json
 from memoryapp.engine.notes import Note
 from memoryapp.engine.outline import summarise
-from memoryapp.models import Run, RunEvent, RunProgress
+from memoryapp.models import Run, RunEvent
 from memoryapp.operations import metrics
-from memoryapp.runs.journal import EventsLost
+from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry
 from memoryapp.runs.leases import LEASE
 from memoryapp.runs.recording import finished_columns
 
@@ -92,8 +92,10 @@ def end(run: Run, ending: RunFinished) -> tuple[list[Event], int]:
     events = [from_payload(row.kind, row.payload) for row in whole]
     finished = replace(ending, totals=summarise(events))
     events.append(finished)
-    payload, at = to_payload(finished), run.finished_at or timezone.now()
-    RunEvent.objects.create(owner_id=run.owner_id, run=run, seq=len(events), kind=finished.kind, at=at, payload=payload)
-    Run.objects.filter(pk=run.pk).update(**{"finished_at": at, **finished_columns(events, finished)})
-    RunProgress.objects.filter(pk=run.pk).delete()
+    at = run.finished_at or timezone.now()
+    row = EventRow(finished.kind, at, to_json(finished))
+    columns = {"finished_at": at, **finished_columns(events, finished)}
+    entry = JournalEntry(run.pk, len(events), [row], columns, run.state)
+    with connection.cursor() as cursor:
+        cursor.execute(entry.statement, entry.values)
     return events, len(lost)

@@ -24,7 +24,7 @@ TRIES = 3
 _RECORD = """
 WITH run AS (
     SELECT run.id, run.owner_id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
-    WHERE run.id = %(run)s AND run.state = 'running' FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
+    WHERE run.id = %(run)s AND run.state = %(expected_state)s FOR NO KEY UPDATE OF run FOR KEY SHARE OF owner
 ), last AS (
     SELECT coalesce(max(seq), 0) AS seq FROM memoryapp_runevent WHERE run_id = %(run)s
 ), stored AS (
@@ -76,13 +76,35 @@ class EventRow:
 class JournalEntry:
     """Events of one run, numbered from ``first``.
 
-    ``ending`` are the columns of the run's row that its end fills; empty while it goes on.
+    ``ending`` are the columns of the run's row that its end fills; empty while it goes on. Nothing is stored of a run
+    in another state than ``expected_state``.
     """
 
     run_id: UUID
     first: int
     events: Sequence[EventRow]
     ending: Mapping[str, Any]
+    expected_state: str = "running"
+
+    @property
+    def statement(self) -> str:
+        """The SQL that stores the entry: a row with the run's owner and the number of its last event before."""
+        columns = ", ".join(f"{name} = %({name})s" for name in self.ending)
+        return RECORD_AND_END.replace("{columns}", columns) if self.ending else RECORD
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the statement is sent with."""
+        return {
+            "run": self.run_id,
+            "expected_state": self.expected_state,
+            "first": self.first,
+            "kinds": [event.kind for event in self.events],
+            "moments": [event.at for event in self.events],
+            "payloads": [event.payload for event in self.events],
+            "messages": [event.message for event in self.events],
+            **self.ending,
+        }
 
 
 class Journal:
@@ -104,17 +126,8 @@ class Journal:
         return await self._store(entry)
 
     async def _store(self, entry: JournalEntry) -> int | None:
-        values = {
-            "run": entry.run_id,
-            "first": entry.first,
-            "kinds": [event.kind for event in entry.events],
-            "moments": [event.at for event in entry.events],
-            "payloads": [event.payload for event in entry.events],
-            "messages": [event.message for event in entry.events],
-            **entry.ending,
-        }
         async with self.pool.connection() as connection:
-            row = await (await connection.execute(_statement(entry.ending), values)).fetchone()
+            row = await (await connection.execute(entry.statement, entry.values)).fetchone()
             if row and row[1] == entry.first - 1:
                 return int(row[0])
             # It may have been stored by a try whose answer was lost, and have ended the run.
@@ -125,8 +138,3 @@ class Journal:
         if row:
             raise EventsLost(f"The last event of run {entry.run_id} is {row[1]}, not {entry.first - 1}.")
         return None
-
-
-def _statement(ending: Mapping[str, Any]) -> str:
-    columns = ", ".join(f"{name} = %({name})s" for name in ending)
-    return RECORD_AND_END.replace("{columns}", columns) if ending else RECORD

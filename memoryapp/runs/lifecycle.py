@@ -23,8 +23,8 @@ from django.db.models.functions import Now
 from memoryapp import media as media_store
 from memoryapp.engine.chat.media import Media
 from memoryapp.engine.events import MediaItem, ModelProgress
+from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
-from memoryapp.engine.text.storable import storable
 from memoryapp.models import ApiToken, ChatUser, Evaluation, Prompt, Run
 from memoryapp.operations.logs import about_run
 from memoryapp.runs import closing, stopping
@@ -32,7 +32,7 @@ from memoryapp.runs.claiming import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import offered, to_store
-from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recall.stages import recall
 from memoryapp.runs.recording import Recorder, RunClosed
 from memoryapp.runs.stopping import Stopped
 

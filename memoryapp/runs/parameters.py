@@ -14,9 +14,9 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.parameters import Declaration, Parameters, declarations
-from memoryapp.engine.strategies import AGENT, DEFAULT, PLAIN, STRATEGIES
+from memoryapp.engine.storable import storable
+from memoryapp.engine.strategies import DEFAULT, PLAIN, REACT, STRATEGIES
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from memoryapp.engine.text.storable import storable
 from memoryapp.search.profiles import serving_profile
 
 # How much of a wrong value its sentence repeats.
@@ -47,8 +47,8 @@ def strategy_named(name: str) -> AnyStrategy:
 
 
 def offered(name: str) -> AnyStrategy:
-    """The same for a new run. Raises ParameterError also for the agent while it is switched off."""
-    if name == AGENT.name and not settings.ENABLE_AGENT:
+    """The same for a new run. Raises ParameterError also for *react* while it is switched off."""
+    if name == REACT.name and not settings.ENABLE_AGENT:
         raise ParameterError(
             _("The strategy “%(name)s” is switched off (ENABLE_AGENT). “%(plain)s” answers without it.")
             % {"name": name, "plain": PLAIN.name}

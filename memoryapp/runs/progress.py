@@ -16,7 +16,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.engine.events import ModelProgress
-from memoryapp.engine.text.storable import storable
+from memoryapp.engine.storable import storable
 from memoryapp.runs.notices import Announce
 
 BETWEEN = 0.1

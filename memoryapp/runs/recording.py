@@ -132,7 +132,7 @@ def _ending(events: list[Event]) -> dict[str, Any]:
     last = events[-1]
     if not isinstance(last, RunFinished):
         return {}
-    return {**finished_columns(events, last), "finished_at": datetime.now(UTC)}
+    return {"finished_at": datetime.now(UTC), **finished_columns(events, last)}
 
 
 def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, Any]:

@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memoryapp.engine.candidates import BASELINE
-from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched
+from memoryapp.engine.events import CandidatesFound, Event
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.prompts import BUILT_IN, VARIABLES
 from memoryapp.prompt_versions import Key
+from memoryapp.runs.recall.request import Replayed
 
 # The variables of a rerank prompt that tell of who asks, whatever search found.
 _OF_WHO_ASKS = (*VARIABLES["enrich"], "inner_circle")
-
-
 # The prompts in whose place another one can be tried.
 _TRIED = ("rerank", "enrich")
 
@@ -40,20 +39,6 @@ class UsedPrompt:
     def label(self) -> str:
         """``rerank-en-3``."""
         return "{}-{}-{}".format(*self.key, self.version)
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """What a run takes from the one it tries again. What is None or empty is made anew.
-
-    ``baseline`` is the plain vector order of ``found``; the variables are sent as they were, whatever has changed.
-    """
-
-    query: QueryEnriched | None = None
-    found: CandidatesFound | None = None
-    baseline: tuple[str, ...] = ()
-    enrich_variables: Mapping[str, str] = field(default_factory=dict)
-    rerank_variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:

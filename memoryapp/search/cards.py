@@ -15,8 +15,8 @@ from django.contrib.postgres.search import SearchVector
 from django.db import transaction
 from django.db.models import F, Q, QuerySet, TextField, Value
 
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import count_terms, fold, words
-from memoryapp.engine.text.storable import storable
 from memoryapp.models import Artifact, Card, CardVector, ChatUser, Person, RefusedText
 
 BATCH = 500

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.engine.events import Event, RunFinished
-from memoryapp.engine.kinds.agent import Answered, Citation, ToolUsed
+from memoryapp.engine.kinds.react import Answered, Citation, ToolUsed
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import ANSWERING

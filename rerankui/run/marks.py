@@ -7,7 +7,7 @@ script alike.
 from __future__ import annotations
 
 from memoryapp.engine.events import Event, Filtered, ModelReplied, RunFinished, TopicsRead
-from memoryapp.engine.kinds.agent import ToolUsed
+from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.text.answers import parse_ids
 

@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
-from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 
 WORDS: dict[str, Promise] = {

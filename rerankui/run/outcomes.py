@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.events import Event, ModelReplied, RunFinished
-from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.outline import Outline, read_in
 from rerankui.run.notes import remarks
 

@@ -18,7 +18,7 @@ from memoryapp.engine.events import (
     TopicsRead,
     TurnStarted,
 )
-from memoryapp.engine.kinds.agent import Answered, StepStarted, ToolUsed
+from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.strategies import needs_model
 
 

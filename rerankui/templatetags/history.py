@@ -8,7 +8,7 @@ from django import template
 from django.template import Context
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
@@ -19,6 +19,7 @@ from rerankui.addresses import undo_address
 from rerankui.curation.change_words import actor_words
 from rerankui.rows import page_address, row_id
 from rerankui.run.outcomes import NO_ANSWER
+from rerankui.text.differences import Line, Row
 
 register = template.Library()
 
@@ -96,3 +97,22 @@ def prompt_address(label: str) -> str:
     if language not in ("en", "ru") or not version.isdecimal():
         return ""
     return reverse("prompt_version", args=[name, language, int(version)])
+
+
+@register.filter
+def removed_line(row: Row) -> SafeString | str:
+    """The old side of two texts' difference: its sign, and the line with what is gone in ``<del>``."""
+    return _side(row.old, "" if row.kind == "same" else "−", "<del>{}</del>")
+
+
+@register.filter
+def added_line(row: Row) -> SafeString | str:
+    """The new side: its sign, and the line with what has come in ``<ins>``."""
+    return _side(row.new, "" if row.kind == "same" else "+", "<ins>{}</ins>")
+
+
+def _side(line: Line | None, sign: str, form: str) -> SafeString | str:
+    if line is None:
+        return ""
+    spans = ((format_html(form, span.text) if span.is_changed else span.text,) for span in line.spans)
+    return format_html('<span class="diff-sign">{}</span>{}', sign, format_html_join("", "{}", spans))

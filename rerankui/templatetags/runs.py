@@ -28,12 +28,12 @@ from memoryapp.engine.events import (
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.models import Run
 from rerankui.run import legend
+from rerankui.run.marked_text import marked_text
 from rerankui.run.marks import ids_in
 from rerankui.run.notes import remarks
 from rerankui.run.outcomes import NAMES
 from rerankui.run.result import Segment
 from rerankui.run.score_parts import bounds, days, score_parts, sum_of_parts
-from rerankui.text.marked_text import marked_text
 from rerankui.text.pictures import is_shown
 
 register = template.Library()

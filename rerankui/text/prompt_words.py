@@ -20,8 +20,8 @@ PURPOSES: dict[str, Promise] = {
     "merge": _("Proposes to a curator the summary of merged topics."),
     "consolidate": _("Judges whether two similar topics are one."),
     "extract": _("Extracts facts and people from a topic."),
-    "plan": _("Plans what the agent searches for beside the question."),
-    "expand": _("Writes what else the agent searches for when it has found too little."),
+    "plan": _("Plans what the strategy react searches for beside the question."),
+    "expand": _("Writes what else the strategy react searches for when it has found too little."),
     "answer": _("Answers from the messages found, each statement with its source."),
 }
 # What a trial of another text on a past run does.

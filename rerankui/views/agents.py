@@ -11,10 +11,10 @@ from memoryapp import history
 from memoryapp.history import Narrowing
 from memoryapp.models import AgentCall, Role, Topic
 from rerankui.access import agent_call_or_404, operator_of, requires, seen_owners
+from rerankui.agent_talk import talk_context
 from rerankui.curation.entry_views import entry_views
 from rerankui.filters import AgentFilter
 from rerankui.pages import page_of, show
-from rerankui.run.agent_talk import talk_context
 
 EDITS_SHOWN = 50
 TOPICS_SHOWN = 30

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp import judgements
 from memoryapp.engine.events import Piece
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.engine.strategies import AGENT, ANSWERING, PLAIN
+from memoryapp.engine.strategies import ANSWERING, PLAIN, REACT
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
 from memoryapp.runs import following, lifecycle
 from memoryapp.runs.answered import answer_of
@@ -100,13 +100,13 @@ class _Choice:
 def _choices(form: AskForm) -> list[_Choice]:
     chosen = form["strategies"].value() or []
     return [
-        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name == AGENT.name and not form.has_agent)
+        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name == REACT.name and not form.has_react)
         for name in form.STRATEGIES
     ]
 
 
 def _initial(runs: Sequence[Run], query: str) -> dict[str, Any]:
-    usual = AGENT if settings.ENABLE_AGENT else PLAIN
+    usual = REACT if settings.ENABLE_AGENT else PLAIN
     strategies = [run.strategy for run in runs] or [usual.name]
     return {"query": runs[0].query if runs else query, "strategies": strategies}
 

@@ -6,84 +6,32 @@ fails the test until somebody teaches it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from channels.testing import WebsocketCommunicator
-from django.apps import apps
 from django.contrib.auth.models import Permission, User
-from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError, call_command, get_commands
 from django.db.models import Model
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
-from django.urls.resolvers import RegexPattern, RoutePattern
-from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from memoryapp.accounts import tokens
-from memoryapp.engine.candidates import ItemCandidate
-from memoryapp.engine.chat.media import Media
-from memoryapp.engine.events import (
-    CandidatesFound,
-    ContextPart,
-    Event,
-    MediaItem,
-    RunFinished,
-    RunStarted,
-    Selected,
-    Totals,
-    to_payload,
-)
-from memoryapp.engine.kinds.agent import Answered, Citation
-from memoryapp.media import store
 from memoryapp.models import (
-    AgentCall,
-    ApiToken,
-    Artifact,
     ChatUser,
-    EmbeddingProfile,
     Erasure,
-    Evaluation,
-    Fact,
-    Finding,
-    FindingMessage,
-    ImportBatch,
-    ImportFile,
-    Judgement,
-    KnowledgeEdit,
-    LoginSession,
     Operator,
-    Passage,
-    PassageVector,
-    Pause,
-    Person,
     Role,
     Run,
-    RunEvent,
-    Suggestion,
-    Topic,
-    TopicVector,
-    UnreadTopic,
-    Work,
 )
 from rerankui.routing import websocket_urlpatterns
-from rerankui.web import uploads
-from tests.conftest import candidate, operator, signed_in, talk
+from tests.accounts.every_address import SECRET, WORD, filled, holdings, routes
+from tests.conftest import operator, signed_in, talk
 from tests.support.clock import PATIENCE
 
-# stands in every row of Anna's memory and nowhere else
-WORD = "мандрагора"
-SECRET = "кларнет"
-MEDIA = WORD.encode()
-MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 OPEN_TO_ALL = {
     "login",
     "language",
@@ -95,20 +43,8 @@ OPEN_TO_ALL = {
     "admin:jsi18n",
     "v1:openapi-json",
 }
-# the same for every operator, though the address has arguments
 # one's own account, also of who is no operator
 OWN = {"account", "password"}
-SHARED = {"prompt", "prompt_diff", "prompt_version"}
-EVIDENCE = {
-    "similarity": 0.8,
-    "threshold": 0.7,
-    "people": [WORD],
-    "together": 0,
-    "runs": 0,
-    "size_chars": 9,
-    "days_apart": 0,
-}
-FOUND = {"messages": 1, "added": 1, "rejected": 1, "rejections": [{"line": 1, "reason": SECRET}]}
 ADMIN_ONLY = "admin:"
 # A session opens none of these; tests/api/test_api.py walks them with tokens.
 DOORS = "v1:"
@@ -123,165 +59,8 @@ OTHER_RIGHTS = (ADMIN_ONLY, DOORS, OF_TOKENS, ERASING, EXPORTING, OF_PROFILES)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    name: str
-    path: str
-    is_anybodys: bool
-
-
-def events(topic: Topic, person: Person) -> list[Event]:
-    """A run that found the topic and the person, answered out of the topic, chose it and handed it over."""
-    message = topic.message_set.all()[0]
-    found = candidate(topic)
-    known = ItemCandidate(f"Person:{person.pk}", 1, 1, 0.5, 1.0, 1.0, 0.7, WORD, f"[Person:{person.pk}] {WORD}", True)
-    chosen = Selected(found.id, 1, SECRET, 0.7, 1)
-    return [
-        RunStarted("flash", f"{WORD}?", {}, "", "", ""),
-        CandidatesFound((found,), 1, 0.01, people=(known,)),
-        Answered(f"{WORD} [1].", (Citation(1, found.id, message.pk, WORD),), "answered", 0.5, "extracts"),
-        RunFinished((chosen,), (), "", "", totals=Totals(), context=(ContextPart("topics", 9, 3, 1),)),
-    ]
-
-
-@pytest.fixture
-def memory(anna: ChatUser) -> dict[str, Model]:
-    """One row of each noun in Anna's memory, by model name; each says the word."""
-    anna.display_name, anna.profile = f"Anna {WORD}", SECRET
-    anna.save()
-    topic, said = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
-    person = Person.objects.create(**said, display_name=WORD, bio=SECRET)
-    picture = store(anna, Media(MediaItem(MEDIA_HASH, "file", "text/plain", f"{WORD}.txt", len(MEDIA)), MEDIA))
-    run = Run.objects.create(
-        **said, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED, media=[asdict(picture)]
-    )
-    for seq, event in enumerate(events(topic, person), start=1):
-        RunEvent.objects.create(**said, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
-    profile = EmbeddingProfile.objects.create(provider="test", model="two", dimensions=2, threshold=0.5)
-    passage = Passage.objects.get(messages=topic.message_set.all()[0])
-    rows: list[Model] = [
-        anna,
-        topic,
-        topic.message_set.all()[0],
-        run,
-        profile,
-        PassageVector.objects.create(**said, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
-        TopicVector.objects.create(**said, topic=topic, profile=profile, vector=[1, 0]),
-        person,
-        Fact.objects.create(
-            **said, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
-        ),
-        Artifact.objects.create(
-            **said, name=f"{WORD}.pdf", summary=SECRET, file_type="pdf", sha256="0", created_at=timezone.now()
-        ),
-        ImportBatch.objects.create(**said, source=WORD, format="jsonl"),
-        ImportFile.objects.create(**said, source=WORD, size_bytes=9, state="ready", asked_by=WORD, findings=FOUND),
-        Work.objects.create(**said, kind="import", source=WORD, state="going_on"),
-        AgentCall.objects.create(**said, agent="merger", asked_by=WORD, topics=[topic.pk]),
-        Pause.objects.create(**said, kind="import", by=WORD),
-        KnowledgeEdit.objects.create(**said, kind="edit", noun="person", actor=WORD, before={}, after={}),
-        Suggestion.objects.create(**said, kind="merge", key=WORD, topics=[topic.pk], evidence=EVIDENCE),
-        (finding := Finding.objects.create(**said, noun="fact", topic=topic, values={"content": f"{WORD} {SECRET}"})),
-        FindingMessage.objects.create(**said, finding=finding, message=topic.message_set.all()[0]),
-        UnreadTopic.objects.create(**said, topic=topic, state="failed", due_at=timezone.now(), fault=SECRET),
-        Evaluation.objects.create(source=WORD, strategy="flash"),
-        Judgement.objects.create(**said, run=run, is_good=True),
-        tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
-    ]
-    named = {row._meta.model_name or "": row for row in rows}
-    rest = {model.__name__.lower(): model._default_manager.first() for model in apps.get_models()}
-    return {**{name: row for name, row in rest.items() if row is not None}, **named}
-
-
-def routes(memory: dict[str, Model]) -> list[Route]:
-    """Every address; the one that signs out comes last."""
-    return sorted(_walk(get_resolver().url_patterns, "/", "", memory), key=lambda route: route.name == "logout")
-
-
-def _walk(patterns: list[URLPattern | URLResolver], base: str, space: str, memory: dict[str, Model]) -> Iterator[Route]:
-    for pattern in patterns:
-        path = base + _filled(pattern, memory)
-        if isinstance(pattern, URLResolver):
-            inside = f"{pattern.namespace}:" if pattern.namespace else space
-            yield from _walk(pattern.url_patterns, path, inside, memory)
-        else:
-            name = f"{space}{pattern.name or ''}"
-            yield Route(name, path, name in SHARED or not re.search(r"[<(]", str(pattern.pattern)))
-
-
-def _filled(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
-    shape = pattern.pattern
-    if isinstance(shape, RoutePattern):
-        return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: _argument(str(shape), found[1], pattern, memory), str(shape))
-    assert isinstance(shape, RegexPattern)
-    groups = re.sub(
-        r"\(\?P<(\w+)>[^)]*\)",
-        lambda found: _argument(str(shape), found[1], pattern, memory),
-        str(shape).strip("^$"),
-    )
-    return groups.replace(r"\Z", "")
-
-
-def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
-    """Anna's value for an argument, so that the stranger asks for exactly what is hers."""
-    kind = route.partition("/")[0]
-    known: dict[tuple[str, str], Callable[[], object]] = {
-        ("memory", "owner"): lambda: memory["chatuser"].pk,
-        **{("memory", noun): lambda noun=noun: memory[noun].pk for noun in ("person", "fact", "artifact", "finding")},
-        ("memory", "edit"): lambda: memory["topicedit"].pk,
-        ("memory", "change"): lambda: memory["knowledgeedit"].pk,
-        ("memory", "batch"): lambda: memory["importbatch"].pk,
-        ("memory", "file"): lambda: memory["importfile"].pk,
-        ("memory", "ticket"): lambda: uploads.ticket(memory["chatuser"].pk, 1),
-        ("memory", "pk"): lambda: memory["suggestion"].pk,
-        ("topics", "pk"): lambda: memory["topic"].pk,
-        ("edits", "pk"): lambda: memory["topicedit"].pk,
-        ("edits", "id"): lambda: memory["topicedit"].pk,
-        ("runs", "pk"): lambda: memory["run"].pk,
-        ("runs", "n"): lambda: 1,
-        ("runs", "topic"): lambda: memory["topic"].pk,
-        ("runs", "item"): lambda: f"Person:{memory['person'].pk}",
-        ("runs", "part"): lambda: "topics",
-        ("runs", "sha256"): lambda: MEDIA_HASH,
-        ("users", "name"): lambda: memory["chatuser"].name,
-        ("users", "id"): lambda: f"Person:{memory['person'].pk}",
-        ("messages", "id"): lambda: memory["message"].external_id,
-        ("topics", "id"): lambda: f"Topic:{memory['topic'].pk}",
-        ("prompts", "name"): lambda: "rerank",
-        ("prompts", "language"): lambda: "en",
-        ("prompts", "version"): lambda: 0,
-        ("embedding", "embeddingprofile"): lambda: memory["embeddingprofile"].pk,
-        ("tokens", "pk"): lambda: memory["apitoken"].pk,
-        ("erasures", "pk"): lambda: 1,
-        ("evaluations", "pk"): lambda: memory["evaluation"].pk,
-        ("agents", "pk"): lambda: memory["agentcall"].pk,
-        ("ws", "pk"): lambda: memory["run"].pk,
-        ("<path:object_id>", "object_id"): lambda: _administered(pattern, memory).pk,
-        ("<id>", "id"): lambda: 1,
-        ("r", "content_type_id"): lambda: ContentType.objects.get_for_model(Topic).pk,
-        ("r", "object_id"): lambda: memory["topic"].pk,
-        ("^(?P<app_label>auth|axes|memoryapp)", "app_label"): lambda: "memoryapp",
-        ("(?P<url>.*)$", "url"): lambda: "nothing/here/",
-    }
-    if (kind, name) not in known:
-        raise AssertionError(f"{route}: no value for {name!r}; teach tests/accounts/test_access.py this address")
-    return str(known[kind, name]())
-
-
-def _administered(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> Model:
-    """The row an address of the administration is about, by its name: ``memoryapp_fact_change``."""
-    name = getattr(pattern, "name", None) or ""
-    return next((row for noun, row in memory.items() if f"_{noun}_" in name), memory["topic"])
-
-
 def body(answer: Any) -> str:
     return b"".join(answer).decode(errors="replace")  # streams and pages alike
-
-
-def holdings() -> dict[str, int]:
-    """How many rows there are of each noun; who is signed in is no part of a memory, and the walk signs out."""
-    memory = apps.get_app_config("memoryapp").get_models()
-    return {model.__name__: model._default_manager.count() for model in memory if model is not LoginSession}
 
 
 @pytest.fixture
@@ -399,7 +178,7 @@ async def test_a_socket_tells_a_stranger_nothing(
     client = Client()
     if person != "not-signed-in":
         await client.aforce_login({"stranger": stranger, "nobody": nobody}[person].user)
-    paths = [_filled(pattern, memory) for pattern in websocket_urlpatterns]
+    paths = [filled(pattern, memory) for pattern in websocket_urlpatterns]
     assert paths
     for path in paths:
         socket = socket_for(client, path)
@@ -413,7 +192,7 @@ async def test_a_socket_tells_a_stranger_nothing(
 async def test_a_socket_opens_from_the_sites_own_pages_only(viewer: Operator, memory: dict[str, Model]) -> None:
     client = Client()
     await client.aforce_login(viewer.user)
-    for path in [_filled(pattern, memory) for pattern in websocket_urlpatterns]:
+    for path in [filled(pattern, memory) for pattern in websocket_urlpatterns]:
         for origin in ("http://elsewhere.example", "http://localhost:8001", "https://localhost", "null", "http://["):
             foreign = socket_for(client, path, origin=origin)
             assert (await foreign.connect(timeout=PATIENCE))[0] is False, (path, origin)

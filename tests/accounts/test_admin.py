@@ -25,13 +25,13 @@ def client(db: None) -> Client:
     return made
 
 
-def said(answer: Any) -> str:
+def page_text(answer: Any) -> str:
     return answer.content.decode()
 
 
 def act(client: Client, model: str, action: str, *rows: Any) -> str:
     data = {"action": action, "_selected_action": [row.pk for row in rows]}
-    return said(client.post(f"{BASE}/{model}/", data, follow=True))
+    return page_text(client.post(f"{BASE}/{model}/", data, follow=True))
 
 
 def summaries(owner: ChatUser) -> list[str]:
@@ -48,9 +48,9 @@ class TestTopics:
         self, anna: ChatUser, topics: list[Topic], client: Client
     ) -> None:
         door = f"{BASE}/topic/{topics[0].pk}/change/"
-        assert 'name="summary"' in said(client.get(door))
+        assert 'name="summary"' in page_text(client.get(door))
         answer = client.post(door, {"summary": "Cats of Anna", "reason": "whose"}, follow=True)
-        assert f"Topic:{topics[0].pk} was replaced by" in said(answer)
+        assert f"Topic:{topics[0].pk} was replaced by" in page_text(answer)
         assert summaries(anna) == ["Cats of Anna", "Dogs"]
         edit = TopicEdit.objects.get(kind="edit")
         assert (edit.actor, edit.reason) == ("root", "whose")
@@ -62,14 +62,14 @@ class TestTopics:
     ) -> None:
         answer = client.post(f"{BASE}/topic/{topics[0].pk}/change/", {"summary": "long " * 1000, "reason": ""})
         assert answer.status_code == 200
-        assert "has at most" in said(answer)
-        assert "long long" in said(answer)
+        assert "has at most" in page_text(answer)
+        assert "long long" in page_text(answer)
         assert summaries(anna) == ["Cats", "Dogs"]
 
     def test_a_retired_topic_is_only_read(self, anna: ChatUser, topics: list[Topic], client: Client) -> None:
         curation.swap(anna, curation.plan_edit(anna, topics[0].pk, "Cats 2"), kind=TopicEdit.Kind.EDIT, actor="ada")
         door = f"{BASE}/topic/{topics[0].pk}/change/"
-        assert 'name="summary"' not in said(client.get(door))
+        assert 'name="summary"' not in page_text(client.get(door))
         assert client.post(door, {"summary": "Cats 3"}).status_code == 403
 
     def test_topics_are_merged_and_their_last_edit_undone(
@@ -121,7 +121,7 @@ class TestTopics:
         monkeypatch.setattr(page, "save_model", lambda request, obj, form, change: obj.save())
         answer = client.post(f"{BASE}/topic/{topics[0].pk}/change/", {"summary": "Raw", "reason": ""}, follow=True)
         assert answer.status_code == 200
-        assert "never changes in what it says" in said(answer)
+        assert "never changes in what it says" in page_text(answer)
         assert summaries(anna) == ["Cats", "Dogs"]
 
 
@@ -145,9 +145,9 @@ class TestKnowledge:
         Person.objects.create(owner=anna, display_name="Vera")
         sent = {"display_name": "Dora", "aliases": '{"a": 1}', "circle": "Other", "bio": "", "username": ""}
         door = f"{BASE}/person/{dora.pk}/change/"
-        assert "list of texts" in said(client.post(door, sent))
+        assert "list of texts" in page_text(client.post(door, sent))
         taken = client.post(door, {**sent, "display_name": "Vera", "aliases": "[]"}, follow=True)
-        assert "already" in said(taken)
+        assert "already" in page_text(taken)
         assert Person.objects.filter(display_name="Dora").exists()
         assert not KnowledgeEdit.objects.exists()
 
@@ -181,30 +181,32 @@ class TestKnowledge:
 
 class TestWhatIsOnlyShown:
     def test_the_list_of_tokens_says_how_one_is_made_while_there_is_none(self, client: Client) -> None:
-        assert "manage.py create_token" in said(client.get(f"{BASE}/apitoken/"))
-        russian = said(client.get(f"{BASE}/apitoken/", headers={"accept-language": "ru"}))
+        assert "manage.py create_token" in page_text(client.get(f"{BASE}/apitoken/"))
+        russian = page_text(client.get(f"{BASE}/apitoken/", headers={"accept-language": "ru"}))
         assert "Токен создаёт команда" in russian
         assert "0 токены" not in russian
         tokens.make("bot", [ApiToken.Scope.READ])
-        assert "manage.py create_token" not in said(client.get(f"{BASE}/apitoken/"))
-        assert "manage.py create_token" not in said(client.get(f"{BASE}/apitoken/?q=nobody"))
+        assert "manage.py create_token" not in page_text(client.get(f"{BASE}/apitoken/"))
+        assert "manage.py create_token" not in page_text(client.get(f"{BASE}/apitoken/?q=nobody"))
 
     def test_the_list_of_prompts_says_who_put_them_in_force_and_when(self, client: Client) -> None:
         Prompt.objects.create(
             name="rerank", language="en", version=1, made_by="ada", in_force=True, forced_by="grace", forced_at=BEGAN
         )
-        page = said(client.get(f"{BASE}/prompt/"))
+        page = page_text(client.get(f"{BASE}/prompt/"))
         assert "grace" in page
         assert "column-forced_at" in page
 
     @pytest.mark.parametrize(("language", "words"), [("en", "Topics: 2"), ("ru", "Топики: 2")])
     @pytest.mark.usefixtures("topics")
     def test_the_number_of_rows_agrees_with_their_name(self, client: Client, language: str, words: str) -> None:
-        page = said(client.get(f"{BASE}/topic/", headers={"accept-language": language}))
+        page = page_text(client.get(f"{BASE}/topic/", headers={"accept-language": language}))
         assert words in page.split('class="paginator"')[1].split("</p>")[0]
-        assert f"{words[:-1]}0" in said(client.get(f"{BASE}/topic/?q=zebra", headers={"accept-language": language}))
+        assert f"{words[:-1]}0" in page_text(
+            client.get(f"{BASE}/topic/?q=zebra", headers={"accept-language": language})
+        )
 
     @pytest.mark.parametrize("model", ["prompt", "run", "person", "suggestion"])
     def test_an_empty_list_counts_in_good_russian(self, client: Client, model: str) -> None:
-        page = said(client.get(f"{BASE}/{model}/", headers={"accept-language": "ru"}))
+        page = page_text(client.get(f"{BASE}/{model}/", headers={"accept-language": "ru"}))
         assert re.search(r"[А-Я][а-я ]+: 0", page.split('class="paginator"')[1].split("</p>")[0])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryapp.engine.strategies import AGENT
+from memoryapp.engine.strategies import REACT
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
 from memoryapp.runs.parameters import ParameterError, defaults, of_run, to_store
@@ -29,16 +29,16 @@ from memoryapp.runs.parameters import ParameterError, defaults, of_run, to_store
 def test_a_setting_is_the_default_of_a_parameter_that_a_run_may_set(
     settings: Any, setting: str, parameter: str, value: Any
 ) -> None:
-    usual = getattr(defaults(AGENT), parameter)
+    usual = getattr(defaults(REACT), parameter)
     setattr(settings, setting, value)
-    assert getattr(defaults(AGENT), parameter) == value != usual
-    assert to_store(AGENT, {})[parameter] == value
-    assert getattr(of_run(to_store(AGENT, {parameter: usual}), AGENT), parameter) == usual
+    assert getattr(defaults(REACT), parameter) == value != usual
+    assert to_store(REACT, {})[parameter] == value
+    assert getattr(of_run(to_store(REACT, {parameter: usual}), REACT), parameter) == usual
 
 
 @pytest.mark.django_db
 def test_a_switched_off_agent_begins_no_run(anna: ChatUser, settings: Any) -> None:
     settings.ENABLE_AGENT = False
     with pytest.raises(ParameterError, match="ENABLE_AGENT"):
-        lifecycle.start(anna, "what?", strategy=AGENT.name)
+        lifecycle.start(anna, "what?", strategy=REACT.name)
     assert not Run.objects.exists()

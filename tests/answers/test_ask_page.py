@@ -15,8 +15,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryapp.engine.events import RunFinished, RunStarted
-from memoryapp.engine.kinds.agent import ToolUsed
-from memoryapp.engine.strategies import AGENT, PLAIN
+from memoryapp.engine.kinds.react import ToolUsed
+from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
 from rerankui import answer_fragments
 from rerankui.consumers import AnswerConsumer
@@ -48,14 +48,14 @@ def page_of(*runs: Run) -> str:
 
 
 def test_one_question_is_asked_of_several_side_by_side(as_admin: Client, anna: ChatUser) -> None:
-    answer = asked(as_admin, anna, "vector", AGENT.name, PLAIN.name)
+    answer = asked(as_admin, anna, "vector", REACT.name, PLAIN.name)
     runs = {run.strategy: run for run in Run.objects.all()}
-    assert set(runs) == {"vector", AGENT.name, PLAIN.name}
+    assert set(runs) == {"vector", REACT.name, PLAIN.name}
     assert {run.query for run in runs.values()} == {QUERY}
-    assert answer["Location"] == page_of(runs[AGENT.name], runs[PLAIN.name], runs["vector"])
+    assert answer["Location"] == page_of(runs[REACT.name], runs[PLAIN.name], runs["vector"])
     page = get(as_admin, answer["Location"])
     assert re.findall(r'data-answer="(\w+)" aria-busy="(\w+)"', page) == [
-        (AGENT.name, "true"),
+        (REACT.name, "true"),
         (PLAIN.name, "true"),
         ("vector", "true"),
     ]
@@ -68,7 +68,7 @@ def test_without_the_agent_the_plain_path_answers_and_the_page_says_so(
 ) -> None:
     settings.ENABLE_AGENT = False
     assert "The agent is switched off (ENABLE_AGENT)" in shown(as_admin, f"/memory/{anna.pk}/ask/")
-    asked(as_admin, anna, AGENT.name)
+    asked(as_admin, anna, REACT.name)
     assert Run.objects.get().strategy == PLAIN.name
 
 
@@ -187,7 +187,7 @@ def test_good_answers_are_golden_questions(
 def test_earlier_questions_are_listed_with_all_who_answered(as_admin: Client, anna: ChatUser, topic: Topic) -> None:
     asked(as_admin, anna, "vector")
     assert "Asked before" not in shown(as_admin, f"/memory/{anna.pk}/ask/"), "nobody wrote an answer"
-    place = asked(as_admin, anna, AGENT.name, "vector")["Location"]
+    place = asked(as_admin, anna, REACT.name, "vector")["Location"]
     page = html.unescape(get(as_admin, f"/memory/{anna.pk}/ask/"))
     assert f'href="{place}"' in page
 
@@ -206,12 +206,12 @@ def test_more_sources_cost_no_more_queries(as_viewer: Client, anna: ChatUser, to
 
 
 def test_the_answer_grows_while_one_looks(viewer: Operator, anna: ChatUser, topic: Topic) -> None:
-    run = Run.objects.create(owner=anna, query=QUERY, strategy=AGENT.name, state=Run.State.RUNNING)
+    run = Run.objects.create(owner=anna, query=QUERY, strategy=REACT.name, state=Run.State.RUNNING)
 
     def look(seen: Seen, language: str = "en") -> Frame:
         return answer_fragments.frame(run.pk, seen=seen, language=language, user=viewer.user)
 
-    record(run, RunStarted(AGENT.name, QUERY, {}, "", "", "p"), ToolUsed(1, "search", {}, {}, 0.1, "done"))
+    record(run, RunStarted(REACT.name, QUERY, {}, "", "", "p"), ToolUsed(1, "search", {}, {}, 0.1, "done"))
     first = look(Seen())
     assert re.search(r'hx-swap-oob="outerHTML".*aria-busy="true".*<span class="chip">search</span>', first.html, re.S)
     assert look(first.seen).html == ""

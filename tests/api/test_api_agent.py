@@ -10,7 +10,7 @@ from django.test import AsyncClient
 
 from memoryapp.api import agent, asking, streams
 from memoryapp.api.shapes.answers import StreamBegun, StreamProgress, WordsAnswer
-from memoryapp.engine.strategies import AGENT, PLAIN
+from memoryapp.engine.strategies import PLAIN, REACT
 from memoryapp.models import ChatUser, Message, Run
 from memoryapp.runs.runner import Runner
 from tests.api.test_api_recall import client, events_of, memory, post
@@ -71,12 +71,12 @@ async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(c
     answer = await post(client, STREAM)
     assert answer["Content-Type"].startswith("text/event-stream")
     begun, progress, told = checked(await events_of(answer))
-    assert (begun["strategy"], begun["agent"], begun["note"]) == (AGENT.name, True, "")
+    assert (begun["strategy"], begun["agent"], begun["note"]) == (REACT.name, True, "")
     assert told["agent"] is True
     assert "search" in {each.get("tool") for each in progress}
     assert answer["Content-Location"] == f"/v1/runs/{told['run']}"
     run = await Run.objects.aget(pk=told["run"])
-    assert (run.strategy, run.state) == (AGENT.name, "finished")
+    assert (run.strategy, run.state) == (REACT.name, "finished")
     assert await run.events.acount() > len(progress), "the trace is the run"
 
 
@@ -89,7 +89,7 @@ async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream
     assert (begun["strategy"], begun["agent"], told["agent"]) == (PLAIN.name, False, False)
     assert "ENABLE_AGENT" in begun["note"]
     assert (await post(client, QA)).json()["strategy"] == PLAIN.name
-    refused = await post(client, "/v1/recall", strategy=AGENT.name)
+    refused = await post(client, "/v1/recall", strategy=REACT.name)
     assert refused.status_code == 400
     assert "ENABLE_AGENT" in refused.json()["error"]["message"]
 

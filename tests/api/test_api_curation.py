@@ -5,102 +5,26 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from django.db.models import Model
-from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from memoryapp import clients, curation
-from memoryapp.api.shapes.curation import ChangedAnswer, ConflictErrorAnswer
 from memoryapp.api.shapes.edits import EditsAnswer
 from memoryapp.curation.change import MOST_TOPICS
-from memoryapp.engine.events import CandidatesFound, Piece, QueryEnriched, RunFinished, Selected, to_payload
 from memoryapp.ingestion.messages import add_messages
-from memoryapp.invariants import violations
-from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Run, RunEvent, Topic, TopicEdit, TopicMessage
-from tests.api.test_api import anything, words
-from tests.conftest import candidate, record, talk
+from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
+from tests.api.curated import changed, chosen_once, conflict_of, memory, snapshot
+from tests.conftest import record, talk
 from tests.search.test_vectors import Away, Hashing
 from tests.support.doors import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-KEPT: tuple[type[Model], ...] = (Topic, TopicMessage, Message, TopicEdit, EditedTopic, Run, RunEvent)
-
-
-@pytest.fixture
-def topics(anna: ChatUser) -> list[Topic]:
-    """Three topics of an evening each, the second between the others; their messages are m0 to m7."""
-    return talk(
-        anna,
-        ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),
-        ("Cats", ["How many?", "Three."]),
-        ("More tea", ["And black tea?", "At five."]),
-    )
 
 
 @pytest.fixture
 def program(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.setattr(clients, "embedder_of", lambda of: Hashing())
     return Program(token_for(anna, scopes=("curate", "read")))
-
-
-@pytest.fixture
-def tireless(anna: ChatUser, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr(clients, "embedder_of", lambda of: Hashing())
-    settings.API_RATE = (1_000_000, 60.0)
-    return Program(token_for())
-
-
-def memory(owner: ChatUser) -> dict[str, list[str]]:
-    """The live topics by summary, each with what is said in it."""
-    return {topic.summary: said(topic.pk) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")}
-
-
-def said(topic: object) -> list[str]:
-    return list(Message.objects.filter(topic=topic).in_order().values_list("external_id", flat=True))
-
-
-def snapshot() -> list[list[dict[str, Any]]]:
-    """Every row that curation could touch."""
-    return [list(model._default_manager.order_by("pk").values()) for model in KEPT]
-
-
-def changed(answer: Any) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.content
-    told: dict[str, Any] = answer.json()
-    ChangedAnswer.model_validate(told)
-    assert list(violations()) == []
-    return told
-
-
-def conflict_of(answer: Any) -> dict[str, Any]:
-    assert answer.status_code == 409, answer.content
-    told: dict[str, Any] = answer.json()
-    ConflictErrorAnswer.model_validate(told)
-    return told["error"]
-
-
-def chosen_once(owner: ChatUser, topic: Topic) -> Run:
-    """A finished run by hand that chose the topic for its first message."""
-    columns = {"state": Run.State.FINISHED, "finished_at": timezone.now(), "candidate_count": 1, "selected_count": 1}
-    run = Run.objects.create(owner=owner, query="Which tea?", strategy="flash", **columns)
-    message = Message.objects.filter(topic=topic).in_order()[0]
-    piece = Piece(message.text, "exact", message.pk, 0, len(message.text))
-    picked = Selected(f"Topic:{topic.pk}", 1, "tells it", 0.9, 1, (piece,), "scorer")
-    events = (
-        QueryEnriched("Which tea?", "Which tea?", "", 0.0),
-        CandidatesFound((candidate(topic),), 1, 0.0),
-        RunFinished((picked,), (), "", ""),
-    )
-    RunEvent.objects.bulk_create(
-        RunEvent(owner=owner, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
-        for seq, event in enumerate(events, start=1)
-    )
-    return run
 
 
 class TestChanges:
@@ -459,58 +383,3 @@ class TestEdits:
     )
     def test_a_list_that_cannot_be_had_is_refused(self, asked: str, status: int, program: Program) -> None:
         assert error_of(program.get(f"/v1/edits?{asked}"))[0] == status
-
-
-def mostly(sane: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Wishes wrong in every part are refused at the first; what breaks deeper is wrong in one."""
-    return st.integers(0, 5).flatmap(lambda chance: sane if chance < 5 else anything)
-
-
-names = mostly(st.sampled_from(["anna", "anna", "anna", "nobody", "\x00"]))
-# HERE0 and its like stand for topics that are there when the request is sent.
-ids = mostly(st.sampled_from(["HERE0", "HERE1", "[HERE2]", "HERE0", "HERE1", 0, -1, "Topic:3.0", 10**30]))
-listed = mostly(st.lists(ids, min_size=2, max_size=3))
-said_ids = mostly(st.lists(mostly(st.sampled_from([f"m{number}" for number in range(8)])), min_size=1, max_size=3))
-texts = mostly(st.sampled_from(["Tea", "Leaves", "\x00"]))
-BODIES = {
-    "merge": {"user": names, "topics": listed},
-    "split": {"at": said_ids},
-    "rewrite": {"summary": texts},
-    "move": {"user": names, "messages": said_ids, "to": st.none() | ids},
-    "undo": {},
-}
-MORE = {
-    "merge": {"summary": texts, "reason": texts},
-    "split": {"summaries": mostly(st.lists(texts, max_size=3)), "reason": texts},
-    "rewrite": {"reason": texts},
-    "move": {"summary": texts, "reason": texts},
-    "undo": {"reason": texts},
-}
-wishes = st.sampled_from([*BODIES]).flatmap(
-    lambda door: st.tuples(st.just(door), st.fixed_dictionaries(BODIES[door], optional=MORE[door]))
-)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(wish=wishes, word=st.just("here") | st.just("here") | words, dry=st.sampled_from(["", "?dry_run=1"]))
-def test_no_wish_whatever_breaks_a_door(
-    wish: tuple[str, dict[str, Any]], word: str, dry: str, topics: list[Topic], tireless: Program
-) -> None:
-    door, body = wish
-    live = list(Topic.objects.live().order_by("pk").values_list("pk", flat=True))
-    topic = live[0] if word == "here" else quote(word)
-    edit = TopicEdit.objects.latest("pk").pk if word == "here" else quote(word)
-    method, path = {
-        "merge": ("post", "/v1/topics/merge"),
-        "split": ("post", f"/v1/topics/{topic}/split"),
-        "rewrite": ("patch", f"/v1/topics/{topic}"),
-        "move": ("post", "/v1/messages/move"),
-        "undo": ("post", f"/v1/edits/{edit}/undo"),
-    }[door]
-    content = re.sub(r"HERE(\d)", lambda match: str(live[int(match[1]) % len(live)]), json.dumps(body))
-    answer = tireless.ask(method, path + dry, content.encode())
-    if answer.status_code == 200:
-        changed(answer)
-    else:
-        assert error_of(answer)[0] in {400, 404, 409, 422}, answer.content
-    assert not Message.objects.filter(topic__isnull=True).exists()

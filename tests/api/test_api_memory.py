@@ -21,7 +21,7 @@ from tests.support.doors import Program, error_of, token_for
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def said(number: int, text: str = "hello", **fields: Any) -> dict[str, Any]:
+def message_body(number: int, text: str = "hello", **fields: Any) -> dict[str, Any]:
     return {
         "id": f"x{number}",
         "role": "user",
@@ -38,7 +38,7 @@ def program(anna: ChatUser) -> Program:
 
 
 def test_messages_are_added_once_however_often_they_are_sent(anna: ChatUser, program: Program) -> None:
-    body = {"user": "anna", "messages": [said(1), said(2, "привет", mood="good", session="s1")]}
+    body = {"user": "anna", "messages": [message_body(1), message_body(2, "привет", mood="good", session="s1")]}
     first, second = program.post("/v1/messages", body).json(), program.post("/v1/messages", body).json()
     assert first == {"added": 2, "skipped": 0, "rejected": []}
     assert second == {"added": 0, "skipped": 2, "rejected": []}
@@ -48,8 +48,15 @@ def test_messages_are_added_once_however_often_they_are_sent(anna: ChatUser, pro
 
 
 def test_each_message_that_cannot_be_taken_is_named_and_the_others_are_kept(anna: ChatUser, program: Program) -> None:
-    program.post("/v1/messages", {"user": "anna", "messages": [said(7, "kept")]})
-    messages = [said(1), said(2, role="god"), "hello", said(3, ts="yesterday"), said(7, "other"), {"text": "no id"}]
+    program.post("/v1/messages", {"user": "anna", "messages": [message_body(7, "kept")]})
+    messages = [
+        message_body(1),
+        message_body(2, role="god"),
+        "hello",
+        message_body(3, ts="yesterday"),
+        message_body(7, "other"),
+        {"text": "no id"},
+    ]
     answer = program.post("/v1/messages", {"user": "anna", "messages": messages}).json()
     assert (answer["added"], answer["skipped"]) == (1, 0)
     assert [(item["index"], item["id"]) for item in answer["rejected"]] == [
@@ -65,13 +72,13 @@ def test_each_message_that_cannot_be_taken_is_named_and_the_others_are_kept(anna
 
 
 def test_a_line_of_an_import_file_is_a_body_as_it_is(anna: ChatUser, program: Program) -> None:
-    body = {"user": "anna", "participants": ["anna", "bot"], "messages": [said(1), said(2)]}
+    body = {"user": "anna", "participants": ["anna", "bot"], "messages": [message_body(1), message_body(2)]}
     assert program.post("/v1/messages", body).json()["added"] == 2
     assert Message.objects.of(anna).in_order()[0].metadata == {"conversation": {"participants": ["anna", "bot"]}}
 
 
 def test_a_thousand_messages_are_taken_and_one_more_is_too_many(program: Program) -> None:
-    messages = [said(number) for number in range(1001)]
+    messages = [message_body(number) for number in range(1001)]
     refused = program.post("/v1/messages", {"user": "anna", "messages": messages})
     assert error_of(refused)[:2] == (413, "too_large")
     assert program.post("/v1/messages", {"user": "anna", "messages": messages[:1000]}).json()["added"] == 1000
@@ -81,11 +88,11 @@ def test_a_token_for_every_memory_makes_the_chat_user_it_names(anna: ChatUser) -
     everyones = Program(token_for())
     assert everyones.post("/v1/messages", {"user": "new", "messages": []}).json()["added"] == 0
     assert not ChatUser.objects.filter(name="new").exists()
-    assert everyones.post("/v1/messages", {"user": " new ", "messages": [said(1)]}).json()["added"] == 1
+    assert everyones.post("/v1/messages", {"user": " new ", "messages": [message_body(1)]}).json()["added"] == 1
     assert ChatUser.objects.filter(name="new").count() == 1
-    assert error_of(everyones.post("/v1/messages", {"user": "a\nb", "messages": [said(1)]}))[0] == 422
+    assert error_of(everyones.post("/v1/messages", {"user": "a\nb", "messages": [message_body(1)]}))[0] == 422
     limited = Program(token_for(anna))
-    assert error_of(limited.post("/v1/messages", {"user": "newer", "messages": [said(1)]}))[0] == 404
+    assert error_of(limited.post("/v1/messages", {"user": "newer", "messages": [message_body(1)]}))[0] == 404
     assert not ChatUser.objects.filter(name="newer").exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 from memoryapp import curation, history
 from memoryapp.models import ChatUser, Topic, TopicEdit
 from tests.consolidation.test_consolidation_pages import night
-from tests.suggestions.test_suggestions import renamed
+from tests.suggestions.placed_topics import renamed
 from tests.support.doors import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -2,78 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
 from django.utils import timezone
-from prometheus_client import REGISTRY
 
-from memoryapp import clients, consolidation, curation, suggestions, tasks
+from memoryapp import curation, suggestions
 from memoryapp.consolidation import Pass, consolidate, due
 from memoryapp.curation import MERGER, Depends
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError, Reply
 from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic, TopicEdit, Work
-from memoryapp.operations.database import conninfo
 from memoryapp.suggestions import Check, check_of, verdict_of
 from tests.conftest import Role, operator
-from tests.suggestions.test_suggestions import accepted, merged, place, placed, proposed, renamed
+from tests.consolidation.merger_passes import (
+    Mode,
+    live,
+    made_by_itself,
+    other_worker_at,
+    passed,
+    refused,
+    rested,
+    sample,
+    wants,
+)
+from tests.suggestions.placed_topics import accepted, merged, place, placed, proposed, renamed
 from tests.support.merging import REASON, SUMMARY, Merger, verdict
 
-Mode, State = ChatUser.Consolidation, Suggestion.State
+State = Suggestion.State
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def scale(settings: Any) -> None:
-    settings.CONSOLIDATION_SIMILARITY_THRESHOLD = 0.8
-
-
-def wants(owner: ChatUser, mode: Mode) -> ChatUser:
-    owner.consolidation = mode
-    owner.save(update_fields=["consolidation"])
-    return owner
-
-
-@pytest.fixture
-def automatic(anna: ChatUser) -> ChatUser:
-    return wants(anna, Mode.AUTOMATIC)
-
-
-def passed(owner: ChatUser, merger: Merger) -> Pass:
-    """Topics compared, and their suggestions judged."""
-    suggestions.suggest(owner)
-    return consolidate(owner, merger.open)
-
-
-def refused(owner: ChatUser, merger: Merger, error: type[Exception]) -> None:
-    suggestions.suggest(owner)
-    with pytest.raises(error):
-        consolidate(owner, merger.open)
-
-
-def rested(by: timedelta = timedelta(hours=1)) -> None:
-    """Time that passes for the merger."""
-    for call in AgentCall.objects.all():
-        AgentCall.objects.filter(pk=call.pk).update(at=call.at - by)
-
-
-def live(owner: ChatUser) -> list[str]:
-    return sorted(Topic.objects.of(owner).live().values_list("summary", flat=True))
-
-
-def made_by_itself(owner: ChatUser) -> TopicEdit:
-    return TopicEdit.objects.get(owner=owner, actor=MERGER)
-
-
-def sample(name: str) -> float:
-    return REGISTRY.get_sample_value(f"mnemoscope_{name}") or 0.0
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("scale")]
 
 
 class TestVerdicts:
@@ -390,66 +350,3 @@ class TestWeather:
             assert passed(automatic, merger) == Pass(busy=True)
         assert merger.asked == []
         assert passed(automatic, merger) == Pass(judged=1, merged=1)
-
-
-@contextmanager
-def other_worker_at(owner: ChatUser) -> Iterator[None]:
-    with psycopg.connect(conninfo(), autocommit=True) as other:
-        other.execute("SELECT pg_advisory_lock(hashtextextended('consolidate', %s))", [owner.pk])
-        yield
-
-
-class TestSweep:
-    def test_without_a_chat_model_similarity_alone_merges_nothing(self, automatic: ChatUser) -> None:
-        placed(automatic, 0, 1)
-        tasks.suggest_due()
-        tasks.consolidate_due()
-        assert len(live(automatic)) == 2
-        assert suggestions.progress(automatic).open == 1
-        assert AgentCall.objects.count() == 0
-
-    def test_one_chat_user_whose_model_fails_keeps_nobody_waiting(
-        self,
-        automatic: ChatUser,
-        boris: ChatUser,
-        settings: Any,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        settings.LLM_BASE_URL = "http://model.invalid"
-        wants(boris, Mode.AUTOMATIC)
-        placed(automatic, 0, 1, texts=["poison", "dose"])
-        placed(boris, 0, 1)
-
-        def answer(question: str) -> str:
-            if "poison" in question:
-                raise LLMError("No.")
-            return verdict()
-
-        monkeypatch.setattr(clients, "open_chat", Merger(answer).open)
-        tasks.suggest_due()
-        tasks.consolidate_due()
-        assert live(boris) == [SUMMARY]
-        assert f"Merges of chat user {automatic.pk} are not judged yet: No." in caplog.text
-
-    def test_a_full_queue_leaves_for_later_what_found_no_room(
-        self, automatic: ChatUser, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("memoryapp.suggestions.making.MOST_OPEN", 1)
-        placed(automatic, 0, 1, 90, 92)
-        merger = Merger()
-        assert suggestions.suggest(automatic) == 1
-        assert list(suggestions.with_unchecked()) == []
-        for _ in range(2):
-            assert consolidate(automatic, merger.open) == Pass(judged=1, merged=1)
-            assert list(suggestions.with_unchecked()) in ([automatic], [])
-            suggestions.suggest(automatic)
-        assert live(automatic) == [SUMMARY, SUMMARY]
-
-
-def test_the_room_says_when_it_rests(automatic: ChatUser) -> None:
-    assert consolidation.resumes_at(automatic) is None
-    placed(automatic, 0, 5)
-    refused(automatic, Merger(LLMError("away")), LLMError)
-    at = AgentCall.objects.get().at
-    assert consolidation.resumes_at(automatic) == at + timedelta(minutes=1)

@@ -24,8 +24,8 @@ from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Message, Suggestion, Topic, TopicEdit, TopicMessage, TopicVector
 from tests.conftest import talk
-from tests.consolidation.test_consolidation import rested
-from tests.suggestions.test_suggestions import place
+from tests.consolidation.merger_passes import rested
+from tests.suggestions.placed_topics import place
 from tests.support.merging import Merger, verdict
 
 Mode = ChatUser.Consolidation

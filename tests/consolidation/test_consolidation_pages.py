@@ -20,15 +20,12 @@ from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.models import AgentCall, ChatUser, Role, Suggestion, Topic, TopicEdit, Work
 from memoryapp.suggestions import Check, check_of, verdict_of
 from tests.conftest import lawless, operator, signed_in
-from tests.consolidation.test_consolidation import Mode, live, passed, wants
-from tests.suggestions.test_suggestions import place, placed, renamed
+from tests.consolidation.merger_passes import Mode, live, passed, wants
+from tests.suggestions.placed_topics import place, placed, renamed
 from tests.support.browsing import HTMX, cost, get
 from tests.support.merging import REASON, SUMMARY, Merger, verdict
 
-
-@pytest.fixture(autouse=True)
-def scale(settings: Any) -> None:
-    settings.CONSOLIDATION_SIMILARITY_THRESHOLD = 0.8
+pytestmark = pytest.mark.usefixtures("scale")
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ import httpx
 import numpy as np
 import pytest
 
-from memoryapp.engine import embeddings
-from memoryapp.engine.embeddings import EmbeddingError, HttpEmbedder, Profile
+from memoryapp.engine import http_embedder
+from memoryapp.engine.embeddings import EmbeddingError, Profile
+from memoryapp.engine.http_embedder import HttpEmbedder
 
 PROFILE = Profile("http://models.test/v1", "small", 3, 0.3)
 
@@ -110,7 +111,7 @@ async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names(monkeypatc
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr(embeddings.asyncio, "sleep", sleep)
+    monkeypatch.setattr(http_embedder.asyncio, "sleep", sleep)
     answers = iter([httpx.Response(429, headers={"retry-after": "7"}), httpx.Response(503)])
     made = embedder(lambda request: next(answers, None) or honest(request))
     assert len(await made.embed(["one"])) == 1
@@ -131,7 +132,7 @@ async def test_what_may_pass_is_tried_as_often_as_a_chat_model_and_then_told(
             return httpx.Response(status, json={"error": {"message": "busy"}})
         raise httpx.ReadError("the line broke")
 
-    monkeypatch.setattr(embeddings.asyncio, "sleep", sleep)
+    monkeypatch.setattr(http_embedder.asyncio, "sleep", sleep)
     with pytest.raises(EmbeddingError, match=f"answered {status}: busy" if status else "the line broke"):
         await embedder(answer).embed(["one"])
     assert waits == [0.5, 1.0, 2.0, 4.0]
@@ -165,7 +166,7 @@ async def test_a_broken_line_is_a_sentence(
     async def sleep(seconds: float) -> None:
         """Waiting takes no time."""
 
-    monkeypatch.setattr(embeddings.asyncio, "sleep", sleep)
+    monkeypatch.setattr(http_embedder.asyncio, "sleep", sleep)
 
     def answer(request: httpx.Request) -> httpx.Response:
         raise error

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from memoryapp.importers import MessageRecord, Rejected, UnreadableFile, open_chat, read, source
 from memoryapp.importers.record import BadRecord, clean
-from tests.support.chats import asked, chatgpt, claude, code_line, node, said, sent, telegram, written
+from tests.support.chats import asked, chat_line, chatgpt, claude, code_line, node, sent, telegram, written
 
 
 class TestFiles:
     @pytest.mark.parametrize(
         ("value", "format"),
         [
-            ({"messages": [said()]}, "jsonl"),
+            ({"messages": [chat_line()]}, "jsonl"),
             (telegram(sent()), "telegram"),
             (telegram(), "telegram"),
             ({"about": "", "chats": {"about": "", "list": []}}, "telegram"),
@@ -133,8 +133,8 @@ def test_no_shape_of_json_makes_a_reader_fall(
         "chat": {"chats": {"list": [value]}},
         "conversation": [chatgpt(node("a", None, "x"), id="good"), {"mapping": {}, **value}],
         "node": [chatgpt(node("a", None, "x"), ("b", {"parent": "a", "message": value, **value}))],
-        "line": {"messages": [said()], **value},
-        "message": {"messages": [said(), said(**value)]},
+        "line": {"messages": [chat_line()], **value},
+        "message": {"messages": [chat_line(), chat_line(**value)]},
         "claude": [claude(asked(), asked(2, **value), value), {"chat_messages": [], **value}],
         "openai": {"messages": [{"role": "user", "content": "hi"}, value]},
         "code": {**code_line(1, "user", "hi"), **value},

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from memoryapp.importers import open_chat
-from tests.support.chats import lines, said, sorted_out, written
+from tests.support.chats import chat_line, lines, sorted_out, written
 
 
 class TestJsonLines:
     def test_a_conversation_is_read_with_everything_it_says(self, tmp_path: Path) -> None:
-        full = said(session="s1", reply_to="m0", forwarded_from="Boris", attachments=[{"name": "a.pdf"}], mood="good")
+        full = chat_line(
+            session="s1", reply_to="m0", forwarded_from="Boris", attachments=[{"name": "a.pdf"}], mood="good"
+        )
         [record], rejected = sorted_out(lines(tmp_path, {"user": "anna", "messages": [full]}))
         assert rejected == []
         assert (record.user, record.external_id, record.role, record.author) == ("anna", "m1", "user", "Anna")
@@ -24,7 +26,7 @@ class TestJsonLines:
         assert record.metadata == {"attachments": [{"name": "a.pdf"}], "mood": "good"}
 
     def test_unknown_fields_of_a_conversation_are_kept_with_its_first_message(self, tmp_path: Path) -> None:
-        path = lines(tmp_path, {"user": "a", "topic": "x", "messages": [said(), said(id="m2")]})
+        path = lines(tmp_path, {"user": "a", "topic": "x", "messages": [chat_line(), chat_line(id="m2")]})
         records, _rejected = sorted_out(path)
         assert [record.metadata for record in records] == [{"conversation": {"topic": "x"}}, {}]
 
@@ -38,26 +40,26 @@ class TestJsonLines:
         ],
     )
     def test_a_time_without_a_zone_is_utc(self, tmp_path: Path, ts: Any, utc: str) -> None:
-        [record], _rejected = sorted_out(lines(tmp_path, {"messages": [said(ts=ts)]}))
+        [record], _rejected = sorted_out(lines(tmp_path, {"messages": [chat_line(ts=ts)]}))
         assert record.sent_at.isoformat() == utc
 
     @pytest.mark.parametrize(
         ("message", "reason"),
         [
-            (said(id=None), "no id"),
-            (said(id=""), "no id"),
-            (said(id=["m"]), "must be text"),
-            (said(id="m" * 301), "longer than 300"),
-            (said(role="robot"), "'robot'"),
-            (said(role=None), "role"),
-            (said(ts="yesterday"), "'yesterday'"),
-            (said(ts=1e300), "not a time"),
-            (said(ts=True), "not a time"),
-            (said(ts="0001-01-01T00:00:00+05:00"), "not a time"),
-            (said(text=None), "no text"),
-            (said(text=5.5), "must be text"),
-            (said(text="x" * 1_000_001), "longer than 1,000,000"),
-            (said(note="x" * 1_000_001), "its metadata"),
+            (chat_line(id=None), "no id"),
+            (chat_line(id=""), "no id"),
+            (chat_line(id=["m"]), "must be text"),
+            (chat_line(id="m" * 301), "longer than 300"),
+            (chat_line(role="robot"), "'robot'"),
+            (chat_line(role=None), "role"),
+            (chat_line(ts="yesterday"), "'yesterday'"),
+            (chat_line(ts=1e300), "not a time"),
+            (chat_line(ts=True), "not a time"),
+            (chat_line(ts="0001-01-01T00:00:00+05:00"), "not a time"),
+            (chat_line(text=None), "no text"),
+            (chat_line(text=5.5), "must be text"),
+            (chat_line(text="x" * 1_000_001), "longer than 1,000,000"),
+            (chat_line(note="x" * 1_000_001), "its metadata"),
             ("hello", "must be a JSON object"),
             (None, "must be a JSON object"),
         ],
@@ -65,7 +67,7 @@ class TestJsonLines:
     def test_a_bad_message_is_told_with_its_place_and_its_neighbours_stay(
         self, tmp_path: Path, message: Any, reason: str
     ) -> None:
-        path = lines(tmp_path, {"user": "anna", "messages": [said(id="a"), message, said(id="b")]})
+        path = lines(tmp_path, {"user": "anna", "messages": [chat_line(id="a"), message, chat_line(id="b")]})
         records, [rejected] = sorted_out(path, format="jsonl")
         assert [record.external_id for record in records] == ["a", "b"]
         assert rejected.line == "line 1, message 2"
@@ -77,42 +79,42 @@ class TestJsonLines:
         ['{"user": "anna", "messages": [', "[1, 2]", "null", '{"user": "anna"}', '{"messages": "none"}', "[" * 90_000],
     )
     def test_a_bad_line_is_told_by_its_number(self, tmp_path: Path, line: str) -> None:
-        path = lines(tmp_path, {"messages": [said()]}, "", line, {"messages": [said(id="m2")]})
+        path = lines(tmp_path, {"messages": [chat_line()]}, "", line, {"messages": [chat_line(id="m2")]})
         records, [rejected] = sorted_out(path)
         assert len(records) == 2
         assert rejected.line == 3
 
     def test_a_line_that_is_not_utf_8_is_told_by_its_number(self, tmp_path: Path) -> None:
         path = tmp_path / "chat.jsonl"
-        good = json.dumps({"messages": [said()]}).encode()
+        good = json.dumps({"messages": [chat_line()]}).encode()
         path.write_bytes(good + b"\n" + '{"messages": [{"text": "привет"}]}'.encode("cp1251") + b"\n")
         _records, [rejected] = sorted_out(path)
         assert (rejected.line, rejected.reason) == (2, "not UTF-8 text")
 
     def test_what_postgres_cannot_store_is_replaced(self, tmp_path: Path) -> None:
-        odd = said(text="a\x00b\ud800c", author="\x00", note={"k\x00": ["\udfff", 1e999]})
+        odd = chat_line(text="a\x00b\ud800c", author="\x00", note={"k\x00": ["\udfff", 1e999]})
         [record], _rejected = sorted_out(lines(tmp_path, {"messages": [odd]}))
         assert record.text == "a\ufffdb\ufffdc"
         assert record.author == "\ufffd"
         assert record.metadata == {"note": {"k\ufffd": ["\ufffd", "inf"]}}
 
     def test_a_line_may_be_a_single_message(self, tmp_path: Path) -> None:
-        records, _rejected = sorted_out(lines(tmp_path, said(user="anna"), said(user="boris", id="m2")))
+        records, _rejected = sorted_out(lines(tmp_path, chat_line(user="anna"), chat_line(user="boris", id="m2")))
         assert [(record.user, record.external_id) for record in records] == [("anna", "m1"), ("boris", "m2")]
         assert records[0].metadata == {}
 
     def test_a_broken_first_line_does_not_hide_the_format(self, tmp_path: Path) -> None:
-        chat = open_chat(lines(tmp_path, "{oops", {"messages": [said()]}))
+        chat = open_chat(lines(tmp_path, "{oops", {"messages": [chat_line()]}))
         assert chat.format == "jsonl"
 
     def test_an_indented_conversation_and_a_list_of_them_are_read_too(self, tmp_path: Path) -> None:
-        indented = written(tmp_path, json.dumps({"user": "anna", "messages": [said()]}, indent=2))
-        listed = written(tmp_path, [{"user": "anna", "messages": [said(), said(id="")]}], "list.json")
+        indented = written(tmp_path, json.dumps({"user": "anna", "messages": [chat_line()]}, indent=2))
+        listed = written(tmp_path, [{"user": "anna", "messages": [chat_line(), chat_line(id="")]}], "list.json")
         assert [record.user for record in sorted_out(indented)[0]] == ["anna"]
         assert sorted_out(listed)[1][0].line == "[0], message 2"
 
     def test_a_byte_order_mark_and_utf_16_are_no_hindrance(self, tmp_path: Path) -> None:
-        text = json.dumps({"messages": [said(text="Привет")]}, ensure_ascii=False)
+        text = json.dumps({"messages": [chat_line(text="Привет")]}, ensure_ascii=False)
         for number, encoding in enumerate(("utf-8-sig", "utf-16")):
             path = tmp_path / f"{number}.jsonl"
             path.write_text(f"{text}\n", encoding=encoding)
@@ -122,7 +124,7 @@ class TestJsonLines:
 class TestTimes:
     @staticmethod
     def timed(*times: str | None) -> list[dict[str, Any]]:
-        return [said(id=f"m{number}", ts=time) for number, time in enumerate(times)]
+        return [chat_line(id=f"m{number}", ts=time) for number, time in enumerate(times)]
 
     @staticmethod
     def read(path: Path, **hints: Any) -> list[tuple[str, str]]:

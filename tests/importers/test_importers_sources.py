@@ -19,7 +19,7 @@ from django.conf import settings
 from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, open_chat, source
 from memoryapp.importers.document import mended
 from memoryapp.importers.jsonl import conversation
-from tests.support.chats import chatgpt, lines, node, said, sent, sorted_out, telegram, written
+from tests.support.chats import chat_line, chatgpt, lines, node, sent, sorted_out, telegram, written
 
 
 def zipped(path: Path, **members: str | bytes) -> Path:
@@ -31,7 +31,7 @@ def zipped(path: Path, **members: str | bytes) -> Path:
 
 class TestPacked:
     def test_gzip_is_read_whatever_it_is_called(self, tmp_path: Path) -> None:
-        for name, value in (("a.jsonl.gz", {"messages": [said()]}), ("b.json", telegram(sent()))):
+        for name, value in (("a.jsonl.gz", {"messages": [chat_line()]}), ("b.json", telegram(sent()))):
             path = tmp_path / name
             path.write_bytes(gzip.compress(json.dumps(value).encode()))
             assert [record.author for record in sorted_out(path)[0]] == ["Anna"]
@@ -149,12 +149,12 @@ class TestTimes:
         [1753453800, 1753453800000, "1753453800", "1753453800000", "1753453800.5", 1753453800000000, 1753453800.25],
     )
     def test_times_since_1970_are_read_in_any_unit(self, tmp_path: Path, ts: Any) -> None:
-        [record], _rejected = sorted_out(lines(tmp_path, {"messages": [said(ts=ts)]}))
+        [record], _rejected = sorted_out(lines(tmp_path, {"messages": [chat_line(ts=ts)]}))
         assert record.sent_at.replace(microsecond=0) == datetime(2025, 7, 25, 14, 30, tzinfo=UTC)
 
     def test_a_file_without_times_keeps_its_order_from_the_start_that_is_given(self, tmp_path: Path) -> None:
-        timeless = [said(id=f"m{number}", ts=None) for number in range(3)]
-        path = lines(tmp_path, {"messages": timeless}, {"messages": [said(id="n", ts="")]})
+        timeless = [chat_line(id=f"m{number}", ts=None) for number in range(3)]
+        path = lines(tmp_path, {"messages": timeless}, {"messages": [chat_line(id="n", ts="")]})
         start = datetime(2024, 5, 1, tzinfo=UTC)
         records, rejected = sorted_out(path, start=start)
         assert rejected == []
@@ -163,20 +163,20 @@ class TestTimes:
         assert ["--start" in item.reason for item in sorted_out(path)[1]] == [True] * 4
 
     def test_a_message_without_a_time_among_others_takes_that_before_it(self, tmp_path: Path) -> None:
-        messages = [said(), said(id="m2", ts=None), said(id="m3", ts="2025-07-25T14:30:05Z")]
+        messages = [chat_line(), chat_line(id="m2", ts=None), chat_line(id="m3", ts="2025-07-25T14:30:05Z")]
         records, _rejected = sorted_out(lines(tmp_path, {"messages": messages}), start=datetime(2024, 5, 1, tzinfo=UTC))
         assert [record.sent_at.second for record in records] == [0, 0, 5]
 
     @pytest.mark.parametrize("ts", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T00:00:00Z", -1])
     def test_a_date_that_cannot_be_right_is_asked_about(self, tmp_path: Path, ts: Any) -> None:
-        path = lines(tmp_path, {"messages": [said(ts=ts), said(id="m2")]})
+        path = lines(tmp_path, {"messages": [chat_line(ts=ts), chat_line(id="m2")]})
         records, [rejected] = sorted_out(path)
         assert [record.external_id for record in records] == ["m2"]
         assert "--any-dates" in rejected.reason
         assert len(sorted_out(path, any_dates=True)[0]) == 2
 
     def test_over_the_api_the_reason_speaks_of_the_date_alone(self) -> None:
-        [rejected] = conversation({"messages": [said(ts="0001-01-01T00:00:00Z")]}, "messages")
+        [rejected] = conversation({"messages": [chat_line(ts="0001-01-01T00:00:00Z")]}, "messages")
         assert isinstance(rejected, Rejected)
         assert rejected.reason == "the date 0001-01-01 is not between 1970 and the end of next year"
 

@@ -21,7 +21,7 @@ DEFAULTS = {"silence_seconds": "", "session_messages": "", "topic_messages": ""}
 SENT = {**DEFAULTS, "consolidation": "suggest", "extraction": "review"}
 
 
-def said(owner: ChatUser, minutes_ago: float, *texts: str, role: str = "user", session: str = "") -> None:
+def add_talk(owner: ChatUser, minutes_ago: float, *texts: str, role: str = "user", session: str = "") -> None:
     begun = Message.objects.of(owner).count()
     at = timezone.now() - timedelta(minutes=minutes_ago)
     add_messages(
@@ -77,10 +77,10 @@ class TestMemorySettings:
 
     def test_only_between_people_a_longer_silence_is_proposed(self, anna: ChatUser, as_admin: Client) -> None:
         assert "chat between people" not in get(as_admin, settings_page(anna))
-        said(anna, 1, "Hi", "Tea?")
+        add_talk(anna, 1, "Hi", "Tea?")
         assert "chat between people" in get(as_admin, settings_page(anna))
         assert 'value="6h"' in get(as_admin, settings_page(anna) + "?between_people")
-        said(anna, 0, "Which?", role="assistant")
+        add_talk(anna, 0, "Which?", role="assistant")
         assert "chat between people" not in get(as_admin, settings_page(anna))
 
     def test_others_may_neither_see_nor_save_them(
@@ -95,8 +95,8 @@ class TestMemorySettings:
 
 class TestSessions:
     def test_each_active_session_says_when_it_is_archived(self, anna: ChatUser, as_admin: Client) -> None:
-        said(anna, 30.5, "Tea?", "Green.")
-        said(anna, 10.5, "Cake?", session="cakes")
+        add_talk(anna, 30.5, "Tea?", "Green.")
+        add_talk(anna, 10.5, "Cake?", session="cakes")
         page = get(as_admin, f"/memory/{anna.pk}/")
         assert "Active sessions" in page
         assert "archived in 29 min" in page
@@ -109,7 +109,7 @@ class TestSessions:
         self, anna: ChatUser, as_admin: Client, django_assert_max_num_queries: Any
     ) -> None:
         for number in range(9):
-            said(anna, 3_000 - 100 * number, f"message {number}")
+            add_talk(anna, 3_000 - 100 * number, f"message {number}")
         with django_assert_max_num_queries(20):
             page = get(as_admin, f"/memory/{anna.pk}/work/")
         assert page.count("now due") == 6
@@ -118,7 +118,7 @@ class TestSessions:
     def test_after_archive_now_the_panel_follows_the_work_until_nothing_is_left(
         self, anna: ChatUser, as_admin: Client
     ) -> None:
-        said(anna, 1, "Tea?", "Green.")
+        add_talk(anna, 1, "Tea?", "Green.")
         address = f"/memory/{anna.pk}/work/"
         as_admin.post(address)
 
@@ -140,14 +140,14 @@ class TestSessions:
         assert "hx-trigger" not in done
 
     def test_a_pause_is_shown_in_the_place_of_the_countdown(self, anna: ChatUser, as_admin: Client) -> None:
-        said(anna, 1, "Tea?")
+        add_talk(anna, 1, "Tea?")
         work.pause(Work.Kind.ARCHIVE, "cora", anna)
         page = get(as_admin, f"/memory/{anna.pk}/work/")
         assert "paused for this chat user by cora" in page
         assert "archived in" not in page
 
     def test_a_failure_is_shown_with_the_button(self, anna: ChatUser, as_admin: Client) -> None:
-        said(anna, 1, "Tea?")
+        add_talk(anna, 1, "Tea?")
         with pytest.raises(RuntimeError), work.tracked(anna, Work.Kind.ARCHIVE):
             raise RuntimeError("The embedder is away.")
         page = get(as_admin, f"/memory/{anna.pk}/work/")
@@ -166,7 +166,7 @@ class TestSessions:
 def test_the_history_of_a_topic_says_who_cut_it(
     anna: ChatUser, as_admin: Client, call: dict[str, Any] | None, sentence: str
 ) -> None:
-    said(anna, 1, "Tea?", "Green.")
+    add_talk(anna, 1, "Tea?", "Green.")
     asked = AgentCall.objects.create(owner=anna, agent="splitter", model="m/1", **call) if call is not None else None
     ids = tuple(Message.objects.values_list("pk", flat=True))
     put_topics(anna, [TopicDraft("Tea", ids)], actor="archive", call=asked)

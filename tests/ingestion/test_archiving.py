@@ -20,11 +20,11 @@ from memoryapp import clients
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.importers import MessageRecord
-from memoryapp.ingestion import archiving, splitters
+from memoryapp.ingestion import archiving, cutters
 from memoryapp.ingestion.archiving import archive
+from memoryapp.ingestion.cutters import Cut, Cutter, Segmenter
 from memoryapp.ingestion.messages import Added, add_messages
 from memoryapp.ingestion.sessions import Moment, SessionLimits, cut_sessions
-from memoryapp.ingestion.splitters import Cut, Segmenter, Splitter
 from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topics
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit, TopicMessage, TopicVector
@@ -57,14 +57,12 @@ def pairs(messages: Sequence[MessageContent]) -> list[TopicDraft]:
 
 
 def in_pairs(messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
-    """A splitter that needs no model: topics of two messages each."""
+    """A cutter that needs no model: topics of two messages each."""
     return Cut(pairs(messages))
 
 
-def archived(
-    owner: ChatUser, splitter: Splitter = in_pairs, *, now: bool = True, most: int = 400
-) -> archiving.Archived:
-    return archive(owner, splitter, SessionLimits(HOUR, most, 25_000), now=now)
+def archived(owner: ChatUser, cutter: Cutter = in_pairs, *, now: bool = True, most: int = 400) -> archiving.Archived:
+    return archive(owner, cutter, SessionLimits(HOUR, most, 25_000), now=now)
 
 
 def ids(owner: ChatUser) -> list[int]:
@@ -319,7 +317,7 @@ class TestCommand:
             return pairs(messages)
 
         monkeypatch.setattr(clients, "embedder_of", lambda of: Hashing())
-        monkeypatch.setattr(splitters, "segment", segment)
+        monkeypatch.setattr(cutters, "segment", segment)
 
     def test_archiving_now_makes_topics_and_their_vectors(
         self, anna: ChatUser, boris: ChatUser, hashing: None, capsys: pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ import pytest
 
 from memoryapp import import_files, knowledge, tasks
 from memoryapp.models import Artifact, ChatUser, ImportFile, Media
-from tests.support.chats import said, sent, telegram
+from tests.support.chats import chat_line, sent, telegram
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +38,7 @@ def imported(owner: ChatUser, folder: Path, files: dict[str, str]) -> ImportFile
 
 
 def lines(*paths: str) -> str:
-    return json.dumps({"messages": [said(id=path, attachments=[{"path": path}]) for path in paths]})
+    return json.dumps({"messages": [chat_line(id=path, attachments=[{"path": path}]) for path in paths]})
 
 
 def test_what_a_message_names_becomes_its_artifact_and_nothing_else(anna: ChatUser, folder: Path) -> None:

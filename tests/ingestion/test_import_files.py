@@ -18,7 +18,7 @@ from memoryapp.import_files import Refused, working
 from memoryapp.ingestion import messages
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
 from tests.operations.test_work import locked
-from tests.support.chats import said, sent, telegram
+from tests.support.chats import chat_line, sent, telegram
 
 State = ImportFile.State
 
@@ -45,7 +45,7 @@ def worked(row: ImportFile) -> ImportFile:
 def conversation(count: int, user: str = "", first: int = 0, **fields: Any) -> str:
     began = datetime(2025, 7, 25, 14, tzinfo=UTC)
     lines = [
-        said(id=f"m{n}", ts=(began + timedelta(minutes=n)).isoformat(), text=f"text {n}", **fields)
+        chat_line(id=f"m{n}", ts=(began + timedelta(minutes=n)).isoformat(), text=f"text {n}", **fields)
         for n in range(first, first + count)
     ]
     return json.dumps({"messages": lines, **({"user": user} if user else {})})

@@ -15,7 +15,7 @@ from memoryapp.models import ChatUser, ImportFile, Message, Operator, Role
 from rerankui.web import uploads
 from tests.conftest import operator, signed_in
 from tests.support.browsing import cost, flat
-from tests.support.chats import said, sent, telegram
+from tests.support.chats import chat_line, sent, telegram
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,9 @@ def as_curator(curator: Operator) -> Client:
     return signed_in(curator)
 
 
-CHAT = json.dumps({"user": "nina", "messages": [said(id="a", text="Where is <b>the</b> cake?"), said(id="b")]})
+CHAT = json.dumps(
+    {"user": "nina", "messages": [chat_line(id="a", text="Where is <b>the</b> cake?"), chat_line(id="b")]}
+)
 
 
 def given(client: Client, owner: ChatUser, content: str = CHAT, name: str = "July.jsonl", **fields: Any) -> Any:

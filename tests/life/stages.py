@@ -40,7 +40,7 @@ from memoryapp.search import missing, profiles
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import direction
 from tests.life.sweeping import sweep
-from tests.support.chats import said
+from tests.support.chats import chat_line
 
 EACH = 8
 
@@ -100,7 +100,9 @@ class Works:
 
     def _file(self, number: int) -> None:
         path = self.folder / f"chat {number}.jsonl"
-        messages = [said(id=f"f{number}-{n}", ts=f"2025-01-01T10:{n:02}:00Z", text=f"file {number}") for n in range(40)]
+        messages = [
+            chat_line(id=f"f{number}-{n}", ts=f"2025-01-01T10:{n:02}:00Z", text=f"file {number}") for n in range(40)
+        ]
         path.write_text("\n".join(map(json.dumps, messages)))
         row = import_files.stage(self.owner, path, path.name, "ada")
         sweep("import")

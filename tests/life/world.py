@@ -28,9 +28,9 @@ from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.extraction.by_hand import ARCHIVIST
 from memoryapp.extraction.meanings import folded
 from memoryapp.ingestion import archiving
+from memoryapp.ingestion.cutters import ModelCutter, Segmenter
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.sessions import SessionLimits
-from memoryapp.ingestion.splitters import ModelSplitter, Segmenter
 from memoryapp.models import (
     AgentCall,
     ChatUser,
@@ -118,9 +118,9 @@ class World:
 
     def _archive(self, random: Random) -> None:
         embedder = Wheel("wheel 0", 4, random, failing=9)
-        splitter = ModelSplitter(self.owner, Moody(cut, random).open, Segmenter(self.owner, embedder))
+        cutter = ModelCutter(self.owner, Moody(cut, random).open, Segmenter(self.owner, embedder))
         with suppress(EmbeddingError):
-            archiving.archive(self.owner, splitter, LIMITS, now=True)
+            archiving.archive(self.owner, cutter, LIMITS, now=True)
             assert not Message.objects.of(self.owner).active().exists()
 
     def _consolidate(self, random: Random) -> None:

@@ -17,7 +17,8 @@ from django.test import Client
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
-from memoryapp.engine.embeddings import EmbeddingError, HttpEmbedder, Profile
+from memoryapp.engine.embeddings import EmbeddingError, Profile
+from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunFilter, about_run, cause
 from memoryapp.runs import lifecycle

@@ -34,8 +34,8 @@ from memoryapp.engine.events import (
     ToolCall,
 )
 from memoryapp.ingestion.archiving import archive, limits
+from memoryapp.ingestion.cutters import Segmenter, cutter
 from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.splitters import Segmenter, splitter
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -240,7 +240,7 @@ def test_whatever_happens_to_topics_feeds_its_metric(
     settings.LLM_BASE_URL = "https://llm.example/v1"
     monkeypatch.setattr(clients, "open_chat", chat.open)
     add_messages(anna, [record(number, f"Honey cake {number}?") for number in range(9)])
-    archive(anna, splitter(anna, offline_embedder(), chat.open), limits(anna), now=True)
+    archive(anna, cutter(anna, offline_embedder(), chat.open), limits(anna), now=True)
     async_to_sync(embed_pending)(offline_embedder())
     suggestions.suggest(anna)
     topics = list(Topic.objects.of(anna).live())

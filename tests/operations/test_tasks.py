@@ -14,8 +14,8 @@ from memoryapp import celery, clients, tasks, work
 from memoryapp.celery import Sweeps, app
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.archiving import Archived
+from memoryapp.ingestion.cutters import Cutter
 from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.splitters import Splitter
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, Topic, TopicEdit
 from tests.ingestion.test_archiving import message_record
@@ -45,10 +45,10 @@ def test_what_else_goes_wrong_with_one_chat_user_keeps_nobody_from_being_archive
 ) -> None:
     archive: Callable[..., Archived] = archiving.archive
 
-    def archive_or_fail(owner: ChatUser, splitter: Splitter, *rest: Any) -> Archived:
+    def archive_or_fail(owner: ChatUser, cutter: Cutter, *rest: Any) -> Archived:
         if owner.name == "anna":
             raise error
-        return archive(owner, splitter, *rest)
+        return archive(owner, cutter, *rest)
 
     monkeypatch.setattr(clients, "embedder_of", lambda profile: Hashing())
     monkeypatch.setattr(archiving, "archive", archive_or_fail)

@@ -21,8 +21,8 @@ from memoryapp import clients, tasks, work
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.ingestion import archiving
+from memoryapp.ingestion.cutters import Segmenter
 from memoryapp.ingestion.messages import add_messages
-from memoryapp.ingestion.splitters import Segmenter
 from memoryapp.models import ChatUser, Message, PassageVector, Role, Topic, Work
 from memoryapp.operations.pauses import StagePaused
 from memoryapp.search.profiles import profile_row

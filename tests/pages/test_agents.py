@@ -20,7 +20,7 @@ from memoryapp.engine.events import (
     to_payload,
 )
 from memoryapp.models import AgentCall, ChatUser, KnowledgeEdit, Person, Role, Topic, TopicEdit
-from rerankui.run.agent_talk import stored_events
+from rerankui.agent_talk import stored_events
 from tests.conftest import operator, signed_in, talk
 
 

@@ -45,14 +45,14 @@ def form_of(page: str) -> dict[str, str]:
     return {name: value for name, value in unescaped if name != "csrfmiddlewaretoken"}
 
 
-def said(answer: Any) -> str:
+def page_text(answer: Any) -> str:
     return flat(answer.content.decode())
 
 
 class TestEdit:
     def test_a_person_is_edited_and_the_toast_takes_it_back(self, dora: Person, client: Client) -> None:
         sent = {**form_of(get(client, door(dora, "edit/"))), "bio": "A vet in Riga.", "aliases": "Dorotea\nDorka\n"}
-        page = said(client.post(door(dora, "edit/"), {**sent, "reason": "moved"}, follow=True))
+        page = page_text(client.post(door(dora, "edit/"), {**sent, "reason": "moved"}, follow=True))
         dora.refresh_from_db()
         assert (dora.bio, dora.aliases) == ("A vet in Riga.", ["Dorotea", "Dorka"])
         assert "<ins> in Riga</ins>" in page
@@ -76,8 +76,8 @@ class TestEdit:
         ):
             answer = client.post(door(dora, "edit/"), {**sent, "bio": "A vet.", **wrong})
             assert answer.status_code == 422, wrong
-            assert sentence in said(answer)
-            assert "A vet." in said(answer)
+            assert sentence in page_text(answer)
+            assert "A vet." in page_text(answer)
         assert not KnowledgeEdit.objects.exists()
 
     def test_the_second_of_two_learns_what_changed_and_loses_nothing(
@@ -86,7 +86,7 @@ class TestEdit:
         sent = {**form_of(get(client, door(dora, "edit/"))), "bio": "A vet of cats."}
         knowledge.edit(anna, dora, {"bio": "A vet of dogs.", "username": "dora"}, actor="bob")
         answer = client.post(door(dora, "edit/"), sent)
-        page = said(answer)
+        page = page_text(answer)
         assert answer.status_code == 409
         assert "bob was faster" in page
         assert "<ins> of dogs</ins>" in page
@@ -126,9 +126,9 @@ class TestAddAndDelete:
         base = f"/memory/{anna.pk}"
         person = {"display_name": "Vera", "circle": "Family", "aliases": "", "username": "", "bio": ""}
         fact = {"relation": "likes", "category": "food", "content": "Tea", "type": "status", "importance": "5"}
-        assert "Added Person:" in said(client.post(f"{base}/people/add/", person, follow=True))
-        assert "Added Fact:" in said(client.post(f"{base}/facts/add/", fact, follow=True))
-        assert "This fact exists already" in said(client.post(f"{base}/facts/add/", fact))
+        assert "Added Person:" in page_text(client.post(f"{base}/people/add/", person, follow=True))
+        assert "Added Fact:" in page_text(client.post(f"{base}/facts/add/", fact, follow=True))
+        assert "This fact exists already" in page_text(client.post(f"{base}/facts/add/", fact))
         assert (Person.objects.get().circle, Fact.objects.get().content) == ("Family", "Tea")
 
     def test_deleting_asks_in_numbers_and_is_undone_under_the_old_number(
@@ -138,7 +138,7 @@ class TestAddAndDelete:
         page = get(client, door(dora, "delete/"))
         assert "2 messages speak of them" in page
         assert Person.objects.exists()
-        listed = said(client.post(door(dora, "delete/"), {"reason": "gone"}, follow=True))
+        listed = page_text(client.post(door(dora, "delete/"), {"reason": "gone"}, follow=True))
         assert not Person.objects.exists()
         assert "Deleted Person:" in listed
         assert client.get(door(dora)).status_code == 404
@@ -177,7 +177,7 @@ class TestMerge:
         assert "Dorotea, D. Ozola" in part
         assert Person.objects.count() == 2
         sent = {"people": [dora.pk, ozola.pk], "survivor": dora.pk, "reason": "same"}
-        assert "Merged 1 person into Dora" in said(client.post(base, sent, follow=True))
+        assert "Merged 1 person into Dora" in page_text(client.post(base, sent, follow=True))
         dora.refresh_from_db()
         assert (dora.aliases, dora.mention_count) == (["Dorotea", "D. Ozola"], 7)
         client.post(f"/memory/{anna.pk}/history/changes/{KnowledgeEdit.objects.get().pk}/")
@@ -191,7 +191,7 @@ class TestMerge:
         knowledge.delete(anna, gone, actor="bob")
         answer = client.post(f"/memory/{anna.pk}/people/merge/", sent)
         assert answer.status_code == 409
-        assert "are gone" in said(answer)
+        assert "are gone" in page_text(answer)
         assert Person.objects.count() == 2
 
     def test_too_few_or_strange_people_get_a_next_step(

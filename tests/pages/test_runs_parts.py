@@ -24,14 +24,14 @@ from memoryapp.engine.offline.scorer import MODEL
 from memoryapp.models import ChatUser, Message, Run
 from memoryapp.runs.following import StoredEvent
 from rerankui.run import legend
+from rerankui.run.marked_text import marked_text
 from rerankui.run.rank_lines import rank_lines
 from rerankui.run.result import Segment
 from rerankui.run.stages import stage_after
 from rerankui.run.waterfall import axis
 from rerankui.templatetags.runs import cost
-from rerankui.text.marked_text import marked_text
 from tests.conftest import BEGAN, talk
-from tests.pages.test_runs_run import every_event, store
+from tests.pages.stored_events import every_event, store
 
 STARTED = RunStarted("flash", "q", {}, "", "peer", "")
 TURN = TurnStarted(2, "auto", "none", ())

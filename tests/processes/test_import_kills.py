@@ -18,7 +18,7 @@ from django.db import connection
 from memoryapp import import_files, tasks
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message
 from memoryapp.operations.database import conninfo
-from tests.support.chats import said
+from tests.support.chats import chat_line
 from tests.support.stack import CHECKOUT, wait_for
 
 MESSAGES = 12_000
@@ -85,7 +85,9 @@ def _chat(folder: Path) -> Path:
     began, path = datetime(2020, 1, 1, tzinfo=UTC), folder / "chat.jsonl"
     with path.open("w") as file:
         for n in range(MESSAGES):
-            file.write(json.dumps(said(id=f"m{n}", ts=(began + timedelta(minutes=n)).isoformat(), text=f"text {n}")))
+            file.write(
+                json.dumps(chat_line(id=f"m{n}", ts=(began + timedelta(minutes=n)).isoformat(), text=f"text {n}"))
+            )
             file.write("\n")
     return path
 

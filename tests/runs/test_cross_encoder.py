@@ -15,10 +15,10 @@ from memoryapp.engine.events import CandidatesFound, RunFinished
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import ChatUser
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recall.stages import recall
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
-from tests.runs.test_pipeline import asked, one
+from tests.runs.test_recall_stages import asked, one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

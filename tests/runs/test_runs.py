@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from memoryapp import tasks
 from memoryapp.engine.chat.media import MediaError
-from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 from memoryapp.engine.events import CandidatesFound, MediaItem, ModelReplied, RunFinished, RunStarted, TurnStarted
 from memoryapp.engine.notes import english
 from memoryapp.engine.prompts import BUILT_IN
@@ -31,46 +30,11 @@ from memoryapp.runs.parameters import ParameterError
 from memoryapp.runs.recording import Recorder, RunClosed
 from tests.conftest import record
 from tests.engine.scripted import ScriptedChat, asks, chooses
+from tests.runs.odd_chats import Broken, Companionable, Talkative
 from tests.support.clock import PATIENCE
 from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
-
-
-class Talkative:
-    """A chat model whose words no database stores as they are."""
-
-    model = "talkative"
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
-        yield Reply("nothing \x00 to \ud800 say", reasoning="\x00")
-
-
-class Broken:
-    """A chat model whose line is down."""
-
-    model = "broken"
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
-        raise LLMUnavailable("The endpoint is out of reach.")
-        yield Reply("")
-
-
-class Companionable:
-    """A chat model that says nothing before it was asked twice."""
-
-    model = "companionable"
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.both = asyncio.Event()
-
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
-        self.asked += 1
-        if self.asked == 2:
-            self.both.set()
-        await self.both.wait()
-        yield Reply('{"topics": []}')
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.models import ChatUser, Fact, Message, Prompt, QueryVector, Run
 from memoryapp.runs import lifecycle, trials
 from memoryapp.runs.clients import open_clients
+from memoryapp.runs.recall.request import Replayed
 from tests.engine.scripted import ScriptedChat, Step, asks, chooses, says
 from tests.support.executing import QUERY, events_of, memory_of_three, start
 
@@ -75,7 +76,7 @@ def test_a_reranker_that_was_never_asked_is_told_of_who_asks_what_the_enricher_w
 
 @pytest.mark.parametrize("tried", ["rerank", "enrich"])
 def test_of_a_run_that_never_searched_nothing_is_taken(tried: str) -> None:
-    assert trials.replayed([STARTED], tried) == trials.Replayed()
+    assert trials.replayed([STARTED], tried) == Replayed()
 
 
 # Either line of an enricher has to do with it.

@@ -12,7 +12,8 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
 from memoryapp import clients, tasks
-from memoryapp.engine.embeddings import EmbeddingError, HttpEmbedder, Profile, Vectors
+from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
+from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, RefusedText, Topic
 from memoryapp.runs.clients import Serving

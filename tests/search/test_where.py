@@ -26,7 +26,7 @@ from tests.search.test_retrieval import Synonyms
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def said(number: int, day: str, author: str, text: str, **metadata: str) -> MessageRecord:
+def dated_record(number: int, day: str, author: str, text: str, **metadata: str) -> MessageRecord:
     sent_at = datetime.fromisoformat(day).replace(tzinfo=UTC)
     return MessageRecord("", f"m{number}", "peer", author, sent_at, text, metadata=metadata)
 
@@ -35,9 +35,9 @@ def said(number: int, day: str, author: str, text: str, **metadata: str) -> Mess
 def topics(anna: ChatUser) -> dict[str, str]:
     """Three posts about one knee, each a topic, by what they are called."""
     posts = {
-        "spring": said(1, "2025-05-01T23:59:59", "Vera", "the knee hurts", channel="Клиника", channel_id="77"),
-        "summer": said(2, "2025-07-01T00:00:00", "Boris", "the knee is well", channel="Sport"),
-        "autumn": said(3, "2025-10-01T12:00:00", "Vera", "the knee again", chat="Sport"),
+        "spring": dated_record(1, "2025-05-01T23:59:59", "Vera", "the knee hurts", channel="Клиника", channel_id="77"),
+        "summer": dated_record(2, "2025-07-01T00:00:00", "Boris", "the knee is well", channel="Sport"),
+        "autumn": dated_record(3, "2025-10-01T12:00:00", "Vera", "the knee again", chat="Sport"),
     }
     add_messages(anna, list(posts.values()))
     found = {}
@@ -93,7 +93,10 @@ def test_scores_mean_the_same_with_and_without_a_filter(anna: ChatUser, topics: 
 
 
 def test_a_passage_over_two_topics_is_found_for_the_one_with_the_message(anna: ChatUser) -> None:
-    add_messages(anna, [said(1, "2025-05-01", "Vera", "a knee"), said(2, "2025-05-01T00:01", "Boris", "the knee")])
+    add_messages(
+        anna,
+        [dated_record(1, "2025-05-01", "Vera", "a knee"), dated_record(2, "2025-05-01T00:01", "Boris", "the knee")],
+    )
     first, second = Message.objects.of(anna).in_order()
     (whole,) = put_topics(anna, [TopicDraft("both", (first.pk, second.pk))], actor="test")
     swap(anna, plan_split(anna, whole.pk, [second.pk]), kind=TopicEdit.Kind.SPLIT, actor="test")

@@ -24,7 +24,7 @@ from memoryapp.models import ChatUser, EmbeddingProfile, Operator, QueryVector, 
 from memoryapp.operations import database
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recall.stages import recall
 from memoryapp.search import retrieval
 from memoryapp.search.profiles import profile_row
 from memoryapp.search.retrieval import SearchResult
@@ -32,7 +32,7 @@ from memoryapp.search.similarity import Question, Wording
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import signed_in, talk
 from tests.engine.scripted import ScriptedChat, says
-from tests.runs.test_pipeline import asked, one
+from tests.runs.test_recall_stages import asked, one
 from tests.search.test_retrieval import Synonyms, named, topics  # noqa: F401 - a fixture
 from tests.support.executing import background_of, events_of
 

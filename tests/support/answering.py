@@ -7,7 +7,7 @@ from typing import Any, Literal
 from django.utils import timezone
 
 from memoryapp.engine.events import Event, RunFinished, RunStarted, Selected, to_payload
-from memoryapp.engine.kinds.agent import Answered, Citation
+from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.notes import Note
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic
 

@@ -11,8 +11,8 @@ from asgiref.sync import sync_to_async
 
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.ingestion.archiving import archive
+from memoryapp.ingestion.cutters import ModelCutter
 from memoryapp.ingestion.sessions import SessionLimits
-from memoryapp.ingestion.splitters import ModelSplitter
 from memoryapp.models import ChatUser, Message
 from tests.ingestion.test_archiving import in_pairs
 from tests.support.splitting import SplittingChat
@@ -40,6 +40,6 @@ async def execute(names: list[str]) -> None:
 def archive_all(names: list[str], chat: SplittingChat | None = None) -> None:
     """All sessions of these chat users, also while others archive them."""
     for owner in ChatUser.objects.filter(pk__in=names):
-        splitter = ModelSplitter(owner, (chat or Hesitant()).open, in_pairs)
+        cutter = ModelCutter(owner, (chat or Hesitant()).open, in_pairs)
         while Message.objects.of(owner).active().exists():
-            archive(owner, splitter, LIMITS, now=True, wait=timedelta(seconds=1))
+            archive(owner, cutter, LIMITS, now=True, wait=timedelta(seconds=1))

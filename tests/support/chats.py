@@ -27,7 +27,7 @@ def sorted_out(path: Path, **options: Any) -> tuple[list[MessageRecord], list[Re
     )
 
 
-def said(**fields: Any) -> dict[str, Any]:
+def chat_line(**fields: Any) -> dict[str, Any]:
     return {"id": "m1", "role": "user", "author": "Anna", "ts": "2025-07-25T14:30:00Z", "text": "hello", **fields}
 
 

@@ -9,7 +9,8 @@ import pytest
 from django.db.models import Model
 from django.test import Client
 
-from tests.accounts.test_access import holdings, memory, routes  # noqa: F401
+from memoryapp.models import ChatUser
+from tests.accounts.every_address import every_row, holdings, routes
 from tests.conftest import signed_in
 
 # A statement the database refuses ends a transaction, so each request has its own, as it has in the program.
@@ -49,12 +50,17 @@ NAMES = (
 )
 
 
+@pytest.fixture
+def memory(anna: ChatUser) -> dict[str, Model]:
+    return every_row(anna)
+
+
 def drawn(draw: random.Random) -> dict[str, str]:
     """A few fields with values that somebody would send who wants to see the program stumble."""
     return {name: draw.choice(VALUES) for name in draw.sample(NAMES, 14)}
 
 
-def test_no_malformed_request_is_a_fault(memory: dict[str, Model], admin: Any) -> None:  # noqa: F811
+def test_no_malformed_request_is_a_fault(memory: dict[str, Model], admin: Any) -> None:
     draw, client = random.Random(SEED), signed_in(admin)
     client.raise_request_exception = False
     paths = [route.path for route in routes(memory) if route.name != "logout"]
@@ -81,7 +87,7 @@ def _cause(answer: Any) -> str:
     return repr(exc_info[1])[:200] if exc_info else ""
 
 
-def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]]]:  # noqa: F811
+def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]]]:
     """Requests that come as far as what they break: everything else in them is right."""
     owner, topic, person = (memory[noun].pk for noun in ("chatuser", "topic", "person"))
     base, admin = f"/memory/{owner}", "/admin/memoryapp"
@@ -125,7 +131,7 @@ def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]
 
 
 def test_a_request_that_is_wrong_in_one_place_is_refused_and_changes_nothing(
-    memory: dict[str, Model],  # noqa: F811
+    memory: dict[str, Model],
     admin: Any,
 ) -> None:
     client, kept = signed_in(admin), holdings()
@@ -142,7 +148,7 @@ def test_a_request_that_is_wrong_in_one_place_is_refused_and_changes_nothing(
 
 @pytest.mark.parametrize("number", [HUGE, "9" * 25])
 def test_numbers_beyond_all_bounds_in_an_address(
-    memory: dict[str, Model],  # noqa: F811
+    memory: dict[str, Model],
     as_admin: Client,
     number: str,
 ) -> None:

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.api.conversation import MOST_MESSAGES
-from memoryapp.api.shapes.fields import PARAMETERS, KnownName, Query
+from memoryapp.api.shapes.fields import LONGEST_CONVERSATION, PARAMETERS, KnownName, Query
 from memoryapp.api.shapes.recall import RecallBody, Turn, Usage
 
 
@@ -22,7 +21,7 @@ class QuestionBody(BaseModel):
 
     user: KnownName
     query: Query
-    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": MOST_MESSAGES})] = None
+    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": LONGEST_CONVERSATION})] = None
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
 
     def recall(self, strategy: str) -> RecallBody:

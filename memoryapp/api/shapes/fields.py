@@ -26,6 +26,8 @@ EXAMPLE_MESSAGE: dict[str, Any] = {
     "ts": "2026-07-25T14:30:00Z",
     "text": "How do I set up vLLM?",
 }
+# In messages: the running conversation that comes with a query.
+LONGEST_CONVERSATION = 200
 # The largest value of a column of ids.
 LARGEST_ID = 2**63 - 1
 # One visible character: not white space and not a control character.

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.api.conversation import MOST_MESSAGES
-from memoryapp.api.shapes.fields import PARAMETERS, PART, STRATEGY, TURN, KnownName, Query
+from memoryapp.api.shapes.fields import LONGEST_CONVERSATION, PARAMETERS, PART, STRATEGY, TURN, KnownName, Query
 from memoryapp.engine.strategies import DEFAULT
 
 MOST_MEDIA = 10
@@ -34,7 +33,7 @@ class RecallBody(BaseModel):
 
     user: KnownName
     query: Query
-    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": MOST_MESSAGES})] = None
+    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": LONGEST_CONVERSATION})] = None
     media: Annotated[list[Part], Field(json_schema_extra={"maxItems": MOST_MEDIA})] = []
     strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}

@@ -18,8 +18,8 @@ from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lines import quoted
-from memoryapp.engine.text.storable import storable
 
 PART_CHARS = 40_000
 # A longer message stands on several lines, so that a part always has room for one.

@@ -22,8 +22,8 @@ from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import MessageContent, TopicContent, TopicDraft
 from memoryapp.engine.offline.segmenter import GENERAL, cover
 from memoryapp.engine.prompts import BUILT_IN, NONE, Language, PromptBook, language_of
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lines import one_line, quoted
-from memoryapp.engine.text.storable import storable
 
 MOST_CHARS = 60_000
 LONGEST_SUMMARY = 500

@@ -18,8 +18,8 @@ import numpy as np
 
 from memoryapp.engine.chat.redaction import redacted
 from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.engine.text.storable import storable
 
 _TIMEOUT = httpx.Timeout(600, connect=5, pool=5)
 _MOST_CHARS = 8_000

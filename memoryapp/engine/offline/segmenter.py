@@ -3,7 +3,7 @@
 A turn is a change point: the place where two means describe the exchanges' vectors so much better than one
 that chance does not explain it. The measure is a ratio of variances, so it holds for any embedder and any
 way of talking; a pause counts in its favour. It errs on the side of leaving a session whole. ``cover`` is
-the law for every splitter, this one or a model: each message ends in exactly one topic. A topic of few messages is
+the law for every cutter, this one or a model: each message ends in exactly one topic. A topic of few messages is
 joined to the neighbour that is more like it.
 
 Measured with the embedded vectors, three of 76 Russian and English topics with an assistant set one after the

@@ -5,17 +5,18 @@ A strategy is one module, or one room, with a ``Strategy`` value, listed here; n
 
 from __future__ import annotations
 
-from memoryapp.engine.strategies import filter, flash, plain, react, vector
+from memoryapp.engine.strategies import filter, flash, react, vector
+from memoryapp.engine.strategies.react import plain
 from memoryapp.engine.strategies.strategy import AnyStrategy
 
 DEFAULT: AnyStrategy = flash.STRATEGY
-# The two that answer in words; the plain one stands in where the agent is switched off.
-AGENT: AnyStrategy = react.STRATEGY
+# The two that answer in words; the plain one stands in where the other is switched off.
+REACT: AnyStrategy = react.STRATEGY
 PLAIN: AnyStrategy = plain.STRATEGY
 STRATEGIES: dict[str, AnyStrategy] = {
-    strategy.name: strategy for strategy in (DEFAULT, AGENT, PLAIN, filter.STRATEGY, vector.STRATEGY)
+    strategy.name: strategy for strategy in (DEFAULT, REACT, PLAIN, filter.STRATEGY, vector.STRATEGY)
 }
-ANSWERING = frozenset((AGENT.name, PLAIN.name))
+ANSWERING = frozenset((REACT.name, PLAIN.name))
 
 
 def needs_model(name: str) -> bool:

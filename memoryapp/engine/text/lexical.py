@@ -22,7 +22,7 @@ import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
-from memoryapp.engine.text.storable import storable
+from memoryapp.engine.storable import storable
 
 K1 = 1.2
 B = 0.5

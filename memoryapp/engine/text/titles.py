@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from memoryapp.engine.embeddings import Vectors
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.engine.text.storable import storable
 
 _SMALL_TALK_COST = 0.8
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from memoryapp import clients
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.ingestion.archiving import ArchiveMark, archive, limits, with_active_sessions
-from memoryapp.ingestion.splitters import splitter
+from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, Work
 from memoryapp.search import profiles
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         open_chat = clients.open_chat if settings.LLM_BASE_URL else None
         for owner in owners:
             watch = partial(lines.watch, owner, Work.Kind.ARCHIVE)
-            cuts, bounds = splitter(owner, embedder, open_chat), limits(owner)
+            cuts, bounds = cutter(owner, embedder, open_chat), limits(owner)
             archive(owner, cuts, bounds, now=now, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)
 
     def _embed(self, owner: ChatUser | None) -> None:

@@ -18,7 +18,7 @@ from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.events import CandidatesFound, Event, ModelProgress, QueryEnriched
 from memoryapp.engine.fusion import Fusion, Sum, fuse
-from memoryapp.engine.kinds.agent import Answered, ToolUsed
+from memoryapp.engine.kinds.react import Answered, ToolUsed
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
 from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.engine.strategies.ports import (

@@ -10,12 +10,12 @@ from typing import Any
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.events import CandidatesFound, Event, QueryEnriched, RunFinished
 from memoryapp.engine.fusion import Fusion, fuse
-from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import ANYWHERE, Background, MessageContent, TopicContent, Where
 from memoryapp.engine.prompts import BUILT_IN
-from memoryapp.engine.strategies import plain
-from memoryapp.engine.strategies.plain import PlainParameters
 from memoryapp.engine.strategies.ports import Found, FoundPassage, Ports, PreparedSearch, StrategyRequest
+from memoryapp.engine.strategies.react import plain
+from memoryapp.engine.strategies.react.plain import PlainParameters
 from tests.engine.scripted import ScriptedChat, candidate, message, topic
 
 CAKE = topic(

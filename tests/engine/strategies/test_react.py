@@ -12,7 +12,7 @@ import pytest
 
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, ToolCall, TurnStarted
-from memoryapp.engine.kinds.agent import StepStarted
+from memoryapp.engine.kinds.react import StepStarted
 from memoryapp.engine.strategies.ports import PreparedSearch, RerankScores, SearchTimeout
 from tests.engine.scripted import ScriptedChat, calls, fails, says
 from tests.engine.strategies.react_memory import SAID, Memory, answer, trace, used

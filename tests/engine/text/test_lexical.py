@@ -11,8 +11,8 @@ import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Matches, bm25, count_terms, fold, fold_query, idf, is_wide, stems
-from memoryapp.engine.text.storable import storable
 
 
 @pytest.mark.parametrize("written", ["GPT-5", "GPT 5", "gpt5", "gpt_5"])

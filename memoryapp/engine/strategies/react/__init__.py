@@ -1,13 +1,14 @@
-"""An agent that answers: it routes and plans a question, searches, reads, looks once more where too little was found,
-and puts the answer into words whose every statement cites a message.
+"""The strategy that answers in steps: it routes and plans a question, searches, reads, looks once more where too little
+was found, and puts the answer into words whose every statement cites a message.
 
-``agent`` runs the steps, ``toolbox`` calls the tools, whose input and output are the ``shapes``.
+``steps`` runs them, ``toolbox`` calls the tools, whose input and output are the ``shapes``. ``plain`` is a strategy of
+its own, made of the same tools without steps and without a model.
 """
 
 from __future__ import annotations
 
-from memoryapp.engine.strategies.react.agent import recall
 from memoryapp.engine.strategies.react.parameters import ReactParameters
+from memoryapp.engine.strategies.react.steps import recall
 from memoryapp.engine.strategies.strategy import Strategy
 
 STRATEGY = Strategy("react", recall, ReactParameters, prompts=("answer", "plan", "expand", "enrich"))

@@ -12,7 +12,7 @@ from typing import Literal
 
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.events import RunFinished, Selected
-from memoryapp.engine.kinds.agent import Answered
+from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import TopicContent, topic_id
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.offline.choosing import choose

@@ -1,4 +1,4 @@
-"""What can be set on a run of the agent; each parameter changes what a run does."""
+"""What can be set on a run of *react*; each parameter changes what a run does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ReactParameters(Parameters):
 
     ``planner`` auto skips short questions; ``rerank`` auto scores again where more than 20 passages were found or their
     scores hardly differ. ``rrf_k`` and ``rank_depth`` belong to the fusion ``rrf``; ``mmr`` on puts passages that say
-    something new before others, of which ``mmr_hits`` are left. Below ``enough_coverage`` the agent looks once more for
+    something new before others, of which ``mmr_hits`` are left. Below ``enough_coverage`` it looks once more for
     ``wider_hits``; below ``least_coverage`` or ``least_support`` it refuses or says that it is not sure.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memoryapp.engine.events import Piece
-from memoryapp.engine.kinds.agent import Citation
+from memoryapp.engine.kinds.react import Citation
 from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
 from memoryapp.engine.strategies.react.pool import Document
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from memoryapp.engine.conversation import Tool, ToolResult
 from memoryapp.engine.events import Event, ModelProgress, ToolCall
 from memoryapp.engine.json_values import written
-from memoryapp.engine.kinds.agent import ToolName, ToolOutcome, ToolUsed
+from memoryapp.engine.kinds.react import ToolName, ToolOutcome, ToolUsed
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.react.shapes import Shape
@@ -50,7 +50,7 @@ class AgentTool:
 class Toolbox:
     """The ``allowed`` of the tools, each for ``seconds`` at most, as ``left`` tells what the run has left.
 
-    After ``use`` the ``result`` is the tool's output, None where there is none. ``step`` is that of the agent.
+    After ``use`` the ``result`` is the tool's output, None where there is none. ``step`` is that of the run.
     """
 
     def __init__(

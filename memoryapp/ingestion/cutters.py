@@ -1,4 +1,4 @@
-"""Splitters, which cut a session into topics: a chat model, and the embedded segmenter.
+"""Cutters, which cut a session into topics: the splitter, an agent, and the embedded segmenter.
 
 Where a chat model is connected, it is asked about each session, and what it answers is kept before it is used, so that
 a process killed in between asks nothing twice. What it cuts too small is joined to a neighbour. Where it fails, the
@@ -57,21 +57,21 @@ class Cut:
     reason: str = ""
 
 
-class Splitter(Protocol):
+class Cutter(Protocol):
     """Cuts the messages of a session, oldest first. Called outside of transactions and event loops."""
 
     def __call__(self, messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
         """Raises EmbeddingError."""
 
 
-def splitter(owner: ChatUser, embedder: Embedder, open_chat: OpenChat | None) -> Splitter:
+def cutter(owner: ChatUser, embedder: Embedder, open_chat: OpenChat | None) -> Cutter:
     """The chat model where one is connected, else the segmenter."""
     segmenter = Segmenter(owner, embedder)
-    return ModelSplitter(owner, open_chat, segmenter) if open_chat else segmenter
+    return ModelCutter(owner, open_chat, segmenter) if open_chat else segmenter
 
 
 class Segmenter:
-    """The embedded splitter. Its summaries leave out what the owner's messages say everywhere."""
+    """The embedded cutter. Its summaries leave out what the owner's messages say everywhere."""
 
     def __init__(self, owner: ChatUser, embedder: Embedder) -> None:
         self._owner, self._embedder = owner, embedder
@@ -88,10 +88,10 @@ class Segmenter:
         return background(Message.objects.of(self._owner).filter(pk__in=chosen).values_list("text", flat=True))
 
 
-class ModelSplitter:
+class ModelCutter:
     """A chat model cuts the session, and ``segmenter`` where it fails."""
 
-    def __init__(self, owner: ChatUser, open_chat: OpenChat, segmenter: Splitter) -> None:
+    def __init__(self, owner: ChatUser, open_chat: OpenChat, segmenter: Cutter) -> None:
         self._owner, self._segmenter = owner, segmenter
         self._agent = Agent(owner, AgentCall.Agent.SPLITTER, settings.SPLITTER_MODEL, open_chat)
 
@@ -123,7 +123,7 @@ class _Splitting:
     """One session on its way through the model."""
 
     agent: Agent
-    segmenter: Splitter
+    segmenter: Cutter
     limits: SessionLimits
     question: Callable[[Sequence[MessageContent], Chat], Ask[Division]]
     calls: list[AgentCall] = field(default_factory=list)

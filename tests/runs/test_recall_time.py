@@ -21,9 +21,9 @@ from memoryapp.operations import database
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.lifecycle import execute
 from memoryapp.runs.parameters import checked, defaults
-from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recall.stages import recall
 from tests.engine.scripted import ScriptedChat, asks, chooses, says, slow
-from tests.runs.test_pipeline import asked, one
+from tests.runs.test_recall_stages import asked, one
 from tests.support.clock import passes
 from tests.support.executing import QUERY, Faulty, background_of, events_of, memory_of_three, start
 

@@ -1,6 +1,6 @@
 """The plain path from a question to an answer: one search, its passages put together, sentences quoted from them.
 
-It asks no model and uses the agent's tools without its steps, so it stays up when agent and models are switched off.
+It asks no model and uses the tools of *react* without its steps, so it stays up when both are switched off.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from memoryapp.engine.strategies.react.searching import Searching
 from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput
 from memoryapp.engine.strategies.strategy import Strategy
 
-# So many topics are judged, as where the agent writes without a model.
+# So many topics are judged, as where *react* writes without a model.
 _MOST_TOPICS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PlainParameters(Parameters):
-    """``hits`` passages are found, and put together within ``context_tokens``; they mean what they mean to the agent.
+    """``hits`` passages are found, and put together within ``context_tokens``; they mean what they mean to *react*.
 
     An answer whose passages speak of less than ``least_coverage`` of the question is refused.
     """
@@ -38,7 +38,7 @@ class PlainParameters(Parameters):
 
     @property
     def of_agent(self) -> ReactParameters:
-        """The same for the agent's tools, everything else as usual."""
+        """The same for the tools of *react*, everything else as usual."""
         return ReactParameters(hits=self.hits, context_tokens=self.context_tokens, least_coverage=self.least_coverage)
 
 

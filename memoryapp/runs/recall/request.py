@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 from uuid import UUID
 
 from memoryapp.engine.chat.media import Media
+from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.memory import Background, MessageContent
 from memoryapp.engine.prompts import PromptBook
 from memoryapp.engine.strategies.ports import StrategyRequest
-from memoryapp.runs.trials import Replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a run takes from the one it tries again. What is None or empty is made anew.
+
+    ``baseline`` is the plain vector order of ``found``; the variables are sent as they were, whatever has changed.
+    """
+
+    query: QueryEnriched | None = None
+    found: CandidatesFound | None = None
+    baseline: tuple[str, ...] = ()
+    enrich_variables: Mapping[str, str] = field(default_factory=dict)
+    rerank_variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from memoryapp.engine.context import WHOLE_TOPIC_CHARS, ContextItem, assembled, 
 from memoryapp.engine.events import CandidatesFound, ContextPart, RunFinished, Selected
 from memoryapp.engine.memory import ReadTopics, parse_item_id, topic_id
 from memoryapp.engine.strategies import STRATEGIES
-from memoryapp.runs.pipeline.request import RecallRequest
+from memoryapp.runs.recall.request import RecallRequest
 
 
 async def context_of(

@@ -26,8 +26,8 @@ from memoryapp.engine.memory import ANYWHERE, MessageContent, TopicContent, Wher
 from memoryapp.engine.offline.judging import answer_chances
 from memoryapp.engine.strategies.ports import Found, Ports, PreparedSearch, RerankScores, SearchTimeout
 from memoryapp.engine.threads import apart
-from memoryapp.runs.clients import Clients
-from memoryapp.runs.pipeline.request import RecallRequest
+from memoryapp.runs.recall.clients import RecallClients
+from memoryapp.runs.recall.request import RecallRequest
 from memoryapp.search import index_cache, query_vectors, reranking, retrieval, search_cache
 from memoryapp.search.similarity import Question
 from memoryapp.search.wording import Worded, worded
@@ -43,12 +43,12 @@ class RunMemory:
     """A run's access to the memory and the models, from which its ports are cut. Topics are read once a run."""
 
     request: RecallRequest
-    clients: Clients
+    clients: RecallClients
     budget: Budget
     topics: dict[int, TopicContent] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, request: RecallRequest, clients: Clients) -> RunMemory:
+    def of(cls, request: RecallRequest, clients: RecallClients) -> RunMemory:
         return cls(request, clients, Budget(request.parameters.seconds))
 
     @property

@@ -1,4 +1,4 @@
-"""A message as pages show it, with pieces of it marked; the marks are added to the HTML that ``prose`` returns."""
+"""A message as pages show it, with pieces of it marked; the marks are added to the HTML of the text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from rerankui.run.result import Segment
-from rerankui.templatetags.memory import prose
+from rerankui.text.prose import shown
 
 # Characters for private use, which no text of a message keeps here.
 _BEGINS, _ENDS = "\ue000", "\ue001"
@@ -20,7 +20,7 @@ _TOKEN = re.compile(f"(<[^<>]*>|[{_BEGINS}{_ENDS}])")
 def marked_text(segments: Sequence[Segment]) -> SafeString:
     """Escaped text with code and bold; each stretch between two tags has a mark of its own, so that tags nest."""
     statuses = [segment.status for segment in segments if segment.status]
-    return mark_safe("".join(_marked(prose("".join(map(_fenced, segments))), statuses)))  # prose escapes it
+    return mark_safe("".join(_marked(shown("".join(map(_fenced, segments))), statuses)))  # shown escapes it
 
 
 def _fenced(segment: Segment) -> str:
@@ -37,7 +37,7 @@ def _marked(html: str, statuses: Sequence[str]) -> list[str]:
         elif token == _ENDS:
             status = ""
         elif status and token and not token.startswith("<"):
-            parts.append(format_html('<mark class="is-{}">{}</mark>', status, mark_safe(token)))  # escaped by prose
+            parts.append(format_html('<mark class="is-{}">{}</mark>', status, mark_safe(token)))  # escaped by shown
         else:
             parts.append(token)
     return parts

@@ -1,4 +1,4 @@
-"""The agent: at most four steps over seven tools, from a question to an answer whose statements cite messages.
+"""At most four steps over seven tools, from a question to an answer whose statements cite messages.
 
     plan       router_select, query_plan
     retrieve   search, rerank, fetch_docs, compose_context
@@ -18,7 +18,7 @@ from typing import Any, cast
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.conversation import Conversation, TurnLimits
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied, QueryEnriched, TopicsRead, TurnStarted
-from memoryapp.engine.kinds.agent import Phase, StepStarted
+from memoryapp.engine.kinds.react import Phase, StepStarted
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts import language_of, topic_number
 from memoryapp.engine.strategies.ports import Ports, PreparedSearch, SearchTimeout, StrategyRequest

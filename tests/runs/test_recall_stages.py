@@ -37,8 +37,8 @@ from memoryapp.reading import Background
 from memoryapp.runs import answer, following, lifecycle, trials
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.parameters import defaults
-from memoryapp.runs.pipeline.request import RecallRequest
-from memoryapp.runs.pipeline.stages import recall
+from memoryapp.runs.recall.request import RecallRequest
+from memoryapp.runs.recall.stages import recall
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.engine.scripted import ScriptedChat, Step, after, asks, fails, says

@@ -15,11 +15,11 @@ from django.utils import timezone
 from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.offline.segmenter import GENERAL
-from memoryapp.ingestion import archiving, splitters
+from memoryapp.ingestion import archiving, cutters
 from memoryapp.ingestion.archiving import archive
+from memoryapp.ingestion.cutters import Cut, ModelCutter
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.sessions import SessionLimits
-from memoryapp.ingestion.splitters import Cut, ModelSplitter
 from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Fact, Message, Topic, TopicEdit
 from tests.ingestion.test_archiving import HOUR, in_pairs, message_record
@@ -36,7 +36,7 @@ def chat() -> SplittingChat:
 
 
 def archived(owner: ChatUser, chat: SplittingChat, limits: SessionLimits = LIMITS) -> archiving.Archived:
-    return archive(owner, ModelSplitter(owner, chat.open, in_pairs), limits, now=True)
+    return archive(owner, ModelCutter(owner, chat.open, in_pairs), limits, now=True)
 
 
 def sessions(owner: ChatUser, count: int, each: int = 8, text: str = "") -> None:
@@ -105,9 +105,9 @@ def test_a_model_that_returns_rubbish_is_left_alone_and_every_session_is_archive
     sessions(anna, 9)
     chat.answer = lambda ids: "Sorry."
     assert archived(anna, chat).sessions == 9
-    assert (chat.asked, AgentCall.objects.count()) == (2 * splitters.FAILURES, splitters.FAILURES)
+    assert (chat.asked, AgentCall.objects.count()) == (2 * cutters.FAILURES, cutters.FAILURES)
     resting = TopicEdit.objects.filter(call=None)
-    assert resting.count() == 9 - splitters.FAILURES
+    assert resting.count() == 9 - cutters.FAILURES
     assert "asked again later" in resting[0].reason
     assert not Message.objects.active().exists()
 
@@ -118,21 +118,21 @@ def test_each_failure_doubles_the_rest_and_an_answer_ends_it(anna: ChatUser) -> 
             call = AgentCall.objects.create(owner=anna, agent="splitter", outcome="timeout")
             AgentCall.objects.filter(pk=call.pk).update(at=timezone.now() - ago)
 
-    fail(3, splitters.REST * 1.5)
-    assert not splitters.is_resting(anna)
-    fail(1, splitters.REST * 1.4)
-    assert splitters.is_resting(anna)
-    fail(8, splitters.LONGEST_REST * 0.9)
-    assert splitters.is_resting(anna)
+    fail(3, cutters.REST * 1.5)
+    assert not cutters.is_resting(anna)
+    fail(1, cutters.REST * 1.4)
+    assert cutters.is_resting(anna)
+    fail(8, cutters.LONGEST_REST * 0.9)
+    assert cutters.is_resting(anna)
     AgentCall.objects.create(owner=anna, agent="splitter")
-    assert not splitters.is_resting(anna)
+    assert not cutters.is_resting(anna)
 
 
 def test_the_model_is_asked_again_after_a_storm(anna: ChatUser, chat: SplittingChat) -> None:
     sessions(anna, 3)
     chat.failure = LLMUnavailable("down")
     archived(anna, chat)
-    AgentCall.objects.update(at=timezone.now() - splitters.LONGEST_REST)
+    AgentCall.objects.update(at=timezone.now() - cutters.LONGEST_REST)
     chat.failure = None
     add_messages(anna, [message_record(100 + number, minutes=9_000 + number) for number in range(4)])
     archived(anna, chat)
@@ -148,7 +148,7 @@ def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, 
         raise Killed
 
     sessions(anna, 2)
-    model = ModelSplitter(anna, chat.open, in_pairs)
+    model = ModelCutter(anna, chat.open, in_pairs)
     for _ in range(2):
         with pytest.raises(Killed):
             archive(anna, dies, LIMITS, now=True)

@@ -15,7 +15,7 @@ ToolOutcome = Literal["done", "late", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """The agent begins a step, of at most ``most``."""
+    """A step begins, of at most ``most``."""
 
     kind: ClassVar[str] = "step_started"
     step: int

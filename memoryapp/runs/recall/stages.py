@@ -22,15 +22,15 @@ from memoryapp.engine.prompts import language_of
 from memoryapp.engine.strategies import STRATEGIES, vector
 from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.strategy import AnyStrategy
-from memoryapp.runs.clients import Clients
-from memoryapp.runs.pipeline.context import context_of
-from memoryapp.runs.pipeline.request import RecallRequest
-from memoryapp.runs.pipeline.run_memory import RunMemory
+from memoryapp.runs.recall.clients import RecallClients
+from memoryapp.runs.recall.context import context_of
+from memoryapp.runs.recall.request import RecallRequest
+from memoryapp.runs.recall.run_memory import RunMemory
 
 Events = AsyncGenerator[Event | ModelProgress, None]
 
 
-async def recall(request: RecallRequest, clients: Clients) -> Events:
+async def recall(request: RecallRequest, clients: RecallClients) -> Events:
     """Every event of the run, ``RunFinished`` with the run's totals last; in between what a model says just now."""
     # What its parts charge to the run goes by the same clock.
     began = asyncio.get_running_loop().time()

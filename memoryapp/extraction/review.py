@@ -1,4 +1,4 @@
-"""The inbox: findings that wait until a person confirms, edits, rejects or merges them, and the way back.
+"""The review: findings that wait until a person confirms, edits, rejects or merges them, and the way back.
 
 A decision is one short transaction: the change of the memory, if there is one, and the finding's new state. Whoever
 decides first decides.

@@ -1,0 +1,153 @@
+"""Vectors over HTTP, from any OpenAI-compatible ``/embeddings`` endpoint.
+
+Every reply is checked before it is believed: count, order, dimensions, length.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import numpy as np
+
+from memoryapp.engine.budget import Budget
+from memoryapp.engine.chat.redaction import redacted
+from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
+from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
+from memoryapp.engine.storable import storable
+
+# The native batch limit of gemini-embedding-001; other endpoints take more, but gain little by it.
+_BATCH = 100
+# An empty string is refused with 400 by several providers.
+_BLANK = "-"
+# For one batch, with all its tries.
+_SECONDS = 60.0
+_TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A request without vectors: its HTTP status, the error in words, and the wait the endpoint asks for in seconds."""
+
+    status: int
+    error: EmbeddingError
+    wait: float | None = None
+
+
+class HttpEmbedder:
+    """Vectors from one endpoint, in batches, one after the other."""
+
+    def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str, profile: Profile) -> None:
+        self.profile = profile
+        self._http = http
+        self._url = base_url.rstrip("/") + "/embeddings"
+        self._key = api_key
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of shape (len(texts), dimensions), unit length, in order. Raises EmbeddingError."""
+        inputs = [storable(text)[: self.profile.most_chars].strip() or _BLANK for text in texts]
+        batches = [await self._batch(inputs[i : i + _BATCH]) for i in range(0, len(inputs), _BATCH)]
+        return np.concatenate([np.zeros((0, self.profile.dimensions), np.float32), *batches])
+
+    async def _batch(self, inputs: Sequence[str]) -> Vectors:
+        body = {"model": self.profile.model, "input": inputs, "dimensions": self.profile.dimensions}
+        return self._vectors(await self._post(body), len(inputs))
+
+    async def _post(self, body: Mapping[str, Any]) -> Any:
+        budget, failures = Budget(_SECONDS), 0
+        while True:
+            outcome = await self._try(body, budget)
+            if isinstance(outcome, httpx.Response):
+                return self._json(outcome)
+            failures += 1
+            wait = wait_before_retry(failures, outcome.wait, budget.left) if is_passing(outcome.status) else None
+            if wait is None:
+                raise outcome.error
+            await asyncio.sleep(wait)
+            budget.charge(wait)
+
+    async def _try(self, body: Mapping[str, Any], budget: Budget) -> httpx.Response | _Failure:
+        """One request. Raises EmbeddingError where the time is over or the address is none."""
+        try:
+            async with budget.spending():
+                response = await self._send(body)
+        except (httpx.ConnectTimeout, httpx.PoolTimeout):
+            return _Failure(NO_ANSWER, self._failure("cannot be reached: no connection."))
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise self._failure(f"did not answer within {_SECONDS:.0f} seconds.") from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise self._failure(f"cannot be asked: {error}.") from error
+        except httpx.HTTPError as error:
+            return _Failure(NO_ANSWER, self._failure(f"cannot be reached: {error or type(error).__name__}."))
+        if response.status_code == httpx.codes.OK:
+            return response
+        failure = self._failure(f"answered {response.status_code}{_reason(response)}.")
+        return _Failure(response.status_code, failure, retry_after(response.headers.get("Retry-After", "")))
+
+    async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
+        request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
+        async with aclosing(await send(self._http, request)) as response:
+            await response.aread()
+            return response
+
+    def _json(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except ValueError as error:
+            raise self._failure("did not answer with JSON.") from error
+
+    def _failure(self, words: str) -> EmbeddingError:
+        """The sentence, without the API key should the endpoint echo it."""
+        return EmbeddingError(redacted(f"The embedding endpoint {self._url} {words}", self._key))
+
+    def _vectors(self, answer: Any, count: int) -> Vectors:
+        rows = _rows(answer)
+        if rows is None:
+            raise self._failure(f"answered without embeddings{_error_words(answer)}.")
+        if sorted(rows) != list(range(count)):
+            raise self._failure(f"answered {len(rows)} vectors for {count} texts.")
+        return self._matrix([rows[index] for index in range(count)])
+
+    def _matrix(self, rows: Sequence[Any]) -> Vectors:
+        wanted = self.profile.dimensions
+        for row in rows:
+            if not isinstance(row, list) or len(row) != wanted:
+                got = f"{len(row)} dimensions" if isinstance(row, list) else "no list of numbers"
+                raise self._failure(f"answered {got}; EMBEDDING_DIMENSIONS is {wanted}.")
+        try:
+            return unit(np.array(rows, dtype=np.float32))
+        except (TypeError, ValueError) as error:
+            raise self._failure(f"answered a vector that cannot be used: {error}.") from error
+
+
+def _rows(answer: Any) -> dict[int, Any] | None:
+    """The embeddings by their index; None when ``answer`` has none."""
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        return None
+    return {_index(item, place): item.get("embedding") for place, item in enumerate(items)}
+
+
+def _index(item: Mapping[str, Any], place: int) -> int:
+    index = item.get("index", place)
+    return index if isinstance(index, int) else -1
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        return _error_words(response.json())
+    except ValueError:
+        return ""
+
+
+def _error_words(answer: Any) -> str:
+    """``: message`` of an error object, else nothing."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return f": {message[:300].rstrip('.')}" if isinstance(message, str) and message else ""

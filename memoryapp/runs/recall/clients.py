@@ -1,0 +1,30 @@
+"""What a recall speaks to: models, the database and the caches of its searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from psycopg_pool import AsyncConnectionPool
+
+from memoryapp.engine.chat.cross_encoder import CrossEncoder
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.embeddings import Embedder
+from memoryapp.search.index_cache import IndexCache
+from memoryapp.search.search_cache import SearchCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallClients:
+    """Good for one event loop. ``enricher`` is None without a model, ``cross_encoder`` where none is configured.
+
+    ``index_cache`` keeps what searches have read, ``search_cache`` what they have found.
+    """
+
+    chat: Chat
+    enricher: Chat | None
+    embedder: Embedder
+    profile_id: int
+    pool: AsyncConnectionPool
+    index_cache: IndexCache = field(default_factory=IndexCache)
+    search_cache: SearchCache = field(default_factory=SearchCache)
+    cross_encoder: CrossEncoder | None = None

@@ -1,0 +1,55 @@
+"""Every address of the interface for programs, with a body that it takes."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+from urllib.parse import quote
+
+from memoryapp.api.urls import api
+from tests.support.doors import Program
+
+SECRET = "кларнет"
+SAID = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
+
+
+Door = tuple[str, str, Any]
+LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
+
+
+def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Door]:
+    """Every door, as a request for what is named; a new one fails here until somebody teaches it."""
+    known: dict[tuple[str, str], tuple[str, Any]] = {
+        ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [SAID]}),
+        ("post", "/v1/recall"): ("/v1/recall", {"user": owner, "query": SECRET}),
+        ("post", "/v1/recall/stream"): ("/v1/recall/stream", {"user": owner, "query": SECRET}),
+        ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),
+        ("post", "/v1/agent/stream"): ("/v1/agent/stream", {"user": owner, "query": SECRET}),
+        ("get", "/v1/runs/{pk}"): (f"/v1/runs/{run or uuid.uuid4()}", None),
+        ("get", "/v1/runs/{pk}/events"): (f"/v1/runs/{run or uuid.uuid4()}/events", None),
+        ("get", "/v1/runs/{pk}/stream"): (f"/v1/runs/{run or uuid.uuid4()}/stream", None),
+        ("get", "/v1/users"): ("/v1/users", None),
+        ("delete", "/v1/users/{name}"): (f"/v1/users/{quote(owner)}", None),
+        ("delete", "/v1/messages/{id}"): (f"/v1/messages/m0?user={quote(owner)}", None),
+        ("delete", "/v1/users/{name}/people/{id}"): (f"/v1/users/{quote(owner)}/people/Person:1", None),
+        ("get", "/v1/users/{name}/export"): (f"/v1/users/{quote(owner)}/export", None),
+        **{("get", f"/v1/users/{{name}}/{noun}"): (f"/v1/users/{quote(owner)}/{noun}", None) for noun in LISTS},
+        ("get", "/v1/topics/{id}"): (f"/v1/topics/{topic}", None),
+        ("patch", "/v1/topics/{id}"): (f"/v1/topics/{topic}", {"summary": "Oboes"}),
+        ("post", "/v1/topics/merge"): ("/v1/topics/merge", {"user": owner, "topics": [topic, 2]}),
+        ("post", "/v1/topics/{id}/split"): (f"/v1/topics/{topic}/split", {"at": ["m1"]}),
+        ("post", "/v1/messages/move"): ("/v1/messages/move", {"user": owner, "messages": ["m1"], "to": None}),
+        ("get", "/v1/edits"): (f"/v1/edits?user={quote(owner)}", None),
+        ("post", "/v1/edits/undo-night"): ("/v1/edits/undo-night", {"user": owner}),
+        ("post", "/v1/edits/{id}/undo"): (f"/v1/edits/{edit}/undo", {}),
+    }
+    paths = api.get_openapi_schema(path_prefix="/v1/")["paths"]
+    there = {(method, path) for path, methods in paths.items() for method in methods}
+    assert there == known.keys(), f"teach tests/api/test_api.py {there ^ known.keys()}"
+    return [(method, *known[method, path]) for method, path in sorted(known)]
+
+
+def asked(program: Program, door: Door) -> Any:
+    method, path, body = door
+    return program.ask(method, path, b"" if body is None else json.dumps(body).encode())

@@ -1,0 +1,37 @@
+"""Folders and clusters for tests of the embedded database."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memoryapp.embedded.paths import Cluster
+from tests.embedded.cluster_use import await_end
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Path]:
+    """A folder with a space in its name that any account may pass through (pytest's own are closed)."""
+    with tempfile.TemporaryDirectory(prefix="mnemoscope embedded ") as name:
+        os.chmod(name, 0o711)
+        yield Path(name).resolve()
+
+
+@pytest.fixture
+def folder(ground: Path) -> Path:
+    """A new folder in it."""
+    made = Path(tempfile.mkdtemp(dir=ground))
+    made.chmod(0o711)
+    return made
+
+
+@pytest.fixture
+def cluster(ground: Path) -> Iterator[Cluster]:
+    """A cluster that no process uses, neither before nor afterwards; its data stays from test to test."""
+    made = Cluster(ground / "postgres")
+    yield made
+    await_end(made)

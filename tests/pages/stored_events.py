@@ -1,0 +1,81 @@
+"""A run with an event of every kind, stored as a finished one is."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    Piece,
+    PromptMessage,
+    QueryEnriched,
+    ReadTopic,
+    Retried,
+    RunFinished,
+    RunStarted,
+    Selected,
+    SteppedDown,
+    ToolCall,
+    TopicsRead,
+    TurnStarted,
+    to_payload,
+)
+from memoryapp.models import Message, Run, RunEvent, Topic
+from memoryapp.runs import following
+from memoryapp.runs.recording import finished_columns
+from tests.conftest import candidate
+
+
+def found_in(events: list[Event]) -> tuple[int, CandidatesFound]:
+    """Where among the events the candidates are, and they."""
+    return next((place, event) for place, event in enumerate(events) if isinstance(event, CandidatesFound))
+
+
+def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
+    """One of each kind, as a run with trouble on the way would have them."""
+    one, two = f"Topic:{first.pk}", f"Topic:{second.pk}"
+    piece = Piece(said.text[:5], "exact", said.pk, 0, 5)
+    absent = Piece("never said", "absent")
+    return [
+        RunStarted("flash", "vllm?", {"max_topics": 15}, "flash-1", "peer", "embedded/use@512"),
+        QueryEnriched("vllm?", "vllm H100", "", 0.1, 10, 5, 0.0001, "peer"),
+        CandidatesFound((candidate(first, 1), candidate(second, 2)), 4, 0.02),
+        TurnStarted(1, "forced", "none", (PromptMessage("system", "choose"),)),
+        Retried(1, "503 from the endpoint", 0.5, input_tokens=77, output_tokens=3, cost_usd=0.0031),
+        SteppedDown("tool_choice", "auto", "the endpoint knows no forced call"),
+        ModelReplied(
+            1,
+            "",
+            "hm",
+            (ToolCall("c1", "get_topics_content", f'{{"ids": [{first.pk}, {second.pk}]}}'),),
+            9,
+            1,
+            0.0,
+            0.4,
+            "peer",
+        ),
+        TopicsRead(1, "c1", (ReadTopic(one, 60, 2), ReadTopic(two, 60, 2)), (), ("Topic:999999",), 120),
+        TurnStarted(2, "auto", "json_schema", ()),
+        ModelReplied(2, '{"topics": []}', "", (), 20, 4, 0.0002, 0.6, "peer", "stop"),
+        RunFinished(
+            (Selected(one, 1, "it says so", 0.8, 2, (piece, absent), "model"),),
+            (two,),
+            "",
+            "",
+            (one, two),
+            ("Topic:7",),
+            (two, one),
+        ),
+    ]
+
+
+def store(run: Run, events: list[Event], *, after: int = 0) -> None:
+    RunEvent.objects.bulk_create(
+        RunEvent(owner=run.owner, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
+        for seq, event in enumerate(events, start=after + 1)
+    )
+    if isinstance(events[-1], RunFinished):
+        stored = [item.event for item in following.stored(run.pk)]
+        Run.objects.filter(pk=run.pk).update(**finished_columns(stored, events[-1]), finished_at=timezone.now())
