@@ -29,6 +29,7 @@ from memoryapp.embedded.paths import CHECKOUT
 from memoryapp.management.commands import up
 from memoryapp.models import Operator, Role
 from tests.support.clock import PATIENCE
+from tests.support.stack import free_port
 
 LONGEST = 2 * PATIENCE
 
@@ -42,12 +43,6 @@ def environment(**more: str) -> dict[str, str]:
 def manage(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(CHECKOUT / "manage.py"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def has_ipv6() -> bool:
@@ -72,7 +67,7 @@ def ignore_interrupts() -> None:
 
 
 class Up:
-    """A running `up`, once it said that it is ready."""
+    """A running `up`, once it said that it is ready and that nobody can log in: ``ready`` and ``login``."""
 
     def __init__(self, data: Path, host: str = "127.0.0.1") -> None:
         self.port = free_port()
@@ -92,7 +87,8 @@ class Up:
         watchdog = threading.Timer(LONGEST, self.process.kill)
         watchdog.start()
         try:
-            self.await_line("ready: ")
+            self.ready = self.await_line("ready: ")
+            self.login = self.await_line("Nobody can log in yet")
         finally:
             watchdog.cancel()
 
@@ -154,22 +150,30 @@ def data() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def first(data: Path) -> Iterator[Up]:
-    up = Up(data)
-    yield up
-    if up.process.poll() is None:
-        up.end(signal.SIGKILL)
+def begun(data: Path) -> Iterator[list[Up]]:
+    """Those that were started on this data, of which the last one may still run."""
+    ups: list[Up] = []
+    yield ups
+    if ups and ups[-1].process.poll() is None:
+        ups[-1].end(signal.SIGKILL)
+
+
+@pytest.fixture
+def first(begun: list[Up], data: Path) -> Up:
+    """One that runs, whichever test came before."""
+    if not begun or begun[-1].process.poll() is not None:
+        begun.append(Up(data))
+    return begun[-1]
 
 
 def test_the_first_start_ends_with_the_address_and_serves(first: Up) -> None:
-    assert first.said[-1] == f"ready: http://127.0.0.1:{first.port}/\n"
+    assert first.ready == f"ready: http://127.0.0.1:{first.port}/"
     assert {name: len(pids) for name, pids in first.children().items()} == {"web": 2, "worker": 1, "beat": 1}
     assert first.status() == 200
 
 
 def test_without_any_account_it_says_how_to_make_one(first: Up, data: Path) -> None:
-    said = first.await_line("Nobody can log in yet")
-    assert said.endswith(f"DATA_DIR='{data}' python3 manage.py createsuperuser. Ctrl-C stops everything.")
+    assert first.login.endswith(f"DATA_DIR='{data}' python3 manage.py createsuperuser. Ctrl-C stops everything.")
 
 
 def test_a_second_start_on_the_same_data_is_refused_in_a_sentence(first: Up, data: Path) -> None:
@@ -250,14 +254,13 @@ def test_an_interrupt_stops_everything_even_in_a_background_job(first: Up, data:
     eventually(lambda: not living(everyone, data))
 
 
-def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(data: Path) -> None:
-    second = Up(data)
-    everyone = second.everyone()
-    second.process.kill()
-    second.process.communicate()
+def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(first: Up, data: Path) -> None:
+    everyone = first.everyone()
+    first.process.kill()
+    first.process.communicate()
     eventually(lambda: not living(everyone, data))
-    third = Up(data)
-    assert third.end(signal.SIGTERM) == 0
+    next_one = Up(data)
+    assert next_one.end(signal.SIGTERM) == 0
     eventually(lambda: not living(set(), data))
 
 
