@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from memoryapp.embedded.paths import CHECKOUT
 from memoryapp.management.commands import up
 from memoryapp.models import Operator, Role
 from tests.support.clock import PATIENCE
-from tests.support.stack import free_port
+from tests.support.stack import free_port, wait_for
 
 LONGEST = 2 * PATIENCE
 
@@ -52,13 +51,6 @@ def has_ipv6() -> bool:
     except OSError:
         return False
     return True
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def ignore_interrupts() -> None:
@@ -202,7 +194,7 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
     assert first.status() == 200
     first.await_line("web")
     assert first.said[-1].endswith("ended (signal 9); starting it again in 0.5 s\n")
-    eventually(lambda: len(first.children()["web"]) == 2)
+    wait_for(lambda: len(first.children()["web"]) == 2)
     assert other in first.children()["web"]
 
 
@@ -212,7 +204,7 @@ def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(firs
     first.await_line("web")
     assert first.said[-1].endswith("gave no sign of life for 15 s; killing it\n")
     first.await_line("web")
-    eventually(lambda: len(first.children()["web"]) == 2)
+    wait_for(lambda: len(first.children()["web"]) == 2)
     assert hanging not in first.children()["web"]
     assert [first.status() for _ in range(10)] == [200] * 10
 
@@ -223,14 +215,14 @@ def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
             told = json.load(answer)
         return (told["worker"], told["beat"]) == ("ok", "ok")
 
-    eventually(ready)
+    wait_for(ready)
 
 
 def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> None:
     for web in first.children()["web"]:
         os.kill(web, signal.SIGKILL)
     assert first.status() == 200
-    eventually(lambda: len(first.children()["web"]) == 2)
+    wait_for(lambda: len(first.children()["web"]) == 2)
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no address of IPv6")
@@ -244,24 +236,24 @@ def test_at_an_address_of_ipv6_it_serves_too() -> None:
 def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
     supervisor = next(pid for pid, line in processes.command_lines() if f"embedded.supervisor {data}" in line)
     os.kill(supervisor, signal.SIGKILL)
-    eventually(lambda: any(f"embedded.supervisor {data}" in line for _, line in processes.command_lines()))
+    wait_for(lambda: any(f"embedded.supervisor {data}" in line for _, line in processes.command_lines()))
     assert "[X] 0001_memory" in manage("showmigrations", "memoryapp", DATA_DIR=str(data)).stdout
 
 
 def test_an_interrupt_stops_everything_even_in_a_background_job(first: Up, data: Path) -> None:
     everyone = first.everyone()
     assert first.end(signal.SIGINT) == 0
-    eventually(lambda: not living(everyone, data))
+    wait_for(lambda: not living(everyone, data))
 
 
 def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(first: Up, data: Path) -> None:
     everyone = first.everyone()
     first.process.kill()
     first.process.communicate()
-    eventually(lambda: not living(everyone, data))
+    wait_for(lambda: not living(everyone, data))
     next_one = Up(data)
     assert next_one.end(signal.SIGTERM) == 0
-    eventually(lambda: not living(set(), data))
+    wait_for(lambda: not living(set(), data))
 
 
 def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Path) -> None:
