@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -211,8 +212,12 @@ def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(firs
 
 def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
     def ready() -> bool:
-        with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
-            told = json.load(answer)
+        try:
+            with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
+                told = json.load(answer)
+        except urllib.error.HTTPError as unready:
+            unready.close()
+            return False
         return (told["worker"], told["beat"]) == ("ok", "ok")
 
     wait_for(ready)
