@@ -231,7 +231,7 @@ async def test_a_socket_of_no_path_is_refused() -> None:
 
 async def _until_closed(socket: WebsocketCommunicator) -> dict[str, object]:
     told: dict[str, object] = await socket.receive_output(timeout=PATIENCE)
-    await socket.wait()
+    await socket.wait(timeout=PATIENCE)
     return told
 
 

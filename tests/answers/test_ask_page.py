@@ -24,6 +24,7 @@ from rerankui.fragments import Frame, Seen
 from tests.conftest import signed_in, talk
 from tests.support.answering import QUERY, answer_of, answered_run, record
 from tests.support.browsing import cost, get
+from tests.support.clock import PATIENCE
 
 QUOTES = ("Which cake keeps?", "A honey cake keeps for two days")
 
@@ -230,7 +231,7 @@ async def test_the_socket_sends_the_answer_and_closes(viewer: Operator, anna: Ch
     run = await sync_to_async(answered_run)(anna, topic, *QUOTES)
     socket = WebsocketCommunicator(AnswerConsumer.as_asgi(), "/")
     socket.scope.update(user=viewer.user, url_route={"args": (), "kwargs": {"pk": run.pk}})
-    await socket.connect()
-    assert QUOTES[1] in await socket.receive_from(timeout=60)
-    assert await socket.receive_output(timeout=60) == {"type": "websocket.close", "code": 1000}
-    await socket.disconnect()
+    await socket.connect(timeout=PATIENCE)
+    assert QUOTES[1] in await socket.receive_from(timeout=PATIENCE)
+    assert await socket.receive_output(timeout=PATIENCE) == {"type": "websocket.close", "code": 1000}
+    await socket.disconnect(timeout=PATIENCE)

@@ -12,7 +12,7 @@ from memoryapp.models import ChatUser, Judgement, Operator, Run, Topic
 from tests.browser.conftest import Browse
 from tests.conftest import talk
 from tests.support.answering import QUERY, answer_of, record
-from tests.support.browsing import assert_accessible
+from tests.support.browsing import assert_accessible, assert_fits
 
 QUOTE = "A honey cake keeps for two days"
 
@@ -39,6 +39,7 @@ def ended(run: Run, topic: Topic) -> None:
 
 def test_a_question_is_answered_while_one_looks_and_its_source_opens(page: Page, topic: Topic, anna: ChatUser) -> None:
     page.goto(f"/memory/{anna.pk}/ask/")
+    expect(page.get_by_role("searchbox", name="Question")).to_be_focused()
     page.keyboard.type(QUERY)
     page.get_by_role("checkbox", name="plain").focus()
     page.keyboard.press("Space")
@@ -46,7 +47,7 @@ def test_a_question_is_answered_while_one_looks_and_its_source_opens(page: Page,
     expect(page.locator(".answer[aria-busy=true]")).to_have_count(2)
     for run in Run.objects.all():
         ended(run, topic)
-    expect(page.locator(".answer[aria-busy=true]")).to_have_count(0, timeout=60_000)
+    expect(page.locator(".answer[aria-busy=true]")).to_have_count(0)
     first = page.locator(".answer").first
     expect(first.locator(".answer-text")).to_contain_text(QUOTE)
     first.locator(".answer-text .cite", has_text="2").click()
@@ -63,4 +64,4 @@ def test_a_question_is_answered_while_one_looks_and_its_source_opens(page: Page,
     assert_accessible(page, asked)
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(asked)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_fits(page, first)

@@ -16,10 +16,16 @@ from tests.browsing.test_topic_map import placed
 from tests.conftest import operator, talk
 from tests.curation.test_merge_proposal import SUMMARY, Proposing, proposing
 from tests.pages.test_curation_queue import pairs
-from tests.support.browsing import press
+from tests.support.browsing import at_rest, press, settle
 from tests.support.clock import PATIENCE
 
 PAIRS = 30
+MERGE = "**/merge/?**"
+SPOT = """id => {
+  const canvas = document.querySelector("[data-canvas]").getBoundingClientRect();
+  const [x, y] = document.getElementById("map").mapOf(id);
+  return [canvas.x + x, canvas.y + y];
+}"""
 
 
 @pytest.fixture
@@ -49,6 +55,12 @@ def live() -> set[str]:
     return set(Topic.objects.live().values_list("summary", flat=True))
 
 
+def spot(page: Page, topic: Topic) -> tuple[float, float]:
+    """Where the topic's dot lies in the window, from the left and from the upper edge."""
+    x, y = page.evaluate(SPOT, topic.pk)
+    return x, y
+
+
 def test_topics_are_picked_and_merged_by_keys_alone(page: Page, anna: ChatUser) -> None:
     page.goto(f"/memory/{anna.pk}/topics/")
     press(page, "j")
@@ -58,6 +70,7 @@ def test_topics_are_picked_and_merged_by_keys_alone(page: Page, anna: ChatUser) 
     press(page, "Shift+X")
     expect(page.locator("[data-picked-count]")).to_have_text("3")
     press(page, "m")
+    page.wait_for_url(MERGE)
     expect(page.locator("[data-column]")).to_have_count(3)
     press(page, "3")
     expect(page.locator("#merge-result")).to_contain_text("2 topics with 4 messages")
@@ -109,6 +122,7 @@ def test_topics_are_picked_and_merged_with_the_mouse(page: Page, topics: list[To
     page.get_by_label(f"Topic:{topics[0].pk}", exact=False).first.check()
     page.get_by_label(f"Topic:{topics[2].pk}", exact=False).first.check()
     page.get_by_role("button", name="Merge…").click()
+    page.wait_for_url(MERGE)
     page.locator(f'[data-column="{topics[2].pk}"] input[name=from]').check()
     expect(page.locator("[data-merged-summary]")).to_have_value("vLLM crash")
     page.locator("[data-merged-summary]").fill("Cake beside a crash")
@@ -131,10 +145,7 @@ def test_a_box_on_the_map_picks_what_lies_in_it(page: Page, topics: list[Topic],
     page.goto(f"/memory/{anna.pk}/map/")
     page.locator("#map[data-ready]").wait_for()
     press(page, "b")
-    spots = [page.evaluate("(id) => document.getElementById('map').mapOf(id)", topic.pk) for topic in topics[:2]]
-    canvas = page.locator("[data-canvas]").bounding_box()
-    assert canvas is not None
-    xs, ys = [canvas["x"] + spot[0] for spot in spots], [canvas["y"] + spot[1] for spot in spots]
+    xs, ys = zip(*(spot(page, topic) for topic in topics[:2]), strict=True)
     page.mouse.move(min(xs) - 15, min(ys) - 15)
     page.mouse.down()
     page.mouse.move(max(xs) + 15, max(ys) + 15, steps=6)
@@ -145,7 +156,7 @@ def test_a_box_on_the_map_picks_what_lies_in_it(page: Page, topics: list[Topic],
     page.go_back()
     page.locator("#map[data-ready]").wait_for()
     press(page, "v")
-    page.mouse.click(xs[0], ys[0])
+    page.mouse.click(*spot(page, topics[0]))
     expect(page.locator("#peek h2")).to_have_text("Honey cake")
 
 
@@ -153,6 +164,7 @@ def test_rows_below_the_map_are_picked_by_keys(page: Page, anna: ChatUser) -> No
     placed(anna, talk(anna, ("A long summary of an oven " * 20, ["Hot?", "Very"])), np.array([[0, 1, 1]], np.float32))
     page.goto(f"/memory/{anna.pk}/map/")
     page.locator(".map-numbers summary").click()
+    settle(page)
     table = page.locator(".map-numbers table")
     assert table.evaluate("(table) => table.offsetWidth <= table.parentElement.clientWidth")
     press(page, "j")
@@ -161,6 +173,7 @@ def test_rows_below_the_map_are_picked_by_keys(page: Page, anna: ChatUser) -> No
     press(page, "x")
     expect(page.locator("[data-picked-count]")).to_have_text("2")
     press(page, "m")
+    page.wait_for_url(MERGE)
     expect(page.locator("[data-column]")).to_have_count(2)
 
 
@@ -217,6 +230,7 @@ def test_the_queue_is_walked_looked_into_and_taken_back(page: Page, anna: ChatUs
     expect(shown).to_have_attribute("data-suggestion", str(first.pk))
     assert not Topic.objects.live().filter(summary="Mine").exists()
     press(page, "s")
+    page.wait_for_url(MERGE)
     expect(page.locator("[data-column]")).to_have_count(2)
     press(page, "m")
     expect(page.get_by_text("M once more merges")).to_be_visible()
@@ -237,12 +251,14 @@ def test_the_next_suggestion_begins_with_its_question_and_the_toast_covers_no_bu
     page.locator(".commit-bar").scroll_into_view_if_needed()
     page.mouse.wheel(0, 2_000)
     expect(page.locator("#suggestion-title")).not_to_be_in_viewport()
+    at_rest(page.locator("#suggestion-title"))
     press(page, "n")
     expect(page.locator("[data-suggestion]")).to_have_attribute("data-suggestion", str(second.pk))
     expect(page.locator("#suggestion-title")).to_be_in_viewport()
     expect(page.locator("#queue-badge")).to_have_text("1")
     for size in ({"width": 1280, "height": 500}, {"width": 390, "height": 844}):
         page.set_viewport_size(size)
+        settle(page)
         toast = page.locator("[data-toast]").bounding_box()
         bar = page.locator(".commit-bar").bounding_box()
         assert toast["y"] + toast["height"] <= bar["y"] or bar["y"] + bar["height"] <= toast["y"], size
@@ -262,6 +278,7 @@ def test_nothing_is_merged_by_a_key_before_it_was_seen(page: Page, anna: ChatUse
     page.goto(f"/memory/{anna.pk}/topics/")
     for key in ("j", "x", "j", "x", "m"):
         press(page, key)
+    page.wait_for_url(MERGE)
     expect(page.locator("[data-column]")).to_have_count(2)
     press(page, "m")
     expect(page.get_by_text("M once more merges")).to_be_visible()
@@ -278,9 +295,12 @@ def test_the_queue_is_worked_with_the_mouse(page: Page, anna: ChatUser) -> None:
     expect(page.locator("[data-merged-summary]")).to_have_value("Oven 0")
     page.get_by_role("button", name="Merge").click()
     expect(page.locator("[data-suggestion]")).to_have_attribute("data-suggestion", str(second.pk))
+    settle(page)
     page.get_by_role("button", name="Undo U").first.click()
     expect(page.locator("[data-suggestion]")).to_have_attribute("data-suggestion", str(first.pk))
+    settle(page)
     page.locator(".queue-list a").nth(1).click()
     expect(page.locator("[data-suggestion]")).to_have_attribute("data-suggestion", str(second.pk))
+    settle(page)
     page.get_by_role("button", name="Never").click()
     expect(page.locator("[data-suggestion]")).to_have_attribute("data-suggestion", str(first.pk))

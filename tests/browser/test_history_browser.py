@@ -32,6 +32,7 @@ def test_people_are_edited_merged_and_given_back_by_the_keyboard(page: Page, ann
     press(page, "m")
     page.wait_for_url("**/people/merge/**")
     expect(page.locator("#merged")).to_contain_text("Dorotea")
+    expect(page.locator("[name=survivor]:checked")).to_be_focused()
     press(page, "m")
     expect(page.get_by_text("M once more merges")).to_be_visible()
     assert Person.objects.count() == 2
@@ -93,6 +94,7 @@ def test_history_is_narrowed_walked_and_undone(page: Page, anna: ChatUser) -> No
     press(page, "Enter")
     page.wait_for_url(f"**/history/edits/{first.pk}/?next=*")
     expect(page.locator("main")).to_contain_text("1 later change stands on it")
+    expect(page.locator("main [autofocus]")).to_be_focused()
     press(page, "Enter")
     expect(page.locator("[data-toast]")).to_contain_text("Undone: edited")
     assert list(Topic.objects.live().values_list("pk", "summary")) == [(topic.pk, "Cats")]
@@ -105,6 +107,7 @@ def test_all_of_one_persons_changes_are_undone_with_the_mouse(page: Page, anna: 
     knowledge.create(anna, KnowledgeEdit.Noun.PERSON, {"display_name": "Nobody"}, actor="ada")
     page.goto(f"/memory/{anna.pk}/history/?actor=ada")
     page.get_by_role("link", name="Undo all by ada").click()
+    page.wait_for_url("**/history/range/**")
     page.get_by_role("button", name="Undo 2 changes of ada").click()
     expect(page.locator("[data-toast]")).to_contain_text("Undone: 2 changes of ada")
     assert list(Person.objects.values_list("display_name", "bio")) == [("Dora", "A vet.")]

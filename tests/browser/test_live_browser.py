@@ -19,21 +19,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
+from tests.support.browsing import at_rest
 from tests.support.clock import PATIENCE
 from tests.support.peer import Peer
 from tests.support.stack import PASSWORD, Stack, wait_for
+from tests.support.watched import patient_context
 
-# Where an element is once it has stood still for thirty frames: a wheel scrolls on after it was turned.
-AT_REST = """element => new Promise((settled) => {
-    let before, still = 0;
-    const look = () => {
-        const now = element.getBoundingClientRect().y;
-        still = now === before ? still + 1 : 0;
-        before = now;
-        if (still < 30) requestAnimationFrame(look); else settled(now);
-    };
-    look();
-})"""
 QUERY = "Помнишь, как мы чинили vLLM на H100?"
 
 CHAT = {
@@ -101,29 +92,24 @@ def started(peer: Peer, folder: Path) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def session(browser: Browser, stack: Stack) -> StorageState:
     """The cookies of somebody who logged in by the form."""
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE * 1000)
-    page = context.new_page()
-    page.goto(f"{stack.url}/login/")
-    page.fill("input[name=username]", "ada")
-    page.fill("input[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"{stack.url}/")
-    state = context.storage_state()
-    context.close()
-    return state
+    with patient_context(browser) as context:
+        page = context.new_page()
+        page.goto(f"{stack.url}/login/")
+        page.fill("input[name=username]", "ada")
+        page.fill("input[name=password]", PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{stack.url}/")
+        return context.storage_state()
 
 
 @pytest.fixture
 def page(browser: Browser, session: StorageState) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, storage_state=session)
-    context.set_default_timeout(PATIENCE * 1000)
-    page = context.new_page()
     faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
-    yield page
-    context.close()
+    with patient_context(browser, viewport={"width": 1440, "height": 900}, storage_state=session) as context:
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
+        yield page
     assert faults == []
 
 
@@ -132,6 +118,7 @@ def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
     peer.close()
     page.goto(f"{stack.url}/")
     page.get_by_role("link", name="Recall", exact=True).first.click()
+    page.wait_for_url("**/recall/")
     page.fill("input[name=query]", query)
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}/"))
@@ -202,12 +189,13 @@ def test_an_answer_grows_on_the_page_before_its_turn_ends(page: Page, stack: Sta
         expect(words).to_be_visible()
         page.set_viewport_size({"width": 1440, "height": 500})
         page.mouse.wheel(0, 120)
+        page.wait_for_function("() => scrollY > 0")
         row = page.locator(".candidate").last
-        stood = row.evaluate(AT_REST)
+        stood = at_rest(row)
         peer.open()
         expect(page.locator(".chosen")).to_have_count(1)
         expect(words).to_be_empty()
-        assert abs(row.evaluate(AT_REST) - stood) < 2, "the page moved under the reader"
+        assert abs(at_rest(row) - stood) < 2, "the page moved under the reader"
         before = drawn(page)
         page.goto(url)
         assert drawn(page) == before
@@ -228,8 +216,8 @@ def test_what_goes_on_is_named_and_followed_until_the_reader_scrolls_away(page: 
     peer.gates["asks"].set()
     expect(going).to_have_text("Turn 2: thinking")
     wait_for(lambda: turns.evaluate(at_end))
-    turns.evaluate("lane => { lane.scrollTop = 0 }")
-    expect(page.locator("[data-follow]")).to_be_visible()
+    # What comes in the same moment brings the end back.
+    wait_for(lambda: turns.evaluate("lane => { lane.scrollTop = 0 }") or page.locator("[data-follow]").is_visible())
     page.locator("[data-follow]").click()
     wait_for(lambda: turns.evaluate(at_end))
     expect(page.locator("[data-follow]")).to_be_hidden()
@@ -264,14 +252,14 @@ def test_a_step_has_an_address_that_works_without_scripts(
     url = ask(page, stack, peer)
     peer.open()
     expect(page.locator(".chosen")).to_have_count(1)
-    context = browser.new_context(java_script_enabled=False, storage_state=page.context.storage_state())
-    plain = context.new_page()
-    plain.goto(f"{url}?step=3")
-    expect(plain.locator(".transport-step")).to_contain_text("3 /")
-    expect(plain.locator(".chosen")).to_be_hidden()
-    plain.goto(url)
-    expect(plain.locator(".chosen")).to_be_visible()
-    context.close()
+    session = page.context.storage_state()
+    with patient_context(browser, java_script_enabled=False, storage_state=session) as context:
+        plain = context.new_page()
+        plain.goto(f"{url}?step=3")
+        expect(plain.locator(".transport-step")).to_contain_text("3 /")
+        expect(plain.locator(".chosen")).to_be_hidden()
+        plain.goto(url)
+        expect(plain.locator(".chosen")).to_be_visible()
 
 
 def test_a_reload_and_a_late_viewer_see_the_run_so_far_and_the_rest(
@@ -280,15 +268,14 @@ def test_a_reload_and_a_late_viewer_see_the_run_so_far_and_the_rest(
     url = ask(page, stack, peer)
     page.reload()
     expect(page.locator(".candidate").first).to_be_visible()
-    late_context = browser.new_context(storage_state=page.context.storage_state())
-    late = late_context.new_page()
-    late.goto(url)
-    peer.open()
-    for viewer in (page, late):
-        expect(viewer.locator(".chosen")).to_have_count(1)
-        found = seqs(viewer)
-        assert found == list(range(1, len(found) + 1))
-    late_context.close()
+    with patient_context(browser, storage_state=page.context.storage_state()) as context:
+        late = context.new_page()
+        late.goto(url)
+        peer.open()
+        for viewer in (page, late):
+            expect(viewer.locator(".chosen")).to_have_count(1)
+            found = seqs(viewer)
+            assert found == list(range(1, len(found) + 1))
 
 
 def opened(page: Page, sockets: list[Any], count: int) -> None:

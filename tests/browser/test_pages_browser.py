@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from memoryapp.models import ChatUser, Operator, Topic
 from tests.browser.conftest import Browse
-from tests.support.browsing import run_of, said, topic_of
+from tests.support.browsing import assert_fits, run_of, said, settle, topic_of
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_palette_goes_where_the_letters_lead(page: Page, anna: ChatUser) -> 
 def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: ChatUser) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"/memory/{anna.pk}/topics/")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_fits(page, page.locator("#list"))
     page.get_by_role("link", name="vLLM crash").click()
     expect(page.locator("h1")).to_have_text("vLLM crash")
 
@@ -81,6 +81,7 @@ def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: Ch
 def test_a_row_on_a_phone_opens_wherever_it_is_touched(page: Page, anna: ChatUser) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"/memory/{anna.pk}/topics/")
+    settle(page)
     row = page.locator("[data-row]").filter(has_text="vLLM crash")
     box = row.bounding_box()
     assert box
@@ -102,6 +103,7 @@ def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked
     run_of(anna, topics[0])
     page.set_viewport_size({"width": width, "height": 800})
     page.goto("/")
+    settle(page)
     edges = "all => all.map(each => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
     (_top, head), (row, _bottom) = page.locator(".list th:first-child, .list td:first-child").evaluate_all(edges)[:2]
     assert head <= row
@@ -112,6 +114,7 @@ def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked
 def test_what_is_pressed_on_a_phone_is_as_high_as_a_finger(page: Page, address: str, anna: ChatUser) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(address.format(anna.pk))
+    settle(page)
     heights = "all => all.filter(each => each.offsetHeight > 0).map(each => each.offsetHeight)"
     pressed = page.locator("main .button, main .field, main select, .topbar summary, .search-button, .rail li a")
     assert min(pressed.evaluate_all(heights)) >= 40

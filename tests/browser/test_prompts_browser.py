@@ -12,6 +12,7 @@ from tests.browser.conftest import Browse
 from tests.conftest import talk
 from tests.curation.test_prompts import PAGE, events_of
 from tests.pages.test_runs_run import store
+from tests.support.browsing import assert_fits, settle
 
 # how the browser and its library say that a socket was refused
 NO_SOCKET = ("/ws/runs/", "[object Event]")
@@ -53,6 +54,7 @@ def test_an_edit_is_looked_at_kept_and_tried_on_a_run(page: Page, parent: Run) -
     expect(page.locator(".diff-changed")).to_have_count(1)
     page.goto(PAGE)
     page.get_by_role("link", name="vllm?").click()
+    page.wait_for_url("**/runs/*/prompt/**")
     replace_in(page, "User message", "Today: $today", "It is $today now")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#changes ins").first).to_have_text("It is")
@@ -67,12 +69,13 @@ def test_an_edit_is_looked_at_kept_and_tried_on_a_run(page: Page, parent: Run) -
 
 def test_the_editor_is_as_long_as_its_text_and_a_long_line_stays_inside(page: Page) -> None:
     page.goto(PAGE)
+    settle(page)
     field = page.get_by_label("System message")
     assert field.evaluate("field => field.scrollHeight <= field.clientHeight + 1")
     field.fill(f"{field.input_value()}\n{'word ' * 400}\n{'x' * 900}")
     assert field.evaluate("field => field.scrollHeight <= field.clientHeight + 1")
     page.get_by_role("button", name="Show changes").click()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_fits(page, page.locator("#changes"))
 
 
 def test_on_a_phone_the_old_line_stands_above_the_new_one(page: Page) -> None:
@@ -81,8 +84,8 @@ def test_on_a_phone_the_old_line_stands_above_the_new_one(page: Page) -> None:
     replace_in(page, "System message", "Fewer is better than padding.", "Three are plenty.")
     page.get_by_role("button", name="Show changes").click()
     row = page.locator(".diff-changed")
+    assert_fits(page, row)
     old, new = (row.locator(f".diff-text.{side}").bounding_box() for side in ("diff-old", "diff-new"))
     assert old
     assert new
     assert new["y"] >= old["y"] + old["height"] - 1
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

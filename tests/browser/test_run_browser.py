@@ -17,7 +17,8 @@ from memoryapp.models import ChatUser, Message, Operator, Run, RunProgress
 from tests.browser.conftest import Browse
 from tests.conftest import candidate, talk
 from tests.pages.test_runs_run import every_event, found_in, store
-from tests.support.browsing import accessibility_faults, assert_accessible, press
+from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
+from tests.support.watched import patient_context
 
 # how the browser says that there is no socket, and that it is offline
 NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED")
@@ -69,6 +70,7 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
     store(run, events)
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"/runs/{run.pk}/")
+    settle(page)
     stood, head = columns(page), page.locator(".transport").bounding_box()
     assert len(stood) == {390: 1, 1024: 2}.get(width, 3)
     if width > 1180:
@@ -83,7 +85,7 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
         press(page, "Home", *["ArrowRight"] * (step - 1))
         assert columns(page) == stood, f"step {step}"
         assert page.locator(".transport").bounding_box() == head, f"step {step}"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_fits(page, page.locator(".transport"))
     if width == 390:
         page.locator("[data-tab=candidates]").click()
     page.locator(".candidate-link").first.click()
@@ -96,6 +98,7 @@ def test_a_long_question_leaves_the_columns_their_room(page: Page, run: Run, eve
     store(run, events)
     page.set_viewport_size({"width": 1280, "height": 640})
     page.goto(f"/runs/{run.pk}/")
+    settle(page)
     lane = page.locator(".lane-turns").bounding_box()
     assert lane
     assert lane["y"] < 320
@@ -127,6 +130,7 @@ def test_a_step_is_outlined_and_what_goes_on_then_is_named(page: Page, run: Run,
 def test_the_handle_stands_on_the_axis_of_the_stages(page: Page, run: Run, events: list[Event]) -> None:
     store(run, events)
     page.goto(f"/runs/{run.pk}/")
+    settle(page)
     whole = page.locator("#run-waterfall").get_attribute("data-whole")
     scrub = page.locator("[data-scrub]")
     assert scrub.get_attribute("max") == whole
@@ -235,15 +239,13 @@ def test_without_scripts_a_run_that_goes_on_is_asked_for_again(
 ) -> None:
     store(run, events[:4])
     assert page.context.browser
-    context = page.context.browser.new_context(
-        java_script_enabled=False, storage_state=page.context.storage_state(), base_url=live_server.url
-    )
-    plain = context.new_page()
-    plain.goto(f"/runs/{run.pk}/")
-    expect(plain.locator(".chosen")).to_have_count(0)
-    store(run, events[4:], after=4)
-    expect(plain.locator(".chosen")).to_have_count(1)
-    context.close()
+    session = {"storage_state": page.context.storage_state(), "base_url": live_server.url}
+    with patient_context(page.context.browser, java_script_enabled=False, **session) as context:
+        plain = context.new_page()
+        plain.goto(f"/runs/{run.pk}/")
+        expect(plain.locator(".chosen")).to_have_count(0)
+        store(run, events[4:], after=4)
+        expect(plain.locator(".chosen")).to_have_count(1)
 
 
 def test_on_a_phone_the_head_is_folded_and_a_finished_run_opens_on_its_result(
@@ -255,6 +257,7 @@ def test_on_a_phone_the_head_is_folded_and_a_finished_run_opens_on_its_result(
     expect(page.locator(".chosen")).to_be_visible()
     expect(page.locator(".lane-turns")).to_be_hidden()
     expect(page.locator(".run-numbers")).to_be_hidden()
+    settle(page)
     head = page.locator(".run-head").bounding_box()
     assert head
     assert head["height"] < 260
@@ -270,6 +273,7 @@ def test_on_paper_nothing_covers_and_nothing_is_cut(page: Page, run: Run, events
     page.set_viewport_size({"width": 800, "height": 1100})
     page.emulate_media(media="print")
     expect(page.locator(".transport-keys")).to_be_hidden()
+    settle(page)
     overflow = page.locator(".lane, .excerpt-text").evaluate_all("all => all.map(e => getComputedStyle(e).overflowY)")
     assert set(overflow) == {"visible"}
     boxes = [

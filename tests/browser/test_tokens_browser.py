@@ -12,6 +12,8 @@ from pytest_django.live_server_helper import LiveServer
 from memoryapp.models import ApiToken, ChatUser, Operator
 from tests.browser.conftest import Browse
 from tests.conftest import talk
+from tests.support.browsing import assert_fits
+from tests.support.watched import patient_context
 
 
 @pytest.fixture
@@ -25,6 +27,7 @@ def page(anna: ChatUser, admin: Operator, browse: Browse) -> Iterator[Page]:
 def make(page: Page, name: str) -> None:
     page.goto("/tokens/")
     page.get_by_role("link", name="Make a token").first.click()
+    page.wait_for_url("**/tokens/make/")
     page.get_by_label("Name").fill(name)
     page.locator("[name=scopes][value=read]").check()
     page.get_by_label("Анна").check()
@@ -47,6 +50,7 @@ def test_a_token_is_made_copied_and_used_and_the_page_forgets_it(page: Page, liv
     headers = {"authorization": f"Bearer {text}"}
     assert [topic["summary"] for topic in httpx.get(address, headers=headers).json()["topics"]] == ["Tea"]
     page.get_by_role("button", name="Copy the line").click()
+    expect(page.get_by_role("button", name="Copy the token")).to_be_visible()
     expect(page.get_by_role("button", name="Copied")).to_have_count(1)
     assert clipboard(page) == f"curl -H 'Authorization: Bearer {text}' {address}"
 
@@ -66,18 +70,16 @@ def test_a_token_is_made_copied_and_used_and_the_page_forgets_it(page: Page, liv
 
 def test_without_scripts_a_reload_makes_no_second_token(page: Page, live_server: LiveServer) -> None:
     assert page.context.browser
-    plain = page.context.browser.new_context(
-        base_url=live_server.url, java_script_enabled=False, storage_state=page.context.storage_state()
-    )
-    reader = plain.new_page()
-    make(reader, "bot")
-    expect(reader.get_by_role("button", name="Copy the token")).to_be_hidden()
-    text = reader.locator("#token-text").inner_text()
-    reader.reload()
-    expect(reader.locator(".notice")).to_contain_text("“bot” was made already")
-    assert text not in reader.content()
-    assert ApiToken.objects.count() == 1
-    plain.close()
+    session = {"storage_state": page.context.storage_state(), "base_url": live_server.url}
+    with patient_context(page.context.browser, java_script_enabled=False, **session) as plain:
+        reader = plain.new_page()
+        make(reader, "bot")
+        expect(reader.get_by_role("button", name="Copy the token")).to_be_hidden()
+        text = reader.locator("#token-text").inner_text()
+        reader.reload()
+        expect(reader.locator(".notice")).to_contain_text("“bot” was made already")
+        assert text not in reader.content()
+        assert ApiToken.objects.count() == 1
 
 
 def test_which_chat_users_is_asked_only_where_it_matters_and_a_phone_has_room(page: Page) -> None:
@@ -87,7 +89,7 @@ def test_which_chat_users_is_asked_only_where_it_matters_and_a_phone_has_room(pa
     expect(page.get_by_label("Анна")).to_be_visible()
     page.get_by_label("every memory").check()
     expect(page.get_by_label("Анна")).to_be_hidden()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_fits(page, page.locator("h1"))
     assert page.locator("label.option").evaluate_all(
         "all => all.every(it => !it.offsetParent || it.offsetHeight >= 40)"
     )

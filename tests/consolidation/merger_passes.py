@@ -61,3 +61,5 @@ def other_worker_at(owner: ChatUser) -> Iterator[None]:
     with psycopg.connect(conninfo(), autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(hashtextextended('consolidate', %s))", [owner.pk])
         yield
+        # Closing would free it only when the server notices.
+        other.execute("SELECT pg_advisory_unlock_all()")

@@ -256,7 +256,7 @@ class TestLaw:
     def test_an_archive_takes_no_withdrawn_messages(self, anna: ChatUser) -> None:
         batch = batch_of(anna, 1, 2)
         curation.withdraw(anna, batch, actor="ada")
-        ids = tuple(Message.objects.of(anna).values_list("pk", flat=True))
+        ids = tuple(Message.objects.of(anna).in_order().values_list("pk", flat=True))
         with pytest.raises(AlreadyArchived):
             put_topics(anna, [TopicDraft("x", ids)], actor="archive")
 
@@ -287,7 +287,7 @@ class TestWithdraw:
     def test_what_was_archived_since_is_not_withdrawn_by_a_redo(self, anna: ChatUser) -> None:
         batch = batch_of(anna, 1, 2)
         back = curation.undo(anna, curation.withdraw(anna, batch, actor="ada"), actor="ada")
-        ids = tuple(Message.objects.of(anna).values_list("pk", flat=True))
+        ids = tuple(Message.objects.of(anna).in_order().values_list("pk", flat=True))
         put_topics(anna, [TopicDraft("x", ids)], actor="archive")
         with pytest.raises(CurationError, match="withdraw the import anew"):
             curation.undo(anna, back, actor="ada")

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from memoryapp.embedded.paths import CHECKOUT
 from memoryapp.management.commands import up
 from memoryapp.models import Operator, Role
 from tests.support.clock import PATIENCE
+from tests.support.stack import free_port, wait_for
 
 LONGEST = 2 * PATIENCE
 
@@ -44,12 +45,6 @@ def manage(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def has_ipv6() -> bool:
     try:
         with socket.socket(socket.AF_INET6) as probe:
@@ -59,20 +54,13 @@ def has_ipv6() -> bool:
     return True
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def ignore_interrupts() -> None:
     """As a shell does for a job it starts in the background."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Up:
-    """A running `up`, once it said that it is ready."""
+    """A running `up`, once it said that it is ready and that nobody can log in: ``ready`` and ``login``."""
 
     def __init__(self, data: Path, host: str = "127.0.0.1") -> None:
         self.port = free_port()
@@ -92,7 +80,8 @@ class Up:
         watchdog = threading.Timer(LONGEST, self.process.kill)
         watchdog.start()
         try:
-            self.await_line("ready: ")
+            self.ready = self.await_line("ready: ")
+            self.login = self.await_line("Nobody can log in yet")
         finally:
             watchdog.cancel()
 
@@ -154,22 +143,30 @@ def data() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def first(data: Path) -> Iterator[Up]:
-    up = Up(data)
-    yield up
-    if up.process.poll() is None:
-        up.end(signal.SIGKILL)
+def begun(data: Path) -> Iterator[list[Up]]:
+    """Those that were started on this data, of which the last one may still run."""
+    ups: list[Up] = []
+    yield ups
+    if ups and ups[-1].process.poll() is None:
+        ups[-1].end(signal.SIGKILL)
+
+
+@pytest.fixture
+def first(begun: list[Up], data: Path) -> Up:
+    """One that runs, whichever test came before."""
+    if not begun or begun[-1].process.poll() is not None:
+        begun.append(Up(data))
+    return begun[-1]
 
 
 def test_the_first_start_ends_with_the_address_and_serves(first: Up) -> None:
-    assert first.said[-1] == f"ready: http://127.0.0.1:{first.port}/\n"
+    assert first.ready == f"ready: http://127.0.0.1:{first.port}/"
     assert {name: len(pids) for name, pids in first.children().items()} == {"web": 2, "worker": 1, "beat": 1}
     assert first.status() == 200
 
 
 def test_without_any_account_it_says_how_to_make_one(first: Up, data: Path) -> None:
-    said = first.await_line("Nobody can log in yet")
-    assert said.endswith(f"DATA_DIR='{data}' python3 manage.py createsuperuser. Ctrl-C stops everything.")
+    assert first.login.endswith(f"DATA_DIR='{data}' python3 manage.py createsuperuser. Ctrl-C stops everything.")
 
 
 def test_a_second_start_on_the_same_data_is_refused_in_a_sentence(first: Up, data: Path) -> None:
@@ -198,7 +195,7 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
     assert first.status() == 200
     first.await_line("web")
     assert first.said[-1].endswith("ended (signal 9); starting it again in 0.5 s\n")
-    eventually(lambda: len(first.children()["web"]) == 2)
+    wait_for(lambda: len(first.children()["web"]) == 2)
     assert other in first.children()["web"]
 
 
@@ -208,25 +205,29 @@ def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(firs
     first.await_line("web")
     assert first.said[-1].endswith("gave no sign of life for 15 s; killing it\n")
     first.await_line("web")
-    eventually(lambda: len(first.children()["web"]) == 2)
+    wait_for(lambda: len(first.children()["web"]) == 2)
     assert hanging not in first.children()["web"]
     assert [first.status() for _ in range(10)] == [200] * 10
 
 
 def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
     def ready() -> bool:
-        with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
-            told = json.load(answer)
+        try:
+            with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
+                told = json.load(answer)
+        except urllib.error.HTTPError as unready:
+            unready.close()
+            return False
         return (told["worker"], told["beat"]) == ("ok", "ok")
 
-    eventually(ready)
+    wait_for(ready)
 
 
 def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> None:
     for web in first.children()["web"]:
         os.kill(web, signal.SIGKILL)
     assert first.status() == 200
-    eventually(lambda: len(first.children()["web"]) == 2)
+    wait_for(lambda: len(first.children()["web"]) == 2)
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no address of IPv6")
@@ -240,25 +241,24 @@ def test_at_an_address_of_ipv6_it_serves_too() -> None:
 def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
     supervisor = next(pid for pid, line in processes.command_lines() if f"embedded.supervisor {data}" in line)
     os.kill(supervisor, signal.SIGKILL)
-    eventually(lambda: any(f"embedded.supervisor {data}" in line for _, line in processes.command_lines()))
+    wait_for(lambda: any(f"embedded.supervisor {data}" in line for _, line in processes.command_lines()))
     assert "[X] 0001_memory" in manage("showmigrations", "memoryapp", DATA_DIR=str(data)).stdout
 
 
 def test_an_interrupt_stops_everything_even_in_a_background_job(first: Up, data: Path) -> None:
     everyone = first.everyone()
     assert first.end(signal.SIGINT) == 0
-    eventually(lambda: not living(everyone, data))
+    wait_for(lambda: not living(everyone, data))
 
 
-def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(data: Path) -> None:
-    second = Up(data)
-    everyone = second.everyone()
-    second.process.kill()
-    second.process.communicate()
-    eventually(lambda: not living(everyone, data))
-    third = Up(data)
-    assert third.end(signal.SIGTERM) == 0
-    eventually(lambda: not living(set(), data))
+def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(first: Up, data: Path) -> None:
+    everyone = first.everyone()
+    first.process.kill()
+    first.process.communicate()
+    wait_for(lambda: not living(everyone, data))
+    next_one = Up(data)
+    assert next_one.end(signal.SIGTERM) == 0
+    wait_for(lambda: not living(set(), data))
 
 
 def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Path) -> None:

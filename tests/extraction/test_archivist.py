@@ -28,6 +28,7 @@ from memoryapp.models import (
 )
 from tests.conftest import talk
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, in_turn, person
+from tests.operations.test_work import unlock
 
 pytestmark = pytest.mark.django_db
 
@@ -298,5 +299,5 @@ class TestStorms:
                 cursor.execute("SELECT pg_advisory_lock(hashtextextended('extract', %s))", [eager.pk])
             assert (archivist.read(eager).topics, archivist.asked) == (0, 0)
         finally:
-            other.close()
+            unlock(other)
         assert archivist.read(eager).topics == 1

@@ -134,7 +134,11 @@ class TestSessions:
             steps.reached(1, 0.5)
             steps.write(Work.State.GOING_ON)
             assert "50 %" in panel()
-            put_topics(anna, [TopicDraft("Tea", tuple(Message.objects.values_list("pk", flat=True)))], actor="archive")
+            put_topics(
+                anna,
+                [TopicDraft("Tea", tuple(Message.objects.in_order().values_list("pk", flat=True)))],
+                actor="archive",
+            )
         done = panel()
         assert "Every message is in a topic." in done
         assert "hx-trigger" not in done
@@ -168,7 +172,7 @@ def test_the_history_of_a_topic_says_who_cut_it(
 ) -> None:
     add_talk(anna, 1, "Tea?", "Green.")
     asked = AgentCall.objects.create(owner=anna, agent="splitter", model="m/1", **call) if call is not None else None
-    ids = tuple(Message.objects.values_list("pk", flat=True))
+    ids = tuple(Message.objects.in_order().values_list("pk", flat=True))
     put_topics(anna, [TopicDraft("Tea", ids)], actor="archive", call=asked)
     for address in (f"/topics/{Topic.objects.get().pk}/", f"/memory/{anna.pk}/history/?actor=people+and+program"):
         assert sentence in get(as_admin, address), address

@@ -29,6 +29,7 @@ from memoryapp.ingestion.topics import AlreadyArchived, IngestionError, put_topi
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, Passage, PassageMessage, Topic, TopicEdit, TopicMessage, TopicVector
 from tests.search.test_vectors import Hashing
+from tests.support.clock import PATIENCE
 
 HOUR = timedelta(hours=1)
 BEGAN = datetime(2025, 7, 25, 9, 0, tzinfo=UTC)
@@ -270,7 +271,10 @@ def test_a_second_worker_on_the_same_chat_user_stands_back() -> None:
         assert archived(anna) == archiving.Archived(0, 0, 0, busy=True)
     finally:
         other.close()
-    assert archive(anna, in_pairs, SessionLimits(HOUR, 400, 25_000), now=True, wait=timedelta(seconds=10)).messages == 2
+    assert (
+        archive(anna, in_pairs, SessionLimits(HOUR, 400, 25_000), now=True, wait=timedelta(seconds=PATIENCE)).messages
+        == 2
+    )
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
         assert cursor.fetchone() == (0,)

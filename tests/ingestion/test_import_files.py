@@ -17,7 +17,7 @@ from memoryapp import erasure, import_files, tasks, work
 from memoryapp.import_files import Refused, working
 from memoryapp.ingestion import messages
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
-from tests.operations.test_work import locked
+from tests.operations.test_work import locked, unlock
 from tests.support.chats import chat_line, sent, telegram
 
 State = ImportFile.State
@@ -275,7 +275,7 @@ class TestWorkers:
         row = staged(ChatUser.objects.create(name="anna"), conversation(1))
         other = locked(working.LOCK, row.pk)
         assert worked(row).state == State.REHEARSING
-        other.close()
+        unlock(other)
         assert worked(row).state == State.READY
 
     def test_only_so_many_files_are_worked_on_at_once(self) -> None:
@@ -283,5 +283,5 @@ class TestWorkers:
         others = [locked(working.SLOT, number) for number in range(working.SLOTS)]
         assert worked(row).state == State.REHEARSING
         for other in others:
-            other.close()
+            unlock(other)
         assert worked(row).state == State.READY

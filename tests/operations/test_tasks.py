@@ -19,6 +19,7 @@ from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import IngestionError
 from memoryapp.models import ChatUser, Topic, TopicEdit
 from tests.ingestion.test_archiving import message_record
+from tests.operations.test_work import unlock
 from tests.search.test_vectors import Away, Hashing, Refusing
 from tests.support.splitting import SplittingChat
 
@@ -78,7 +79,7 @@ def test_no_more_than_two_sweeps_archive_at_once(everyone: None, monkeypatch: py
         tasks.archive_asked()
         assert set(Topic.objects.values_list("owner__name", flat=True)) == {"anna"}
     finally:
-        other.close()
+        unlock(other)
     tasks.archive_due()
     assert set(Topic.objects.values_list("owner__name", flat=True)) == {"anna", "boris"}
 

@@ -30,7 +30,7 @@ from tests.support.provider import Provider, provider
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
 WAVES, AT_ONCE, LONE = 2, 30, 20
-HASTY, PATIENT = {"seconds": 1, "turn_seconds": 1}, {"seconds": 60, "turn_seconds": 60}
+HASTY, PATIENT = {"seconds": 1, "turn_seconds": 1}, {"seconds": PATIENCE, "turn_seconds": PATIENCE}
 
 
 @dataclass(frozen=True, slots=True)

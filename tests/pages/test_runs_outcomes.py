@@ -23,6 +23,7 @@ from rerankui.run.outcomes import ADVICE, SENTENCES
 from tests.conftest import signed_in
 from tests.engine.scripted import ScriptedChat, Step, asks, calls, chooses, fails, says, slow
 from tests.support.browsing import flat
+from tests.support.clock import PATIENCE
 from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
@@ -214,7 +215,7 @@ async def test_a_vector_order_without_vectors_says_that_words_decided(admin: Ope
 
 
 async def test_a_stopped_run_is_closed_and_says_so(admin: Operator) -> None:
-    run = await start(await memory_of_three(), parameters={"seconds": 60, "turn_seconds": 60})
+    run = await start(await memory_of_three(), parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
     silent = Silent()
     async with open_clients() as clients:
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))

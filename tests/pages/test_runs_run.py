@@ -166,7 +166,7 @@ def test_the_exchange_that_found_a_topic_is_marked_in_it(
     events[place] = replace(found, candidates=(replace(first, passage_id=passage.pk), second))
     store(run, events)
     peek = as_viewer.get(f"/runs/{run.pk}/topics/{topics[0].pk}/").content.decode()
-    said = list(passage.messages.values_list("pk", flat=True))
+    said = list(passage.messages.in_order().values_list("pk", flat=True))
     assert peek.count("said-found") == len(said) == 2
     assert f'href="#found-{said[0]}"' in peek
     assert all(f'id="found-{message}"' in peek for message in said)

@@ -17,6 +17,7 @@ from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 from tests.peers.serving import Server
+from tests.support.clock import PATIENCE
 
 QUERY = "vLLM H100 out of memory"
 TOPICS = [
@@ -75,7 +76,7 @@ def ask(memory: Memory, settings: Any) -> Ask:
     async def whole(base_url: str, *, stream: bool = True, model: str = "gpt-4o", **parameters: Any) -> Told:
         settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_STREAM = base_url, "key", stream
         settings.RERANKER_MODEL = settings.ENRICHER_MODEL = model
-        patient = {"seconds": 60.0, "turn_seconds": 30.0, **parameters}
+        patient = {"seconds": 2 * PATIENCE, "turn_seconds": PATIENCE, **parameters}
         run = await sync_to_async(lifecycle.start)(memory.owner, QUERY, parameters=patient)
         async with open_clients() as opened:
             await lifecycle.execute(run.pk, opened)

@@ -104,7 +104,9 @@ async def test_an_outage_is_borne_as_long_as_the_turn_lasts(server: Server, memo
     script(server, memory, {"type": "fail", "status": 503, "times": None, "match": WITH_TOOLS})
     told = await ask(server.url + "/v1", turn_seconds=4.0)
     assert told.finished.fallback == "llm_error"
-    assert [event.wait for event in told.of(Retried)] == [1.0, 1.0, 1.0]
+    assert {event.wait for event in told.of(Retried)} == {1.0}
+    # Another second would have been beyond the turn, of which a client has all but three hundredths.
+    assert told.finished.totals.seconds > 4.0 * 0.97 - 1.0
     assert findings(server) == []
 
 

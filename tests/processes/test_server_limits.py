@@ -91,7 +91,7 @@ def server(tmp_path: Path, patience: float) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with server(tmp_path_factory.mktemp("served"), 20) as running:
+    with server(tmp_path_factory.mktemp("served"), PATIENCE) as running:
         yield running
 
 

@@ -100,7 +100,7 @@ async def numbers() -> dict[str, str]:
 
 async def picking(**chosen: Sequence[str]) -> ScriptedChat:
     """A model that reads both topics, then answers with these ids by kind."""
-    topics = [topic.pk async for topic in Topic.objects.all()]
+    topics = [topic.pk async for topic in Topic.objects.order_by("pk")]
     picks = {kind: [{"id": id, "reason": f"about {id}"} for id in ids] for kind, ids in chosen.items()}
     return ScriptedChat(asks(*topics), says(json.dumps(picks)))
 

@@ -82,7 +82,10 @@ async def test_an_endpoint_that_counts_absurd_tokens_ends_no_run(run: Run) -> No
 
 
 async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_last() -> None:
-    run, silent = await start(await memory_of_three(), parameters={"seconds": 60, "turn_seconds": 60}), Silent()
+    run, silent = (
+        await start(await memory_of_three(), parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE}),
+        Silent(),
+    )
     async with open_clients() as clients:
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()

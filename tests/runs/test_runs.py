@@ -112,7 +112,7 @@ async def test_runs_that_nobody_began_are_executed_side_by_side(
 
 
 async def test_a_run_stopped_in_the_middle_is_closed_at_once(memory: ChatUser) -> None:
-    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
     async with open_clients() as clients:
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
@@ -124,7 +124,7 @@ async def test_a_run_stopped_in_the_middle_is_closed_at_once(memory: ChatUser) -
 
 
 async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_again(memory: ChatUser) -> None:
-    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
     async with open_clients() as clients:
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
@@ -168,7 +168,7 @@ async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
-    run = await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
     async with open_clients() as clients:
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
@@ -190,7 +190,7 @@ async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
-    begun = [await start(memory, parameters={"seconds": 60, "turn_seconds": 60}) for _ in range(5)]
+    begun = [await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE}) for _ in range(5)]
     async with open_clients() as clients:
         silent = [Silent() for _ in begun]
         tasks = [

@@ -30,7 +30,7 @@ async def memory() -> ChatUser:
 
 
 async def long_run(memory: ChatUser) -> Run:
-    return await start(memory, parameters={"seconds": 60, "turn_seconds": 60})
+    return await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
 
 
 async def assert_stopped(run: Run, by: str) -> None:

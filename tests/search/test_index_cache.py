@@ -82,7 +82,7 @@ def test_after_an_edit_the_memory_is_read_anew(
 
 def test_withdrawn_messages_are_found_no_more(anna: ChatUser, topics: list[Topic]) -> None:
     batch, cache = batch_of(anna, 100, 101), IndexCache()
-    ids = tuple(Message.objects.filter(batch=batch).values_list("pk", flat=True))
+    ids = tuple(Message.objects.filter(batch=batch).in_order().values_list("pk", flat=True))
     put_topics(anna, [TopicDraft("Imported", ids)], actor="archive")
     assert found(search(anna, cache)) == {"Tea", "Cats", "Imported"}
     curation.withdraw(anna, batch, actor="ada")

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from memoryapp.models import (
     Access,
@@ -30,6 +30,17 @@ from memoryapp.models import (
 from tests.conftest import BEGAN
 
 HTMX = {"HX-Request": "true"}
+# Where an element is once it has stood still for thirty frames: a wheel scrolls on after it was turned.
+AT_REST = """element => new Promise((settled) => {
+    let before, still = 0;
+    const look = () => {
+        const now = element.getBoundingClientRect().y;
+        still = now === before ? still + 1 : 0;
+        before = now;
+        if (still < 30) requestAnimationFrame(look); else settled(now);
+    };
+    look();
+})"""
 
 
 def grow(owner: ChatUser, count: int) -> None:
@@ -146,10 +157,30 @@ def link(page: str, relation: str) -> str | None:
     return found[1].replace("&amp;", "&") if found else None
 
 
-def press(page: Page, *keys: str) -> None:
-    """The keys, once the page's scripts listen and what was swapped has settled."""
+def settle(page: Page) -> None:
+    """Return once the page's scripts listen, its fonts are there, and what was swapped has settled."""
     page.wait_for_load_state()
+    # A function, for the content policy refuses an expression that is evaluated at a second look.
+    page.wait_for_function("() => document.fonts.status === 'loaded'")
     expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
+
+
+def at_rest(element: Locator) -> float:
+    """Where the element begins, in pixels from the window's upper edge, once it has stood still."""
+    return float(element.evaluate(AT_REST))
+
+
+def assert_fits(page: Page, seen: Locator) -> None:
+    """The page that shows ``seen`` is no wider than its window. What leads to the page may just have been clicked."""
+    expect(seen).to_be_visible()
+    settle(page)
+    width, window = page.locator("html").evaluate("root => [root.scrollWidth, innerWidth]")
+    assert width <= window, f"{page.url} is {width} px wide in a window of {window} px"
+
+
+def press(page: Page, *keys: str) -> None:
+    """The keys, once the page has settled."""
+    settle(page)
     for key in keys:
         page.keyboard.press(key)
 
@@ -177,7 +208,7 @@ def assert_accessible(page: Page, address: str) -> None:
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.set_viewport_size(size)
         page.goto(address)
-        page.wait_for_load_state()
+        settle(page)
         faults = accessibility_faults(page)
         assert faults == [], f"{address}, {scheme}, {size['width']} px: {faults}"
     page.emulate_media(color_scheme="light")

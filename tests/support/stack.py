@@ -26,10 +26,18 @@ NOT_THEIRS = {"DATABASE_URL", "DATA_DIR", "DJANGO_ALLOW_ASYNC_UNSAFE"}
 PATIENT = {"RERANKER_TIMEOUT": f"{PATIENCE:g}s", "RERANKER_TURN_TIMEOUT": f"{PATIENCE:g}s"}
 
 
+# Kept open: the system gives their ports to nobody else, but to who asks for one by its number.
+_RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that stays free until the program listens on it that is told of it, however long it takes to start."""
+    reserved = socket.socket()
+    for shared in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+        reserved.setsockopt(socket.SOL_SOCKET, shared, 1)
+    reserved.bind(("127.0.0.1", 0))
+    _RESERVED.append(reserved)
+    return int(reserved.getsockname()[1])
 
 
 class Stack:

@@ -38,6 +38,7 @@ from tests.engine.endpoint import (
     streams,
 )
 from tests.engine.scripted import collect
+from tests.support.clock import PATIENCE
 
 ANSWER = (delta(role="assistant", content=""), delta(content="Приве"), delta(content="т\u2028!"), delta("stop"), USAGE)
 
@@ -246,8 +247,8 @@ async def test_pings_after_the_end_of_an_answer_do_not_hold_it_back(monkeypatch:
             await asyncio.sleep(0.01)
             yield b": ping\n\n"
 
-    async with asyncio.timeout(5):
-        got = await reply(Endpoint(lambda _: stream_of(pinging())), ChatRequest(QUESTION, seconds=60), stream=True)
+    async with asyncio.timeout(PATIENCE):
+        got = await reply(Endpoint(lambda _: stream_of(pinging())), ChatRequest(QUESTION, seconds=600), stream=True)
     assert got.text == "hi"
 
 
@@ -262,8 +263,8 @@ async def test_a_server_that_never_closes_its_stream_costs_no_time(monkeypatch: 
         return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream"})
 
     chat = streaming_chat(open_end)
-    async with asyncio.timeout(5):
-        *_, got = await collect(chat.converse(ChatRequest(QUESTION, seconds=60)))
+    async with asyncio.timeout(PATIENCE):
+        *_, got = await collect(chat.converse(ChatRequest(QUESTION, seconds=600)))
     assert isinstance(got, Reply)
 
 

@@ -122,7 +122,7 @@ async def test_at_whatever_moment_a_request_is_cancelled_nothing_is_left_and_the
                     await ask(http, server.url)
                 moments += await cancelled(ask(http, server.url), after, again)
                 await settled(http, server)
-                assert await ask(http, server.url, seconds=5) == "ok"
+                assert await ask(http, server.url, seconds=PATIENCE) == "ok"
                 await settled(http, server)
     assert moments > TURNS
 
@@ -140,7 +140,7 @@ async def test_after_waves_of_timeouts_lone_requests_work_at_once(server: Server
             server.gate.set()
         await settled(http, server)
         for _ in range(20):
-            assert await ask(http, server.url, seconds=5) == "ok"
+            assert await ask(http, server.url, seconds=PATIENCE) == "ok"
         await settled(http, server)
         assert len(server.open) == 1
 
