@@ -33,7 +33,7 @@ from memoryapp.runs.clients import open_clients
 from memoryapp.runs.runner import runner
 from rerankui.text.prompt_words import FAULTS, HOLDS, fault_words
 from tests.conftest import candidate, talk
-from tests.pages.stored_events import store
+from tests.runs.stored_events import store
 from tests.support.browsing import flat
 
 KEY = ("rerank", "en")

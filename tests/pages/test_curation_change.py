@@ -13,7 +13,7 @@ from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, Operator, Role, Run, Suggestion, Topic, TopicEdit
 from tests.conftest import operator, signed_in, talk
 from tests.curation.test_prompts import events_of
-from tests.pages.stored_events import store
+from tests.runs.stored_events import store
 from tests.support.browsing import flat
 
 

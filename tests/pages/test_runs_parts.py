@@ -31,7 +31,7 @@ from rerankui.run.stages import stage_after
 from rerankui.run.waterfall import axis
 from rerankui.templatetags.runs import cost
 from tests.conftest import BEGAN, talk
-from tests.pages.stored_events import every_event, store
+from tests.runs.stored_events import every_event, store
 
 STARTED = RunStarted("flash", "q", {}, "", "peer", "")
 TURN = TurnStarted(2, "auto", "none", ())

@@ -35,7 +35,7 @@ from rerankui.run.marks import marks
 from rerankui.run.outcomes import ADVICE, SENTENCES
 from rerankui.run.score_parts import bounds
 from tests.conftest import talk
-from tests.pages.stored_events import every_event, found_in, store
+from tests.runs.stored_events import every_event, found_in, store
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 

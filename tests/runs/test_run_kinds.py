@@ -34,8 +34,8 @@ from rerankui.fragments import Seen
 from rerankui.run.context_parts import context_parts
 from rerankui.run.marks import marks
 from tests.conftest import candidate, signed_in, talk
-from tests.pages.stored_events import store
 from tests.pages.test_runs_run import connected
+from tests.runs.stored_events import store
 from tests.support.browsing import flat
 from tests.support.clock import PATIENCE
 

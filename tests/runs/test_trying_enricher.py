@@ -26,7 +26,7 @@ from tests.conftest import talk
 from tests.curation.test_prompts import PAGE as RERANK_PAGE
 from tests.curation.test_prompts import events_of as rerank_events
 from tests.curation.test_prompts import page_of
-from tests.pages.stored_events import store
+from tests.runs.stored_events import store
 from tests.support.browsing import cost
 
 KEY = ("enrich", "en")

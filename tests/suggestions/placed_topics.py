@@ -55,7 +55,7 @@ def placed(owner: ChatUser, *angles: float, texts: Sequence[str] = ("said", "ans
 
 def merged(owner: ChatUser, *topics: Topic) -> TopicEdit:
     change = curation.plan_merge(owner, [topic.pk for topic in topics], "Merged")
-    return curation.swap(owner, change, kind=TopicEdit.Suggestion.Kind.MERGE, actor="ada")
+    return curation.swap(owner, change, kind=TopicEdit.Kind.MERGE, actor="ada")
 
 
 def renamed(owner: ChatUser, topic: Topic, degrees: float) -> Topic:
