@@ -49,6 +49,19 @@ async def test_without_a_model_it_answers_in_the_messages_own_words_and_says_so(
         assert citation.quote == texts[citation.message][piece.start : piece.end] == piece.text
 
 
+async def test_a_quotation_is_not_cut_at_a_decimal_point_or_an_abbreviation() -> None:
+    sentence = "Marcello runs the samovar, e.g. the old one, at util 0.9 since v1.2 of samovar.log."
+    memory = Memory(said=(*SAID, (9, "2026-02-12", "Anna", f"{sentence} It is warm.")))
+    said = answer(await memory.run("At which util does Marcello run the samovar?"))
+    assert [citation.quote for citation in said.citations] == [sentence]
+
+
+async def test_a_statement_of_a_model_is_not_cut_at_an_abbreviation() -> None:
+    chat = ScriptedChat(says("Dasha, i.e. Dr. Smith, baked a poppy seed cake. [1] It had 12 candles. [2]"))
+    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert said.text == "Dasha, i.e. Dr. Smith, baked a poppy seed cake [1].\nIt had 12 candles [2]."
+
+
 async def test_a_model_plans_and_answers_and_its_numbers_are_put_right() -> None:
     chat = ScriptedChat(
         plans("poppy seed cake", "birthday candles", "who bakes"),
