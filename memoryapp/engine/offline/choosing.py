@@ -48,6 +48,13 @@ def choose(judged: Sequence[Judged]) -> list[Judged]:
     """As many of the best as promise the highest F1, none when nothing is relevant."""
     if not judged or not (_is_answered(judged) or any(map(_is_near, judged))):
         return []
+    return likeliest(judged)
+
+
+def likeliest(judged: Sequence[Judged]) -> list[Judged]:
+    """As many of the best as promise the highest F1, whether any is relevant or not."""
+    if not judged:
+        return []
     chances = np.array([found.chance for found in judged])
     expected = [expected_f1(chances, k) for k in range(1, min(len(chances), _MOST_CHOSEN) + 1)]
     return list(judged[: int(np.argmax(expected)) + 1])
