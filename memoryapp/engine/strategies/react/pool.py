@@ -105,8 +105,8 @@ class Pool:
         """
         first = self._found[0][0].event
         known = self._candidates()
-        ranked = self.order if self._is_ranked else []
-        by_passage = (topic_id(number) for id in ranked for number in self.passages[id].topics)
+        put_first = self.order if self._is_ranked else []
+        by_passage = (topic_id(number) for id in put_first for number in self.passages[id].topics)
         ids = [id for id in dict.fromkeys((*by_passage, *known)) if id in known]
         visible = set([id for id in ids if known[id].shown][:shown])
         ranked = [replace(known[id], rank=rank, shown=id in visible) for rank, id in enumerate(ids, start=1)]
