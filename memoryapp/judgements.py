@@ -1,7 +1,8 @@
 """What operators think of answers, and the golden questions that come of it.
 
 A question whose answer somebody found good, and nobody bad, is labelled: the messages that the answer cites are known
-to answer it. An evaluation reads such questions as it reads any others.
+to answer it, and of one that was rightly refused it is known that nothing does. An evaluation reads such questions as
+it reads any others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from memoryapp.engine.kinds.react import Answered
 from memoryapp.models import ChatUser, Judgement, Message, Run
 from memoryapp.runs import following
 from memoryapp.runs.answered import answer_of
@@ -36,16 +38,26 @@ def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
     bad = Judgement.objects.filter(owner=owner, is_good=False).values("run")
     good = Judgement.objects.filter(owner=owner, is_good=True).values("run")
     for run in Run.objects.of(owner).filter(pk__in=good).exclude(pk__in=bad).order_by("-created_at", "-id"):
-        evidence = _cited(run)
-        if evidence and run.query not in asked:
+        expected = _expected(run)
+        if expected and run.query not in asked:
             asked.add(run.query)
             fields = {"user": owner.name, "qid": str(run.pk), "question": run.query}
-            yield {**fields, "category": CATEGORY, "evidence": evidence}
+            yield {**fields, "category": CATEGORY, **expected}
 
 
-def _cited(run: Run) -> list[str]:
-    """The ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
+def _expected(run: Run) -> dict[str, Any]:
+    """What a good answer of this run says should be found; nothing where it does not say."""
     answered = answer_of([item.event for item in following.stored(run.pk)])
-    numbers = [citation.message for citation in answered.citations] if answered else []
+    if answered is None:
+        return {}
+    if answered.outcome == "refused":
+        return {"unanswerable": True}
+    evidence = _cited(run, answered)
+    return {"evidence": evidence} if evidence else {}
+
+
+def _cited(run: Run, answered: Answered) -> list[str]:
+    """The ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
+    numbers = [citation.message for citation in answered.citations]
     messages = Message.objects.of(run.owner_id).in_bulk(numbers)
     return [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]

@@ -70,7 +70,7 @@ class Assignment:
     def ranked(self, found: Compared, *, threshold: float, shown: int) -> dict[int, Rank]:
         """The first 200 topics of a search, of which the model is shown so many; as ``retrieval`` ranks them, but
         that a text in several topics counts in each."""
-        best = self.passages.best(found.fused, RANKED)
+        best = self.passages.best(found.fused, RANKED, found.topic_lifts(self.passages))
         relevant = found.relevant(threshold)[best.passages]
         is_shown = relevant & (np.cumsum(relevant) <= shown)
         ranked = enumerate(zip(best.topics.tolist(), is_shown.tolist(), strict=True), start=1)

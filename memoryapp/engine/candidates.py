@@ -12,9 +12,10 @@ from memoryapp.engine.memory import ANYWHERE, Where
 # How many candidates of a kind a run records, and how many topics of the plain vector order.
 RANKED = 200
 BASELINE = 50
-# The parts of a score, in the order in which they are told: similarity of meaning, shared words, dates that the query
-# names, a reply that nobody's request stands beside, a standing instruction, the word of a cross-encoder.
-PARTS = ("meaning", "words", "dates", "reply_alone", "instruction", "cross_encoder")
+# The parts of a score, in the order in which they are told: similarity of meaning, shared words, how near the whole
+# topic lies in meaning, dates that the query names, a reply that nobody's request stands beside, a standing
+# instruction, the word of a cross-encoder.
+PARTS = ("meaning", "words", "topic", "dates", "reply_alone", "instruction", "cross_encoder")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class SearchResult:
     that are only ranked. Without any vector to compare, ``baseline`` is the order of the words. ``without_vector``
     passages have none in this profile yet. ``cards`` counts people and artifacts together. ``threshold`` is the cosine
     below which a topic that shares no word is not shown. ``copies`` names the topics that are not shown for saying what
-    another says that is, with that one.
+    another says that is, with that one. ``rarity`` is the idf of each stem of the query that any passage holds.
     """
 
     candidates: tuple[Candidate, ...]
@@ -68,6 +68,7 @@ class SearchResult:
     understood: UnderstoodQuery = UnderstoodQuery()
     threshold: float = 0.0
     copies: Mapping[str, str] = field(default_factory=dict)
+    rarity: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +144,18 @@ async def search(
         understood=compared.understood,
         threshold=least,
         copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},
+        rarity=texts.words.rarity,
     )
 
 
 def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes: Sizes) -> _Ranked:
-    best = grouped.best(compared.fused, sizes.ranked)
+    lifts = compared.topic_lifts(grouped)
+    best = grouped.best(compared.fused, sizes.ranked, lifts)
     nearest = grouped.nearest(compared.cosine)
     kept = best.topics[compared.relevant(threshold)[best.passages]]
     baseline = (nearest if len(nearest) else kept)[:BASELINE]
     by_wording = {
-        wording: _ranks(grouped.best(fused, sizes.ranked).topics)
+        wording: _ranks(grouped.best(fused, sizes.ranked, lifts).topics)
         for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
     }
     return _Ranked(best, nearest, tuple(kept.tolist()), tuple(baseline.tolist()), by_wording)
@@ -173,7 +176,7 @@ def _candidates(
     """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
     vector_rank = _ranks(ranked.nearest)
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
-    numbers = compared.numbers(ranked.best.passages)
+    numbers = compared.numbers(ranked.best.passages, ranked.best.lifts)
     columns = (numbers.cosine, numbers.bm25, numbers.fused, numbers.score)
     passages = compared.ids[ranked.best.passages].tolist()
     details = numbers.terms, numbers.parts, zip(*columns, strict=True)

@@ -139,7 +139,7 @@ class Compared:
     """n texts of one kind against a query, in the order of their ``ids``; all arrays have shape (n,).
 
     ``parts`` say what each part of the score adds, by the names of ``candidates.PARTS``: ``fused`` is their sum, where
-    it is a sum.
+    it is a sum (``is_sum``).
 
     ``items`` are whose cards the texts are: a person's number, or an artifact's, negative; 0 for passages. A cosine
     is NaN where there is no vector yet. Of two wordings each text has the numbers of the one that finds it better, but
@@ -153,34 +153,45 @@ class Compared:
     fused: Floats
     by_wording: tuple[Floats, ...] = ()
     parts: Mapping[str, Floats] = field(default_factory=dict)
+    is_sum: bool = False
+
+    def topic_lifts(self, topics: TopicPassages) -> Floats | None:
+        """What each topic's best passage gains by what meaning adds to all of them, shape (topics,).
+
+        None where scores are no sum.
+        """
+        return topics.lifts(self.parts["meaning"]) if self.is_sum else None
 
     def relevant(self, threshold: float) -> NDArray[np.bool_]:
         """Which texts share a word with the query or lie above the cosine ``threshold``, shape (n,)."""
         near: NDArray[np.bool_] = (self.words.total > 0) | (self.cosine >= threshold)
         return near
 
-    def numbers(self, at: Positions) -> Numbers:
-        """What both signals say of the texts at those positions, as candidates tell it."""
+    def numbers(self, at: Positions, lifts: Floats | None = None) -> Numbers:
+        """What both signals say of the texts at those positions, as candidates tell it, with the ``lifts`` of topics
+        in their scores; shape (positions,)."""
+        fused = self.fused[at] if lifts is None else self.fused[at] + lifts
+        parts = {name: adds[at] for name, adds in self.parts.items()}
         return Numbers(
             cosine=_rounded(np.nan_to_num(self.cosine[at])),
             bm25=_rounded(self.words.total[at]),
-            fused=_rounded(self.fused[at]),
-            score=_rounded(shown_scores(self.fused[at])),
+            fused=_rounded(fused),
+            score=_rounded(shown_scores(fused)),
             # What each word of the query adds to those texts that hold it.
-            terms=_added(self.words.terms, at),
-            parts=_added(self.parts, at),
+            terms=_added({term: adds[at] for term, adds in self.words.terms.items()}, len(at)),
+            parts=_added(parts if lifts is None else {**parts, "topic": lifts}, len(at)),
         )
 
 
-def _added(columns: Mapping[str, Floats], at: Positions) -> list[Mapping[str, float]]:
-    """What the columns add at those positions, by their names; those that add nothing left out."""
+def _added(columns: Mapping[str, Floats], n: int) -> list[Mapping[str, float]]:
+    """What the columns add to each of the ``n`` texts, by their names; those that add nothing left out."""
     rows: defaultdict[int, dict[str, float]] = defaultdict(dict)
     for name, adds in columns.items():
-        added = np.round(adds[at], _DIGITS)
+        added = np.round(adds, _DIGITS)
         holding = np.flatnonzero(added)
         for place, number in zip(holding.tolist(), added[holding].tolist(), strict=True):
             rows[place][name] = number
-    return [rows.get(place, _NOTHING) for place in range(len(at))]
+    return [rows.get(place, _NOTHING) for place in range(n)]
 
 
 def _rounded(column: Floats) -> list[float]:
@@ -287,6 +298,7 @@ def better(typed: Compared, rewrite: Compared | None = None) -> Compared:
         total=of_either(typed.words.total, rewrite.words.total),
         terms={term: of_either(terms.get(term, nothing), others.get(term, nothing)) for term in {**terms, **others}},
         weight=max(typed.words.weight, rewrite.words.weight),
+        rarity={**typed.words.rarity, **rewrite.words.rarity},
     )
     return Compared(
         ids=typed.ids,
@@ -299,6 +311,7 @@ def better(typed: Compared, rewrite: Compared | None = None) -> Compared:
             part: of_either(typed.parts.get(part, nothing), rewrite.parts.get(part, nothing))
             for part in {**typed.parts, **rewrite.parts}
         },
+        is_sum=typed.is_sum,
     )
 
 
@@ -315,7 +328,7 @@ def weighed(
     meaning, shared = (added or fuse).weighed(texts.cosine, words, foreign)
     every = {"meaning": meaning, "words": shared, **(lifted if added else {})}
     fused = sum(every.values(), np.zeros(len(texts.ids))) if added else fusion(texts.cosine, words, foreign)
-    return Compared(texts.ids, texts.items, texts.cosine, words, fused, parts=every)
+    return Compared(texts.ids, texts.items, texts.cosine, words, fused, parts=every, is_sum=added is not None)
 
 
 def _weighed_among(others: Texts, texts: Texts, wide: bool, fusion: Fusion) -> Compared:

@@ -16,6 +16,7 @@ from memoryapp.engine.memory import Where
 NAMES: Mapping[str, Promise] = {
     "meaning": pgettext_lazy("part of a score", "meaning"),
     "words": pgettext_lazy("part of a score", "words"),
+    "topic": pgettext_lazy("part of a score", "whole topic"),
     "dates": pgettext_lazy("part of a score", "date"),
     "reply_alone": pgettext_lazy("part of a score", "a reply alone"),
     "instruction": pgettext_lazy("part of a score", "standing instruction"),

@@ -10,12 +10,14 @@ import re
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from memoryapp.engine.text.sentences import sentences
+
 # No page shows more of it.
 LONGEST_LINE = 2_000
 
 LONGEST_HEADLINE = 80
 SHORTEST_HEADLINE = 24
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[A-ZА-ЯЁ«\"])|\s·\s|\n")
+_PART = re.compile(r"\s·\s|\n")
 _PARTS = (": ", "; ", ", ")
 
 _FENCE = re.compile(r"```[\w+#.-]*[ \t]*\n?(.*?)(?:\n?```|\Z)", re.S)
@@ -57,7 +59,7 @@ def line(text: str) -> str:
 
 def headline(summary: str) -> str:
     """What a summary begins with, short enough for a title: its first sentence, or the part before a mark in it."""
-    first = _SENTENCE.split(summary.strip(), maxsplit=1)[0]
+    first = next(iter(sentences(_PART.split(summary.strip(), maxsplit=1)[0])), "")
     if len(first) <= LONGEST_HEADLINE:
         return first.rstrip(".;")
     head = first[: LONGEST_HEADLINE + 1]

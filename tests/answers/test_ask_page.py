@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from django.utils import timezone
 from memoryapp.engine.events import RunFinished, RunStarted
 from memoryapp.engine.kinds.react import ToolUsed
 from memoryapp.engine.strategies import PLAIN, REACT
+from memoryapp.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
 from rerankui import answer_fragments
 from rerankui.consumers import AnswerConsumer
@@ -183,6 +185,18 @@ def test_good_answers_are_golden_questions(
     ids = [message.external_id for message in Message.objects.filter(topic=topic).in_order()][:2]
     assert f'"question": "{QUERY}"' in line
     assert f'"evidence": ["{ids[0]}", "{ids[1]}"]' in line
+
+
+def test_a_question_that_was_rightly_refused_expects_nothing(
+    as_viewer: Client, anna: ChatUser, topic: Topic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = answered_run(anna, topic, outcome="refused", text="The memory does not hold an answer to this.")
+    as_viewer.post(f"/runs/{refused.pk}/answer/judge/", {"verdict": "good"})
+    call_command("judged_questions", user="anna")
+    path = tmp_path / "judged.jsonl"
+    path.write_text(capsys.readouterr().out, "utf-8")
+    [question] = read_questions(path).asked
+    assert (question.question, question.is_answerable) == (QUERY, False)
 
 
 def test_earlier_questions_are_listed_with_all_who_answered(as_admin: Client, anna: ChatUser, topic: Topic) -> None:

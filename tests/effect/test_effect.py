@@ -145,7 +145,7 @@ class TestRanks:
 
     def test_what_the_model_is_shown_is_foretold_too(self, anna: ChatUser) -> None:
         topics = chatter(anna, 12)
-        few = {"candidates": 3}
+        few = {"candidates": 4}
         runs = [
             asked(anna, " ".join(WORDS[n : n + 3]), [t], [message_of(t)], parameters=few) for n, t in enumerate(topics)
         ]

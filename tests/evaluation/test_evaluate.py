@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
 from memoryapp.clients import offline_embedder
-from memoryapp.models import ChatUser, Evaluation, Message, Run
+from memoryapp.models import ChatUser, Evaluation, Message, PassageVector, Run
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
 
@@ -51,6 +51,17 @@ def test_a_real_evaluation_keeps_its_runs_apart_from_those_by_hand(
     assert figures["selection"]["recall"] == 1.0
     assert Evaluation.objects.get().report == figures
     assert (Run.objects.count(), Run.objects.by_hand().count()) == (2, 0)
+
+
+def test_it_warns_where_vectors_are_missing(
+    memory: ChatUser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = questions(tmp_path, ("anna", "birthday cake?", Message.objects.get(external_id="m2").external_id))
+    call_command("evaluate", str(path))
+    assert "vectors" not in capsys.readouterr().err
+    PassageVector.objects.all().delete()
+    call_command("evaluate", str(path))
+    assert "lacks vectors of 0 topics and 2 passages" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

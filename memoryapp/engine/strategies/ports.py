@@ -60,11 +60,15 @@ class FoundPassage:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search brought: candidates as their event tells them, topic ids in plain vector order, passages."""
+    """What a search brought: candidates as their event tells them, topic ids in plain vector order, passages.
+
+    ``rarity`` is the idf, over all passages, of each stem of the query that any of them holds.
+    """
 
     event: CandidatesFound
     baseline: tuple[str, ...]
     passages: tuple[FoundPassage, ...] = ()
+    rarity: Mapping[str, float] = field(default_factory=dict)
 
 
 class FindCandidates(Protocol):

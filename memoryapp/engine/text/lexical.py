@@ -15,7 +15,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -144,12 +144,14 @@ class Matches:
 class Weighed:
     """BM25 of n documents. ``total`` has shape (n,), ``terms`` what each query term adds to it, also (n,).
 
-    ``weight`` is the idf of all query terms together, found or not: what a perfect match is measured by.
+    ``weight`` is the idf of all query terms together, found or not: what a perfect match is measured by. ``rarity`` is
+    that of each term found.
     """
 
     total: Floats
     terms: Mapping[str, Floats]
     weight: float
+    rarity: Mapping[str, float] = field(default_factory=dict)
 
 
 def idf(documents: int, holding: int) -> float:
@@ -164,7 +166,7 @@ def bm25(matches: Mapping[str, Matches | None], lengths: Floats) -> Weighed:
     """
     n = len(lengths)
     mean = max(float(lengths.mean()), 1.0) if n else 1.0
-    total, terms = np.zeros(n), dict[str, Floats]()
+    total, terms, rarities = np.zeros(n), dict[str, Floats](), dict[str, float]()
     weight = 0.0
     for term, found in matches.items():
         rarity = idf(n, len(found.documents) if found else 0)
@@ -172,7 +174,8 @@ def bm25(matches: Mapping[str, Matches | None], lengths: Floats) -> Weighed:
         if found:
             # A term is in few of the documents, so nothing is computed of all.
             damping = K1 * (1 - B + B * lengths[found.documents] / mean)
+            rarities[term] = rarity
             terms[term] = np.zeros(n)
             terms[term][found.documents] = rarity * found.counts / (found.counts + damping)
             total[found.documents] += terms[term][found.documents]
-    return Weighed(total, terms, weight)
+    return Weighed(total, terms, weight, rarities)

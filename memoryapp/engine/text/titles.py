@@ -1,4 +1,4 @@
-"""Sentences of talk: where one ends, how it reads without clutter, and how far it is from small talk."""
+"""Sentences of talk: how one reads without clutter, and how far it is from small talk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
+from memoryapp.engine.text.sentences import sentences
 
 _SMALL_TALK_COST = 0.8
 
@@ -27,14 +28,13 @@ SMALL_TALK = (
     "Как дела, что нового?",
 )
 
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
 # What reads badly in a title: media markers, addresses, code, list marks.
 _CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL)
 
 
 def sentences_of(text: str) -> list[str]:
     """The sentences of a message as they may stand in a summary, in order."""
-    return [found for part in _SENTENCE.split(_CLUTTER.sub(" ", text)) if (found := plain(part))]
+    return [found for part in sentences(_CLUTTER.sub(" ", text)) if (found := plain(part))]
 
 
 def plain(text: str) -> str:

@@ -20,6 +20,7 @@ from memoryapp.evaluation.figures import report
 from memoryapp.evaluation.questions import Question, QuestionsError, read_questions
 from memoryapp.evaluation.scores import Score
 from memoryapp.evaluation.table import regression_lines, table
+from memoryapp.evaluation.vectors import warnings
 from memoryapp.management.arguments import settings_given
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
@@ -57,6 +58,8 @@ class Command(BaseCommand):
             cuts = _cuts(k, [strategy_named(name) for name in names])
             checked(parameters)
             read = read_questions(questions, options["user"])
+            for warning in warnings(read.asked):
+                self.stderr.write(warning)
             rows = _rows(questions.name, names, parameters)
             scores = async_to_sync(_scores)(read.asked, rows, parameters)
         except (ParameterError, QuestionsError) as error:

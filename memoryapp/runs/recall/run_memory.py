@@ -174,7 +174,7 @@ class RunMemory:
             cached_seconds=cached_seconds,
             copies=found.copies,
         )
-        return Found(event, found.baseline, found.best_passages)
+        return Found(event, found.baseline, found.best_passages, found.rarity)
 
     async def _cross_encoded(
         self, query: str, found: retrieval.SearchResult

@@ -121,7 +121,7 @@ class Memory:
             )
             for rank, place in enumerate(order[:most], start=1)
         )
-        return Found(CandidatesFound(candidates, len(texts), 0.1), baseline, found)
+        return Found(CandidatesFound(candidates, len(texts), 0.1), baseline, found, words.rarity)
 
     def _lies_in(self, place: int, where: Where) -> bool:
         _topic, day, author, _text = self.said[place]

@@ -49,6 +49,19 @@ async def test_without_a_model_it_answers_in_the_messages_own_words_and_says_so(
         assert citation.quote == texts[citation.message][piece.start : piece.end] == piece.text
 
 
+async def test_a_quotation_is_not_cut_at_a_decimal_point_or_an_abbreviation() -> None:
+    sentence = "Marcello runs the samovar, e.g. the old one, at util 0.9 since v1.2 of samovar.log."
+    memory = Memory(said=(*SAID, (9, "2026-02-12", "Anna", f"{sentence} It is warm.")))
+    said = answer(await memory.run("At which util does Marcello run the samovar?"))
+    assert [citation.quote for citation in said.citations] == [sentence]
+
+
+async def test_a_statement_of_a_model_is_not_cut_at_an_abbreviation() -> None:
+    chat = ScriptedChat(says("Dasha, i.e. Dr. Smith, baked a poppy seed cake. [1] It had 12 candles. [2]"))
+    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert said.text == "Dasha, i.e. Dr. Smith, baked a poppy seed cake [1].\nIt had 12 candles [2]."
+
+
 async def test_a_model_plans_and_answers_and_its_numbers_are_put_right() -> None:
     chat = ScriptedChat(
         plans("poppy seed cake", "birthday candles", "who bakes"),
@@ -108,6 +121,44 @@ async def test_what_the_memory_does_not_hold_is_looked_for_once_more_and_refused
     assert (said.outcome, said.citations) == ("refused", ())
     assert isinstance(end, RunFinished)
     assert (end.selected, end.fallback) == ((), "")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which orthopedist sells cherries and a kitchen telescope?",
+        "What discount did the orthopedist give for the telescope?",
+    ],
+)
+async def test_words_that_nobody_says_together_are_no_answer(question: str) -> None:
+    said = answer(await Memory().run(question))
+    assert (said.outcome, said.coverage < 0.5, said.citations) == ("refused", True, ())
+    assert "low_coverage" in [note.code for note in said.notes]
+
+
+async def test_extracts_that_hold_half_of_the_question_are_passed_on_with_a_warning() -> None:
+    said = answer(await Memory().run(CAKE, enough_coverage=1.0))
+    assert said.outcome == "softened"
+    assert said.text.startswith("The memory bears this out in part only:")
+    assert said.citations
+
+
+async def test_looking_once_more_moves_no_topic() -> None:
+    once, twice = [await Memory().run(NOWHERE, refine=refine) for refine in ("off", "on")]
+    first, second = [
+        [each.id for event in events if isinstance(event, CandidatesFound) for each in event.ranked()]
+        for events in (once, twice)
+    ]
+    assert first == second
+
+
+async def test_topics_stay_in_the_order_of_the_search_where_no_cross_encoder_reads() -> None:
+    memory = Memory()
+    events = await memory.run(REPLICA, rerank="always")
+    (found,) = [event for event in events if isinstance(event, CandidatesFound)]
+    searched = memory._found(REPLICA, memory.asked[0][1], 10, memory.asked[0][3]).event
+    assert [each.id for each in found.ranked()] == [each.id for each in searched.ranked()]
+    assert used(events, "rerank")[0].result["moved"] == 0
 
 
 async def test_a_model_that_finds_no_answer_in_the_sources_is_believed() -> None:

@@ -11,7 +11,7 @@ from memoryapp.engine.fusion import ReciprocalRanks, Sum, fuse
 from memoryapp.engine.parameters import declarations
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.strategies.react import ReactParameters
-from memoryapp.engine.strategies.react.coverage import borne_out, coverage, terms_of
+from memoryapp.engine.strategies.react.coverage import borne_out, coverage, covered_share, terms_of
 from memoryapp.engine.strategies.react.planning import distinct
 from memoryapp.engine.strategies.react.pool import diverse
 from memoryapp.engine.strategies.react.router import filters_of, routed
@@ -92,15 +92,23 @@ def test_a_plan_repeats_nothing_and_takes_no_word_out() -> None:
     ],
 )
 def test_coverage_compares_stems(question: str, source: str, share: float) -> None:
-    assert coverage(terms_of(question), [source], [source, "something else"], 0.0) == share
+    assert covered_share(dict.fromkeys(terms_of(question), 1.0), terms_of(source)) == share
 
 
 def test_coverage_by_meaning_fills_what_words_leave_open() -> None:
-    asked, source = terms_of("который торт испекла Даша"), ["poppy seed cake"]
-    shares = [coverage(asked, source, source, meaning) for meaning in (0.0, 6.0, 30.0)]
+    asked, source = dict.fromkeys(terms_of("который торт испекла Даша"), 4.0), ["poppy seed cake"]
+    shares = [coverage(asked, source, meaning) for meaning in (0.0, 6.0, 30.0)]
     assert shares == sorted(shares)
-    assert (shares[0], shares[2]) == (0.0, 1.0)
-    assert coverage(asked, [], [], 30.0) == 0.0
+    assert (shares[0] < 0.1, shares[2] > 0.9) == (True, True)
+    assert coverage(asked, [], 30.0) == 0.0
+
+
+def test_coverage_hangs_on_the_rare_words_and_on_what_one_source_says() -> None:
+    weights = {"submarin": 5.0, "work": 0.5, "today": 0.5}
+    common, telling = ["we work today"], ["the submarine"]
+    assert coverage(weights, common, 3.0) < 0.5 < coverage(weights, telling, 3.0)
+    apart = {"submarin": 3.0, "captain": 3.0}
+    assert coverage(apart, ["the submarine", "a captain"], 0.0) < coverage(apart, ["captain of the submarine"], 0.0)
 
 
 def test_a_claim_needs_its_figures() -> None:

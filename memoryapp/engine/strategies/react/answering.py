@@ -1,7 +1,9 @@
 """The answer in words: what a model wrote, or extracts of the messages, and whether it may stand.
 
-Below ``least_coverage`` an answer of extracts is refused, and one of a model is softened where its claims are borne out
-all the same; below ``least_support`` any answer is softened, and refused where nothing of it is borne out.
+Extracts say what was said, not that it answers: where what they are quoted from covers less than ``enough_coverage`` of
+the question the answer is softened, and below ``least_coverage`` refused. An answer of a model below ``least_coverage``
+is softened where its claims are borne out all the same; below ``least_support`` any answer is softened, and refused
+where nothing of it is borne out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from memoryapp.engine.events import RunFinished, Selected
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import TopicContent, topic_id
 from memoryapp.engine.notes import Note, Notes
-from memoryapp.engine.offline.choosing import choose
+from memoryapp.engine.offline.choosing import likeliest
 from memoryapp.engine.offline.judging import Topic, judge
 from memoryapp.engine.prompts import Language
 from memoryapp.engine.strategies.react.coverage import terms_of
@@ -73,7 +75,7 @@ def extracted(
     """The most telling sentence of each topic that is likely to hold an answer; ``why`` says why no model wrote it."""
     cited = {document.topic for document in sources.values()}
     read = [_judged(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
-    chosen = choose(judge(question, read, len(candidates)))
+    chosen = likeliest(judge(question, read, len(candidates)))
     asked = terms_of(question)
     quotes = [_quote(sources[_telling(sources, found.topic.id, asked)], asked) for found in chosen]
     numbers = [_telling(sources, found.topic.id, asked) for found in chosen]
@@ -139,14 +141,18 @@ def _outcome(
     if not draft.statements.kept:
         found_nothing = any(note.code == "nothing_found" for note in draft.notes)
         return "refused", draft.notes if found_nothing else (*draft.notes, Note("nothing_found"))
-    little = Note("low_coverage", {"coverage": round(coverage, 2), "least": parameters.least_coverage})
+    is_quoted = draft.by == "extracts"
+    is_partly = is_quoted and parameters.least_coverage <= coverage < parameters.enough_coverage
+    least = parameters.enough_coverage if is_partly else parameters.least_coverage
+    little = Note("low_coverage", {"coverage": round(coverage, 2), "least": least})
     shaky = Note("unsupported", {"support": round(support or 0.0, 2), "least": parameters.least_support})
     is_covered = coverage >= parameters.least_coverage
     is_borne_out = support is None or support >= parameters.least_support
-    notes = (*draft.notes, *(() if is_covered else (little,)), *(() if is_borne_out else (shaky,)))
+    is_enough = is_covered and not is_partly
+    notes = (*draft.notes, *(() if is_enough else (little,)), *(() if is_borne_out else (shaky,)))
     if is_covered and is_borne_out:
-        return "answered", notes
-    is_checked = support is not None and support >= parameters.least_support and draft.by == "model"
+        return ("answered" if is_enough else "softened"), notes
+    is_checked = support is not None and support >= parameters.least_support and not is_quoted
     stands = is_checked if not is_covered else bool(support)
     return ("softened" if stands else "refused"), notes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from memoryapp.engine.context import estimated_tokens
@@ -58,7 +58,7 @@ class Composing:
         return ComposeOutput(
             prompt="\n\n".join(f"[{number}] {self.texts[number]}" for number in new),
             citations=tuple(Numbered(id=self.sources[number].passage.id, index=number) for number in new),
-            coverage_est=self._coverage(),
+            coverage_est=self.coverage(self.sources.values()),
             tokens=asked.max_tokens_ctx - room,
             left_out=left_out,
             topics=tuple(dict.fromkeys(self.sources[number].topic for number in new)),
@@ -69,10 +69,10 @@ class Composing:
         wanted = [id for id in dict.fromkeys(ids) if id not in numbered]
         return [self.pool.documents[id] for id in wanted if id in self.pool.documents]
 
-    def _coverage(self) -> float:
-        found = [passage.text for passage in self.pool.passages.values()]
-        sources = [document.text for document in self.sources.values()]
-        return coverage(self._asked(), sources, found, self.pool.meaning)
+    def coverage(self, documents: Iterable[Document]) -> float:
+        """The coverage of the question by these documents."""
+        weights = self.pool.weights(self._asked())
+        return coverage(weights, [document.text for document in documents], self.pool.meaning)
 
     def _asked(self) -> frozenset[str]:
         """What the question asks for: its stems, without the names of who speaks and the dates that it names."""

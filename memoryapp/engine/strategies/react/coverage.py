@@ -1,23 +1,36 @@
-"""How much of a question the sources speak of, from 0 to 1, and whether a claim is borne out by a text.
+"""How far sources answer a question, from 0 to 1, and whether a claim is borne out by a text.
 
-Coverage joins two signs. By words: the stems of the question, the rarer among the passages found the heavier, as far as
-any source holds them. By meaning: how many deviations the best passage lies nearer than the memory's mean, for an
-answer may be put in other words or in another language. Either fills what the other leaves open.
+Coverage is how likely anything answers, as far as two signs tell. By words: the share of the question's stems, by their
+rarity in the whole memory, that one source holds; words that stand in every other message say nothing, and what the
+memory holds nowhere weighs most. By meaning: how many deviations the best passage lies nearer than the memory's mean,
+for an answer may be put in other words or in another language. Neither names of who speaks nor dates count.
 
-Measured on the demo memory without a model: of its 40 golden questions 2 are refused, of 14 that it does not answer 9.
+The weights are a logistic regression of 760 questions over five public two-person conversations against 676 that the
+memory asked does not answer (of the other conversations with the names changed, and of the demo memory, and the other
+way round) over the first five passages, moved so that 2 % of the answerable ones lie below one half. By what extracts
+quote, which is less, a run refuses 5 % of 120 of them, 35 % of 80 questions of other conversations and 53 % of 60 about
+something else.
+
+Of the harder questions about the demo memory, for which nothing was fitted, no sign tells the answerable from the
+unanswerable well: alone the share of words has an area under the curve of .58 in Russian and .57 in English, the best
+cosine .62 and .62, the best score .60 and .54, the scorer's chance .55 and .50; the best of 1,400 sets of up to four of
+fourteen signs, fitted in one language and tested in the other, .70 and .72. For their answers share few words with
+them, and many of the unanswerable ones are about people and things of the memory. Also tried: the raw cosine instead of
+deviations (53 and 81 % refused where 3 % of the answerable are, but it hangs on the embedding model), the best score,
+the number of words, the share that any source holds.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from memoryapp.engine.text.irregular import bases
-from memoryapp.engine.text.lexical import idf, normal, stems
+from memoryapp.engine.text.lexical import normal, stems
 
-# What meaning adds to the score of the best passage where it says nothing, and where it alone speaks of everything.
-_NOTHING, _WHOLE = 3.5, 9.0
+# The log-odds of an answer: what they are without any sign, what the share of the words adds, and a deviation.
+_BIAS, _WORDS, _MEANING = -3.65, 7.7, 0.48
 
 _FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 _CITED = re.compile(r"\[\d+(?:\s*,\s*\d+)*\]")
@@ -28,29 +41,21 @@ def terms_of(text: str) -> frozenset[str]:
     return frozenset(bases(stems(text)))
 
 
-def weights_of(terms: Iterable[str], texts: Sequence[frozenset[str]]) -> dict[str, float]:
-    """The rarity of each term among the ``texts``, given as their terms."""
-    holding = Counter(term for text in texts for term in text)
-    return {term: idf(len(texts), holding[term]) for term in sorted(terms)}
-
-
 def covered_share(weights: dict[str, float], known: frozenset[str]) -> float:
     """The share of the terms by weight that are ``known``; 0 where there are none."""
     whole = sum(weights.values())
     return sum(weight for term, weight in weights.items() if term in known) / whole if whole else 0.0
 
 
-def coverage(question: frozenset[str], sources: Sequence[str], found: Sequence[str], meaning: float) -> float:
-    """The coverage of a question, given as its terms, by ``sources`` out of all texts ``found``.
+def coverage(weights: dict[str, float], sources: Sequence[str], meaning: float) -> float:
+    """The coverage of a question, given as its terms with their rarity, by ``sources``; 0 without any.
 
     ``meaning`` is what that part adds to the score of the best passage.
     """
     if not sources:
         return 0.0
-    weights = weights_of(question, [terms_of(text) for text in found])
-    by_words = covered_share(weights, frozenset().union(*map(terms_of, sources)))
-    by_meaning = min(max((meaning - _NOTHING) / (_WHOLE - _NOTHING), 0.0), 1.0)
-    return round(1 - (1 - by_words) * (1 - by_meaning), 4)
+    by_words = max(covered_share(weights, terms_of(source)) for source in sources)
+    return round(1 / (1 + math.exp(-(_BIAS + _WORDS * by_words + _MEANING * meaning))), 4)
 
 
 def borne_out(claim: str, text: str) -> float:

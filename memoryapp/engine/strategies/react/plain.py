@@ -52,9 +52,10 @@ async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> Asy
     await searching.search(SearchInput(queries=(request.query,), k=parameters.hits), _unheard)
     found = searching.pool.event(parameters.candidates)
     yield found
-    coverage = await _put_together(searching, composing, parameters.context_tokens)
+    await _put_together(searching, composing, parameters.context_tokens)
     candidates = {candidate.id: candidate for candidate in found.ranked()}
     draft = await _extract(request.query, composing, candidates, ports)
+    coverage = composing.coverage(draft.statements.sources.values())
     answer = answered(draft, coverage, None, parameters, language)
     yield answer
     yield finished(answer, draft, candidates, searching.pool.baseline)
@@ -64,13 +65,12 @@ def _unheard(event: Event | ModelProgress) -> None:
     """Tools that ask no model have nothing to report on the way."""
 
 
-async def _put_together(searching: Searching, composing: Composing, tokens: int) -> float:
-    """Number the passages found as sources; how much of the question they speak of."""
+async def _put_together(searching: Searching, composing: Composing, tokens: int) -> None:
+    """Number the passages found as sources."""
     ids = tuple(searching.pool.order)
-    if not ids:
-        return 0.0
-    await searching.fetch(FetchInput(ids=ids), _unheard)
-    return (await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=tokens), _unheard)).coverage_est
+    if ids:
+        await searching.fetch(FetchInput(ids=ids), _unheard)
+        await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=tokens), _unheard)
 
 
 async def _extract(question: str, composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:

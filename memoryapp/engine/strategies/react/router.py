@@ -16,7 +16,9 @@ from memoryapp.engine.strategies.react.shapes import Filters, Route, RouterOutpu
 from memoryapp.engine.text.dates import windows
 from memoryapp.engine.text.lexical import stems, words
 
-_WEIGHTS: dict[Route, tuple[float, float]] = {"bm25": (0.85, 1.2), "dense": (1.2, 0.85), "hybrid": (1.0, 1.0)}
+# Questions that name a thing gain by words: of 121 on the development set recall@5 is .947 instead of .932. Those that
+# ask how and why lost by meaning (1.2 and .85: .915 instead of .927 of 103), so they are searched as any other.
+_WEIGHTS: dict[Route, tuple[float, float]] = {"bm25": (0.85, 1.2), "dense": (1.0, 1.0), "hybrid": (1.0, 1.0)}
 _SHORT_CHARS, _SHORT_STEMS, _LONG_CHARS = 16, 2, 120
 _MENTIONED_BEFORE, _MENTIONED_AFTER = timedelta(days=3), timedelta(days=21)
 _LONGEST_NAMED = timedelta(days=31)

@@ -14,6 +14,7 @@ from memoryapp.engine.events import Piece
 from memoryapp.engine.kinds.react import Citation
 from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
 from memoryapp.engine.strategies.react.pool import Document
+from memoryapp.engine.text.sentences import sentences, spans
 
 # A statement without a number is credited to a source that holds so much of it.
 _LEAST_CREDITED = 0.6
@@ -21,11 +22,11 @@ _LONGEST_QUOTE = 400
 _QUESTIONS_SHARE = 0.25
 
 _NUMBERS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
-# After a sentence, and after the numbers behind its end; a new line ends it too.
 _BETWEEN = re.compile(r"[,;]")
 _LOOSE = re.compile(r" ([.,;:!?…])")
-_END = re.compile(r"(?<=[.!?…])\s++(?!\[\d)|(?<=\])\s++(?=[A-ZА-ЯЁ«\"“])|\n+")
-_SENTENCE = re.compile(r"[^.!?…\n]+[.!?…]*")
+# Numbers end a sentence as a point does, and those behind a point belong to the sentence before it.
+_BEHIND_NUMBERS = re.compile(r"(?<=\])\s++(?=[A-ZА-ЯЁ«\"“])")
+_NUMBERED = re.compile(r"\[\d")
 _MARK = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 
 
@@ -60,12 +61,28 @@ class Statements:
 
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
     """What a model wrote, as statements over the ``sources`` that it was given."""
-    parts = [_MARK.sub("", part.strip()) for part in _END.split(answer)]
-    read = [_read(part) for part in parts if _bare(part)]
+    read = [_read(part) for part in map(_unmarked, _parts(answer)) if _bare(part)]
     unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
     credited = [_credited(each, sources) for each in read]
     kept = [each for each in credited if each.numbers]
     return _renumbered(kept, sources, unknown, len(read) - len(kept))
+
+
+def _parts(answer: str) -> list[str]:
+    """The sentences of an answer, each with its numbers, inside its point or behind it."""
+    parts: list[str] = []
+    for line in answer.splitlines():
+        cut = [part for sentence in sentences(line) for part in _BEHIND_NUMBERS.split(sentence)]
+        for place, part in enumerate(cut):
+            if place and _NUMBERED.match(part):
+                parts[-1] = f"{parts[-1]} {part}"
+            else:
+                parts.append(part)
+    return parts
+
+
+def _unmarked(part: str) -> str:
+    return _MARK.sub("", part.strip())
 
 
 def quoting(chosen: Sequence[tuple[str, int]], sources: Mapping[int, Document]) -> Statements:
@@ -130,22 +147,19 @@ def best_sentence(document: Document, wanted: frozenset[str]) -> tuple[int, int,
 
 def _sentences(document: Document) -> Iterable[tuple[int, int, int]]:
     found = [
-        (message.id, *_trimmed(message.text, match.start(), match.end()))
+        (message.id, start, _quotable(message.text, start, end))
         for message in document.messages
-        for match in _SENTENCE.finditer(message.text)
-        if match[0].strip()
+        for start, end in spans(message.text)
     ]
     first = document.messages[0]
     return found or [(first.id, 0, min(len(first.text), _LONGEST_QUOTE))]
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without spaces around it, and no longer than a quotation should be."""
-    start += len(text[start:end]) - len(text[start:end].lstrip())
-    end = start + len(text[start:end].rstrip())
-    if end - start > _LONGEST_QUOTE:
-        end = start + len(text[start : start + _LONGEST_QUOTE].rsplit(" ", 1)[0])
-    return start, end
+def _quotable(text: str, start: int, end: int) -> int:
+    """Where a sentence ends that is no longer than a quotation should be."""
+    if end - start <= _LONGEST_QUOTE:
+        return end
+    return start + len(text[start : start + _LONGEST_QUOTE].rsplit(" ", 1)[0])
 
 
 def _worth(document: Document, place: tuple[int, int, int], wanted: frozenset[str]) -> float:

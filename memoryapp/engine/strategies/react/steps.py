@@ -251,7 +251,9 @@ class _Agent:
                 if isinstance(self._toolbox.result, VerifyOutput):
                     checks.append(self._toolbox.result)
         support = sum(check.verified for check in checks) / len(checks) if checks else None
-        answer = answered(draft, self._coverage, support, self._parameters, self._language)
+        extracts = draft.statements.sources.values()
+        coverage = self._composing.coverage(extracts) if draft.by == "extracts" else self._coverage
+        answer = answered(draft, coverage, support, self._parameters, self._language)
         yield answer
         yield finished(answer, draft, candidates, self._pool.baseline)
 
