@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.message import Message
+from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.topic import Topic
 from memoryapp.models.user import Owned
 
@@ -129,7 +129,8 @@ class Fact(Owned):
 class KnowledgeEdit(Owned):
     """A change: the rows' values ``before`` and ``after``, by id; null where there is no such row.
 
-    ``call`` is the agent's question whose answer this change carries out, by itself or confirmed by ``actor``.
+    ``call`` is the agent's question whose answer this change carries out, by itself or confirmed by ``actor``;
+    ``batch`` the import that brought the rows, or with which they were taken back.
     """
 
     class Kind(models.TextChoices):
@@ -154,6 +155,7 @@ class KnowledgeEdit(Owned):
     at = models.DateTimeField(_("at"), auto_now_add=True)
     undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
     call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
+    batch = models.ForeignKey(ImportBatch, models.SET_NULL, null=True, blank=True, verbose_name=_("import"))
 
     class Meta:
         ordering = ("-at", "-id")
