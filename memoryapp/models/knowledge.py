@@ -45,7 +45,8 @@ class Person(Owned):
 class Artifact(Owned):
     """``text`` is what was read of the file, ``described_by`` who wrote the summary: a model, or ``extractive``.
 
-    A file is read when it is ``due_at``, or at once where that is null; ``fault`` says why it could not be so far.
+    A file is read when it is ``due_at``, or at once where that is null; ``fault`` says why it could not be so far,
+    ``read_at`` when it was.
     """
 
     class State(models.TextChoices):
@@ -71,6 +72,7 @@ class Artifact(Owned):
     attempts = models.PositiveIntegerField(_("attempts"), default=0, db_default=0)
     due_at = models.DateTimeField(_("again at"), null=True, blank=True)
     fault = models.TextField(_("fault"), blank=True, db_default="")
+    read_at = models.DateTimeField(_("was read"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"))
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
