@@ -130,10 +130,10 @@ def _read(row: Artifact, found: Media) -> _Contents:
 def _described(row: Artifact, found: Media, describer: Describer) -> _Contents:
     """Raises Unreadable, LLMError, UnreadableAnswer."""
     said = describing.described(row, found, describer)
-    lists = {"keywords": said.description.keywords, "entities": said.description.entities}
-    values = {name: list(entries) for name, entries in lists.items()}
-    values |= {"summary": said.description.summary, "rag_hints": list(said.description.answers)}
-    return _Contents(said.description.text, False, said.model, values)
+    found_in = said.description
+    lists = {"keywords": found_in.keywords, "entities": found_in.entities, "rag_hints": found_in.answers}
+    values = {"summary": found_in.summary, **{name: list(entries) for name, entries in lists.items()}}
+    return _Contents(found_in.text, False, said.model, values)
 
 
 @transaction.atomic

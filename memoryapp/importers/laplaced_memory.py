@@ -32,7 +32,15 @@ def read(source: Source, clock: Clock) -> Iterator[Distilled | Rejected]:
         names = laplaced.names(rows)
         for table, (kind, columns, values) in _TABLES.items():
             for row in _rows(rows, table, columns):
-                yield _distilled(row, f"{table}[{row['id']}]", names, kind, lambda row, read=values: read(row, clock))
+                place, user = f"{table}[{row['id']}]", names.get(row["user_id"], str(row["user_id"] or ""))
+                try:
+                    yield Distilled(kind, user, place, clean(values(row, clock)), _number(row.get("topic_id")))
+                except BadRecord as error:
+                    yield Rejected(place, str(error), user)
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[Row]:
@@ -45,17 +53,9 @@ def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Ite
         yield dict(zip(wanted, row, strict=True))
 
 
-def _distilled(
-    row: Row, place: str, names: Mapping[Any, str], kind: str, values: Callable[[Row], dict[str, Any]]
-) -> Distilled | Rejected:
-    user = names.get(row["user_id"], str(row["user_id"] or ""))
-    try:
-        return Distilled(kind, user, place, clean(values(row)), row.get("topic_id"))
-    except BadRecord as error:
-        return Rejected(place, str(error), user)
-
-
 def _topic(row: Row, clock: Clock) -> dict[str, Any]:
+    if not isinstance(row["id"], int):
+        raise BadRecord(_("%(value)s is no number of a topic") % {"value": shown(row["id"])})
     summary = _text(row, "summary", MOST_SUMMARY_CHARS)
     if not summary:
         raise BadRecord(_("it has no summary; its messages become topics here"))

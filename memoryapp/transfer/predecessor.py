@@ -63,15 +63,15 @@ def unarchived(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
 
 def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:
     """What ``bring`` would find after an import of the messages."""
-    coming: Counter[tuple[str, str]] = Counter()
-    for item in chat.records():
+    coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for item in chat.records() if chat.is_distilled else ():
         if isinstance(item, MessageRecord) and "topic" in item.metadata and (name := addressee(item.user)):
-            coming[name, str(item.metadata["topic"])] += 1
+            coming[name][str(item.metadata["topic"])] += 1
     found = Brought()
     for name, kind, items in _portions(chat, addressee, found):
         owner = ChatUser.objects.filter(name=name).first()
         if kind == "topic":
-            _Topics(owner, found).sort_out(items, {topic: n for (of, topic), n in coming.items() if of == name})
+            _Topics(owner, found).sort_out(items, coming[name])
         else:
             list(_Rows(owner, kind, found).new(items))
     return found
@@ -167,8 +167,9 @@ def _places(owner: ChatUser, items: Sequence[Distilled]) -> dict[str, _Place]:
 def _messages(owner: ChatUser, numbers: Sequence[Any]) -> Iterator[tuple[str, int, int | None, bool]]:
     """Of each message of these topics: the topic there, its number, its topic here, whether it is withdrawn."""
     rows = Message.objects.of(owner).filter(external_id__startswith="laplaced:", metadata__topic__in=numbers)
-    for number, *rest in rows.in_order().values_list("metadata__topic", "pk", "topic", "is_withdrawn").iterator():
-        yield str(number), *rest
+    listed = rows.in_order().values_list("metadata__topic", "pk", "topic", "is_withdrawn")
+    for number, pk, topic, is_withdrawn in listed.iterator():
+        yield str(number), pk, topic, is_withdrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +211,11 @@ class _Rows:
         """Keys of rows that are there, or came by an earlier import."""
         if self.owner is None:
             return set()
-        names, rows = _KEYS[self.kind], knowledge.MODELS[self.kind]._default_manager.filter(owner=self.owner)
+        names = _KEYS[self.kind]
+        there = {"owner": self.owner, f"{names[-1]}__in": [item.values[names[-1]] for item in items]}
         if self.kind == "fact":
-            rows = rows.filter(superseded_at__isnull=True)
-        values = [item.values[names[-1]] for item in items]
-        known = set(rows.filter(**{f"{names[-1]}__in": values}).values_list(*names))
+            there["superseded_at"] = None
+        known = set(knowledge.MODELS[self.kind]._default_manager.filter(**there).values_list(*names))
         came = KnowledgeEdit.objects.filter(owner=self.owner, noun=self.kind, kind="create", batch__isnull=False)
         for after in came.values_list("after", flat=True).iterator():
             known |= {self._key(row) for row in after.values() if row}

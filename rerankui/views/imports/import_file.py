@@ -200,7 +200,7 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
 
 def _kinds(counts: dict[str, int]) -> list[tuple[str, int]]:
     """What comes, perhaps beside messages: the kind in people's words, and how many."""
-    kinds = ((model._meta.verbose_name_plural, model._meta.model_name) for model in _SHOWN)
+    kinds = ((model._meta.verbose_name_plural, str(model._meta.model_name)) for model in _SHOWN)
     return [(str(kind), counts[name]) for kind, name in kinds if counts.get(name)]
 
 
