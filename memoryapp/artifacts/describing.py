@@ -30,7 +30,7 @@ class Describer:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the model of this name said."""
+    """What is in a file, by the model of this name."""
 
     description: Description
     model: str
@@ -47,10 +47,10 @@ def described(row: Artifact, media: Media, describer: Describer) -> Described:
     if media.item.size_bytes > describer.most_bytes:
         size = {"most": f"{describer.most_bytes:,}"}
         raise Unreadable(_("The file has more than %(most)s bytes: it is not sent to the chat model.") % size)
-    said = row.message.text if row.message else ""
+    message = row.message.text if row.message else ""
     agent = Agent(row.owner, AgentCall.Agent.DESCRIBER, describer.model, describer.open_chat)
     prompts, seconds = prompt_versions.in_force_now(), min(describer.seconds, MOST_SECONDS)
-    asked = agent.asked(lambda chat: describe(media, said, chat=chat, seconds=seconds, prompts=prompts))
+    asked = agent.asked(lambda chat: describe(media, message, chat=chat, seconds=seconds, prompts=prompts))
     failure = asked.ask.failure
     if failure and failure.is_final and names_media(failure.words):
         raise Unreadable(_cannot(media.item.type) % {"model": describer.model})

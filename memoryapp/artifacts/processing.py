@@ -129,11 +129,11 @@ def _read(row: Artifact, found: Media) -> _Contents:
 
 def _described(row: Artifact, found: Media, describer: Describer) -> _Contents:
     """Raises Unreadable, LLMError, UnreadableAnswer."""
-    said = describing.described(row, found, describer)
-    found_in = said.description
+    answer = describing.described(row, found, describer)
+    found_in = answer.description
     lists = {"keywords": found_in.keywords, "entities": found_in.entities, "rag_hints": found_in.answers}
     values = {"summary": found_in.summary, **{name: list(entries) for name, entries in lists.items()}}
-    return _Contents(found_in.text, False, said.model, values)
+    return _Contents(found_in.text, False, answer.model, values)
 
 
 @transaction.atomic

@@ -32,7 +32,7 @@ from memoryapp.models import (
     TopicEdit,
 )
 from tests.support.browsing import flat
-from tests.support.laplaced import USER, artifact, database, fact, message, topic
+from tests.transfer.laplaced import USER, artifact, database, fact, message, topic
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = ImportFile.State

@@ -47,16 +47,16 @@ class Description:
 
 
 def describe(
-    media: Media, said: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
+    media: Media, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[Description]:
-    """What is in ``media``; ``said`` is the message that it came with, empty where there is none.
+    """What is in ``media``; ``message`` is that that it came with, empty where there is none.
 
     A model that takes no such media fails, for without them it could only guess.
     """
-    lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(said)[:_LONGEST_SUMMARY]}"]
+    lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(message)[:_LONGEST_SUMMARY]}"]
     return Ask(
         chat,
-        prompts["describe", language_of(f"{media.item.name} {said}")],
+        prompts["describe", language_of(f"{media.item.name} {message}")],
         {"file": "\n".join(lines)},
         read=_description,
         schema=DESCRIBE_SCHEMA,
