@@ -22,6 +22,7 @@ from memoryapp.models import (
     Artifact,
     ChatUser,
     EditedTopic,
+    EmbeddingProfile,
     Erasure,
     ImportBatch,
     ImportFile,
@@ -35,6 +36,7 @@ from memoryapp.models import (
     UnreadTopic,
     Work,
 )
+from memoryapp.search import profiles
 
 MOST = 10_000
 # Each of them is looked up among the vectors.
@@ -70,7 +72,7 @@ class Stage:
     """``waiting`` is counted up to a bound; ``hours`` are the last 24, oldest first, empty where no row tells.
 
     ``latest`` is the last work of it that ended, ``pause`` what keeps the worker from it: everybody's or, where the
-    page is one chat user's, that one's.
+    page is one chat user's, that one's. ``away`` is the embedding profile whose model did not answer last.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Stage:
     cost_usd: float = 0.0
     latest: work.Progress | None = None
     pause: StagePause | Pause | None = None
+    away: EmbeddingProfile | None = None
 
     @property
     def kind(self) -> str:
@@ -148,6 +151,7 @@ def stages(
             cost_usd=dollars.get(name, 0.0),
             latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
             pause=pauses.get(name),
+            away=profiles.away() if name == "embed" else None,
         )
         for name in NAMES
         if name != "erase" or erasures
@@ -212,7 +216,7 @@ _WAITING: Mapping[str, Callable[[_Scope], int]] = {
 
 
 def _hours(scope: _Scope, name: str) -> list[int]:
-    """What the stage did in each of the last hours: messages, topics, questions, runs or erasures."""
+    """What the stage did in each of the last hours: messages, topics, vectors, files, questions, runs or erasures."""
     since = scope.day_ago
     if name == "import":
         batches = scope.of(ImportBatch.objects.filter(started_at__gte=since))
@@ -221,9 +225,14 @@ def _hours(scope: _Scope, name: str) -> list[int]:
         edits = scope.of(TopicEdit.objects.filter(at__gte=since, kind=TopicEdit.Kind.ARCHIVE))
         made = EditedTopic.objects.filter(side=EditedTopic.Side.IN, edit__in=edits)
         return _by_hour(scope, made, "edit__at", Count("pk"))
-    if name in _AGENTS:
+    if name in ("consolidate", "extract"):
         asked = scope.of(AgentCall.objects.filter(at__gte=since, agent=_AGENTS[name]))
         return _by_hour(scope, asked, "at", Count("pk"))
+    if name == "embed":
+        vectors = scope.of(PassageVector.objects.filter(made_at__gte=since))
+        return _by_hour(scope, vectors, "made_at", Count("pk"))
+    if name == "artifacts":
+        return _by_hour(scope, scope.of(Artifact.objects.filter(read_at__gte=since)), "read_at", Count("pk"))
     if name == costs.RUNS:
         return _by_hour(scope, scope.of(Run.objects.filter(created_at__gte=since)), "created_at", Count("pk"))
     if name == "erase":

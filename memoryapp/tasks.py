@@ -18,6 +18,7 @@ from django.utils import timezone
 from memoryapp import clients, consolidation, extraction, forgetting, import_files, suggestions, verification, work
 from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.artifacts import arrival, processing
+from memoryapp.artifacts.describing import Describer
 from memoryapp.celery import app
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
@@ -38,6 +39,8 @@ FAILURES_KEPT = timedelta(days=90)
 EXTRACTION_SECONDS = 60.0
 # How many sweeps of sessions may be under way at once.
 DUE_LANES = 2
+# How many sweeps may read files at once, some of which a model describes.
+READING_LANES = 2
 
 logger = logging.getLogger(__name__)
 
@@ -71,13 +74,19 @@ def clear_login_sessions() -> None:
 
 @app.task
 def embed_pending() -> None:
-    """Makes the vectors of the profile that serves, then those of the one that is to take over."""
+    """Makes the vectors of the profile that serves, then those of the one that is to take over.
+
+    A model that did not answer is left alone for a while.
+    """
     if work.is_paused(Work.Kind.EMBED):
         return
     for row in profiles.to_make():
+        if profiles.is_resting(row):
+            continue
         try:
             async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)))
         except EmbeddingError as error:
+            profiles.put_off(row, cause(str(error)))
             logger.warning("Vectors are missing and will be requested again: %s", cause(error))
     if changed := profiles.change_over():
         logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)
@@ -87,7 +96,15 @@ def embed_pending() -> None:
 def read_artifacts() -> None:
     """Makes artifacts of the files that came with queries, and reads those whose turn it is."""
     arrival.take_in()
-    processing.process_due()
+    with _lane("read_artifacts", READING_LANES) as is_free:
+        if is_free:
+            processing.process_due(describer=_describer())
+
+
+def _describer() -> Describer | None:
+    if not settings.LLM_BASE_URL:
+        return None
+    return Describer(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, settings.MEDIA_MAX_BYTES, clients.open_chat)
 
 
 @app.task

@@ -7,7 +7,10 @@ file up; a file at which workers die again and again is given up like one that c
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -15,9 +18,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import media, work
+from memoryapp.artifacts import describing
+from memoryapp.artifacts.describing import Describer
 from memoryapp.documents import reading
-from memoryapp.documents.reading import DocumentText, Unreadable
-from memoryapp.engine.chat.media import MediaError
+from memoryapp.documents.reading import Unreadable
+from memoryapp.engine.agents.ask import UnreadableAnswer
+from memoryapp.engine.chat.media import Media, MediaError
+from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.digest import digest
@@ -46,13 +53,16 @@ def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
     return (rows if owner is None else rows.filter(owner=owner)).order_by("pk")
 
 
-def process_due(owner: ChatUser | None = None) -> int:
-    """Reads what is due, the oldest first; how many files were read. A file that cannot be read stops no other."""
+def process_due(owner: ChatUser | None = None, describer: Describer | None = None) -> int:
+    """Reads what is due, the oldest first; how many files were read. A file that cannot be read stops no other.
+
+    Pictures and sound wait where there is no ``describer``.
+    """
     made = 0
     for number in due(owner).values_list("pk", flat=True)[:1_000]:
         row = _claim(number)
         if row is not None:
-            made += _process(row)
+            made += _process(row, describer)
     return made
 
 
@@ -75,37 +85,68 @@ def _claim(number: int) -> Artifact | None:
     return row
 
 
-def _process(row: Artifact) -> bool:
+def _process(row: Artifact, describer: Describer | None) -> bool:
     """Whether the file could be read."""
-    kind = reading.kind_of(row.name, row.mime_type)
+    kind = describing.kind_of(row.mime_type)
+    if kind and describer is None:
+        _wait_for_model(row)
+        return False
+    item = MediaItem(row.sha256, kind or "file", row.mime_type, row.name, row.size_bytes)
     try:
-        if kind is None:
-            raise Unreadable(_("Files of this kind cannot be read; text, Markdown, PDF and Word can."))
-        item = MediaItem(row.sha256, "file", row.mime_type, row.name, row.size_bytes)
-        _write(row, reading.read(media.read(row.owner_id, item).content, kind))
+        found = media.read(row.owner_id, item)
+        _write(row, _described(row, found, describer) if kind and describer else _read(row, found))
     except Unreadable as error:
         _give_up(row, str(error))
         return False
-    except (MediaError, OSError) as error:
+    except (MediaError, OSError, LLMError) as error:
         _put_off(row, str(error))
+        return False
+    except UnreadableAnswer:
+        _put_off(row, _("Nobody can read what the chat model answered."))
         return False
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What was read of a file: its text, and the values of the fields that tell of it, by whom."""
+
+    text: str
+    is_cut: bool
+    by: str
+    values: Mapping[str, Any]
+
+
+def _read(row: Artifact, found: Media) -> _Contents:
+    """Raises Unreadable."""
+    kind = reading.kind_of(row.name, row.mime_type)
+    if kind is None:
+        raise Unreadable(_("Files of this kind cannot be read; text, Markdown, PDF, Word, pictures and sound can."))
+    document = reading.read(found.content, kind)
+    text = storable(document.text)
+    return _Contents(text, document.is_cut, EXTRACTIVE, asdict(digest(text)))
+
+
+def _described(row: Artifact, found: Media, describer: Describer) -> _Contents:
+    """Raises Unreadable, LLMError, UnreadableAnswer."""
+    answer = describing.described(row, found, describer)
+    found_in = answer.description
+    lists = {"keywords": found_in.keywords, "entities": found_in.entities, "rag_hints": found_in.answers}
+    values = {"summary": found_in.summary, **{name: list(entries) for name, entries in lists.items()}}
+    return _Contents(found_in.text, False, answer.model, values)
+
+
 @transaction.atomic
-def _write(row: Artifact, found: DocumentText) -> None:
+def _write(row: Artifact, found: _Contents) -> None:
     """Writes what was read, but nothing over the words of a person."""
     lock(row.owner)
     current = Artifact.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
     if current is None:
         return
-    text = storable(found.text)
-    made = digest(text)
-    by_hand = edited_by_hand(current)
-    for name in {"summary", "keywords", "entities"} - by_hand:
-        setattr(current, name, getattr(made, name))
-    current.text, current.is_cut, current.described_by = text, found.is_cut, EXTRACTIVE
-    current.state, current.fault, current.due_at = State.READY, "", None
+    for name in found.values.keys() - edited_by_hand(current):
+        setattr(current, name, found.values[name])
+    current.text, current.is_cut, current.described_by = found.text, found.is_cut, found.by
+    current.state, current.fault, current.due_at, current.read_at = State.READY, "", None, timezone.now()
     current.save()
 
 
@@ -117,6 +158,13 @@ def edited_by_hand(row: Artifact) -> set[str]:
     # A row that came back by an undo has all its fields in the change, also those that nobody wrote.
     partial = [change.after[str(row.pk)] for change in changes if change.before.get(str(row.pk)) is not None]
     return {name for values in partial if values for name in values} & set(EDITABLE[KnowledgeEdit.Noun.ARTIFACT])
+
+
+def _wait_for_model(row: Artifact) -> None:
+    """Looks again later, and no try is lost."""
+    row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
+    row.fault = _("No chat model is connected that could describe pictures and sound.")
+    Artifact.objects.filter(pk=row.pk).update(state=row.state, attempts=0, due_at=row.due_at, fault=row.fault)
 
 
 def _give_up(row: Artifact, sentence: str) -> None:

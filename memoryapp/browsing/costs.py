@@ -15,7 +15,12 @@ from memoryapp.models import AgentCall, ChatUser, Run
 DAYS = 14
 MOST_OWNERS = 20
 # The stage that an agent works for; recalls are the stage of runs.
-STAGE_OF: Mapping[str, str] = {"splitter": "archive", "merger": "consolidate", "archivist": "extract"}
+STAGE_OF: Mapping[str, str] = {
+    "splitter": "archive",
+    "merger": "consolidate",
+    "archivist": "extract",
+    "describer": "artifacts",
+}
 RUNS = "runs"
 STAGES = (*STAGE_OF.values(), RUNS)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 
 from memoryapp.engine.budget import Budget, Usage
 from memoryapp.engine.chat.media import Media, names_media, text_of, with_media
-from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMTimeout, Progress, Reply
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMRefused, LLMTimeout, Progress, Reply
 from memoryapp.engine.events import (
     Event,
     ModelProgress,
@@ -44,11 +44,12 @@ _Step = Retried | SteppedDown | Progress | Reply
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why there is no reply to go on with. ``words`` are the client's or the model's own, empty where there are none;
-    ``spent`` is what failed tries were billed."""
+    ``spent`` is what failed tries were billed. ``is_final`` says that the endpoint would refuse the same again."""
 
     cause: Cause
     words: str = ""
     spent: Usage = Usage()
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,12 @@ class Tool:
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
     """``seconds`` bounds the conversation, ``turn_seconds`` one model call with its retries; the model may say nothing
-    ``empty_replies`` times before that is a failure."""
+    ``empty_replies`` times before that is a failure. Media that are refused are left out unless it ``needs_media``."""
 
     seconds: float
     turn_seconds: float
     empty_replies: int = 2
+    needs_media: bool = False
 
 
 class Conversation:
@@ -237,7 +239,7 @@ class Conversation:
         except TimeoutError:
             self.failure = Failure(late)
         except LLMError as error:
-            self.failure = Failure("llm_error", str(error), error.spent)
+            self.failure = Failure("llm_error", str(error), error.spent, is_final=isinstance(error, LLMRefused))
         else:
             if not isinstance(step, Reply):
                 return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, Progress) else step
@@ -271,7 +273,8 @@ class Conversation:
     def _refusal_of_media(self) -> str:
         """How the endpoint refused the media, where the text alone may be taken; once it has answered a tool call it
         has taken them before."""
-        failure, may_be_left_out = self.failure, self._media and self.tool_turns == 0
+        may_be_left_out = self._media and self.tool_turns == 0 and not self._limits.needs_media
+        failure = self.failure
         if failure is None or failure.cause != "llm_error" or not may_be_left_out or not names_media(failure.words):
             return ""
         return failure.words

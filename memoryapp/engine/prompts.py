@@ -25,7 +25,9 @@ from memoryapp.engine.text.lines import message_text, one_line, plain, quoted
 TOOL_NAME = "get_topics_content"
 
 Language = Literal["en", "ru"]
-PromptName = Literal["rerank", "enrich", "split", "merge", "consolidate", "extract", "plan", "expand", "answer"]
+PromptName = Literal[
+    "rerank", "enrich", "split", "merge", "consolidate", "extract", "plan", "expand", "answer", "describe"
+]
 
 # How much of the running conversation the models are shown, enough to resolve "it" and "that one": the reranker ten
 # messages, the enricher the last five of them.
@@ -86,6 +88,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "plan": ("today", "query"),
     "expand": ("today", "query"),
     "answer": ("today", "query", "sources"),
+    "describe": ("file",),
 }
 # What the user message must hold, or the model would answer something nobody asked.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
@@ -98,6 +101,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "plan": ("query",),
     "expand": ("query",),
     "answer": ("query", "sources"),
+    "describe": ("file",),
 }
 # The variables that hold what people wrote, and the tags each of them brings along.
 TAGS: Mapping[str, str] = {
@@ -114,6 +118,7 @@ TAGS: Mapping[str, str] = {
     "topic": "topic",
     "topics": "topics",
     "sources": "sources",
+    "file": "file",
 }
 
 

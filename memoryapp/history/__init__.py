@@ -6,7 +6,7 @@ writes only by the undo of ``curation`` and of ``knowledge``, which it imports b
 
 from memoryapp.history.automatic import AutomaticChanges, automatic_changes
 from memoryapp.history.entries import Cursor, Entry, Record, Source, Topics, entries, entry
-from memoryapp.history.import_batches import Import, Withdrawal, imports, withdrawal
+from memoryapp.history.import_batches import Import, Withdrawal, imports, withdraw, withdrawal
 from memoryapp.history.listing import MODELS, Narrowing, Page, actors, page
 from memoryapp.history.nights import Night, night_of, nights, undo_night
 from memoryapp.history.undoing import standing_between, undo_between
@@ -35,5 +35,6 @@ __all__ = [
     "standing_between",
     "undo_between",
     "undo_night",
+    "withdraw",
     "withdrawal",
 ]

@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.db import transaction
 from django.db.models import Count, Q
 
-from memoryapp import curation
-from memoryapp.history.entries import MOST_TOPICS_SHOWN, Topics
-from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
+from memoryapp import curation, knowledge
+from memoryapp.curation import Change
+from memoryapp.history.entries import MOST_TOPICS_SHOWN, Record, Topics
+from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit, Message, Topic, TopicEdit
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
     """An import with how many of its messages are in topics, in none, and withdrawn; ``is_of_wordings`` says that it
-    brought changed texts, which are taken back in the history."""
+    brought changed texts, which are taken back in the history, ``is_distilled`` that people, facts or artifacts came
+    with it."""
 
     batch: ImportBatch
     archived: int
     active: int
     withdrawn: int
     is_of_wordings: bool = False
+    is_distilled: bool = False
 
     @property
     def can_be_withdrawn(self) -> bool:
-        return bool(self.archived or self.active) and not self.is_of_wordings
+        return bool(self.archived or self.active or self.is_distilled) and not self.is_of_wordings
 
 
 def imports(batches: Sequence[ImportBatch]) -> list[Import]:
@@ -41,7 +45,12 @@ def imports(batches: Sequence[ImportBatch]) -> list[Import]:
     }
     rewordings = TopicEdit.objects.filter(batch__in=batches, kind=TopicEdit.Kind.REWORD)
     wordings = set(rewordings.values_list("batch", flat=True))
-    return [Import(batch, *counted.get(batch.pk, (0, 0, 0)), batch.pk in wordings) for batch in batches]
+    created = KnowledgeEdit.objects.filter(batch__in=batches, kind=KnowledgeEdit.Kind.CREATE)
+    distilled = set(created.order_by().values_list("batch", flat=True).distinct())
+    return [
+        Import(batch, *counted.get(batch.pk, (0, 0, 0)), batch.pk in wordings, batch.pk in distilled)
+        for batch in batches
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,7 @@ class Withdrawal:
     """What withdrawing an import would do: ``messages`` go, of them ``active`` ones that no topic holds.
 
     ``shrinking`` topics keep some messages, ``left`` says how many of each; ``vanishing`` ones were of it alone.
+    ``rows`` counts people, facts and artifacts that came with it and that nobody changed since; they go.
     """
 
     messages: int
@@ -56,11 +66,13 @@ class Withdrawal:
     shrinking: Topics
     vanishing: Topics
     left: Mapping[int, int]
+    rows: int = 0
 
 
 def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
     """Read only. Raises CurationError when there is nothing to withdraw."""
-    change = curation.plan_withdraw(owner, batch)
+    rows = sum(map(len, knowledge.brought(owner, batch).values()))
+    change = _planned(owner, batch, rows)
     counted = imports([batch])[0]
     left = dict(
         Message.objects.of(owner)
@@ -71,7 +83,28 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
         .annotate(n=Count("pk"))
     )
     vanishing = [number for number in change.out if number not in left]
-    return Withdrawal(counted.archived + counted.active, counted.active, _first(list(left)), _first(vanishing), left)
+    return Withdrawal(
+        counted.archived + counted.active, counted.active, _first(list(left)), _first(vanishing), left, rows
+    )
+
+
+@transaction.atomic
+def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> Record:
+    """Takes back what the import brought, messages and all that came with them; the change that is undone first to
+    have it again. Raises CurationError."""
+    rows = knowledge.take_back(owner, batch, actor=actor, reason=reason)
+    if rows and not _has_messages(batch):
+        return rows[-1]
+    return curation.withdraw(owner, batch, actor=actor, reason=reason)
+
+
+def _planned(owner: ChatUser, batch: ImportBatch, rows: int) -> Change:
+    """Raises CurationError where neither messages nor ``rows`` would go."""
+    return Change((), ()) if rows and not _has_messages(batch) else curation.plan_withdraw(owner, batch)
+
+
+def _has_messages(batch: ImportBatch) -> bool:
+    return Message.objects.present().filter(batch=batch).exists()
 
 
 def _first(ids: Sequence[int]) -> Topics:

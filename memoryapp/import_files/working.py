@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,10 +24,11 @@ from django.utils.translation import gettext as _
 from memoryapp import erasure, transfer
 from memoryapp.import_files import attachments
 from memoryapp.importers import NAMING, ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
-from memoryapp.ingestion.imports import Addressee, Course, Paused, import_for
-from memoryapp.ingestion.rehearsal import Findings, rehearse
+from memoryapp.ingestion.imports import Addressee, Course, Paused, batch_of, import_for
+from memoryapp.ingestion.rehearsal import MOST_SHOWN, Findings, rehearse, rejections
 from memoryapp.models import ImportFile, Message
 from memoryapp.operations import advisory_locks
+from memoryapp.transfer import predecessor
 
 LOCK = "import file"
 SLOT = "import slot"
@@ -134,6 +136,11 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
             return
     found = rehearse(row.owner, chat, addressee(row, whole), Course(stored=_Watch(row, lambda: chat.meter.share)))
     found.restores = dict(whole)
+    if chat.is_distilled:
+        brought = predecessor.rehearse(chat, addressee(row))
+        found.brings = dict(brought.new)
+        found.rejected += brought.refused.count
+        found.rejections = [*found.rejections, *rejections(brought.refused)][:MOST_SHOWN]
     if not found.messages and not found.timeless:
         return _fail(row, _nothing(row, found), findings=found.document(), format=chat.format)
     state = State.READY if found.messages else State.ASKING
@@ -166,13 +173,17 @@ def _nothing(row: ImportFile, found: Findings) -> str:
 def _import(row: ImportFile, chat: ChatFile) -> None:
     watch = _Watch(row, lambda: chat.meter.share)
     taker = row.asked_by if row.takes_changes else ""
-    course = Course(worker="worker", source=row.source, key=row.key, stored=watch, taker=taker)
-    imported = import_for(chat, addressee(row), course)
+    with predecessor.unarchived(chat) as keep:
+        course = Course(worker="worker", source=row.source, key=row.key, stored=watch, taker=taker, opened=keep)
+        imported = import_for(chat, addressee(row), course)
+        batch = partial(batch_of, key=row.key, source=row.source, format=chat.format)
+        brought = predecessor.bring(chat, addressee(row), lambda owner: batch(owner)[0], actor=row.asked_by)
     artifacts = attachments.take(row.path, chat, addressee(row))
     numbers = {
         "added": imported.added,
         "skipped": imported.skipped,
-        "rejected": imported.rejected.count,
+        "brings": dict(brought.new),
+        "rejected": imported.rejected.count + brought.refused.count,
         "changed": imported.changed.count,
         "taken": imported.taken,
         "artifacts": artifacts,

@@ -8,11 +8,12 @@ storable.
 """
 
 from memoryapp.importers.opening import FORMATS, NAMING, ChatFile, Hints, open_chat, read
-from memoryapp.importers.record import MessageRecord, Rejected, UnknownSpeaker, UnreadableFile
+from memoryapp.importers.record import Distilled, MessageRecord, Rejected, UnknownSpeaker, UnreadableFile
 
 __all__ = [
     "FORMATS",
     "ChatFile",
+    "Distilled",
     "NAMING",
     "Hints",
     "MessageRecord",

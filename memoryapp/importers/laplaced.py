@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,27 +37,47 @@ def recognises(path: Path) -> bool:
 
 def check(source: Source) -> None:
     """Raises UnreadableFile where the database is not one of laplaced, or is broken."""
-    with _opened(source) as rows:
+    with opened(source) as rows:
         _columns(source, rows)
 
 
 def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """All messages in the order in which they were stored; each names its user."""
-    with _opened(source) as rows:
+    with opened(source) as rows:
         columns = _columns(source, rows)
-        names = _names(rows)
+        called = names(rows)
         total = max(1, int(rows.execute("SELECT count(*) FROM history").fetchone()[0]))
+        topic_at = _topic_at(rows) if "topic_id" not in columns else None
         chosen = ", ".join(name if name in columns else f"NULL AS {name}" for name in _READ)
-        for number, row in enumerate(rows.execute(f"SELECT {chosen} FROM history ORDER BY id"), start=1):
+        for number, found in enumerate(rows.execute(f"SELECT {chosen} FROM history ORDER BY id"), start=1):
             source.meter.read = source.meter.size * number // total
-            yield _message(dict(zip(_READ, row, strict=True)), names, clock)
+            row = dict(zip(_READ, found, strict=True))
+            if topic_at:
+                row["topic_id"] = topic_at(row["user_id"], row["id"])
+            yield _message(row, called, clock)
 
 
 _READ = ("id", "user_id", "role", "content", "topic_id", "created_at", "author", "conversation_id")
 
 
+def _topic_at(rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
+    """Finds the topic of a user's message by the ranges that early databases had instead of a column."""
+    ranges: dict[Any, list[tuple[int, int, int]]] = {}
+    if columns_of(rows, "topics") >= {"id", "user_id", "start_msg_id", "end_msg_id"}:
+        listed = "SELECT user_id, start_msg_id, end_msg_id, id FROM topics WHERE typeof(start_msg_id) = 'integer'"
+        for user, first, last, number in rows.execute(f"{listed} AND typeof(end_msg_id) = 'integer' ORDER BY 2, 4"):
+            ranges.setdefault(user, []).append((first, last, number))
+
+    def found(user: Any, number: Any) -> int | None:
+        place = bisect_right(ranges.get(user, ()), (number, inf, inf)) - 1
+        first, last, topic = ranges[user][place] if place >= 0 else (0, -1, 0)
+        return topic if first <= number <= last else None
+
+    return found
+
+
 @contextmanager
-def _opened(source: Source) -> Iterator[sqlite3.Connection]:
+def opened(source: Source) -> Iterator[sqlite3.Connection]:
     address = f"file:{quote(str(source.path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as rows:
@@ -70,7 +92,7 @@ def _opened(source: Source) -> Iterator[sqlite3.Connection]:
 
 def _columns(source: Source, rows: sqlite3.Connection) -> set[str]:
     """The columns of the messages. Raises UnreadableFile."""
-    columns = _table(rows, "history")
+    columns = columns_of(rows, "history")
     if not columns >= _NEEDED:
         raise UnreadableFile(
             _("%(path)s is a database, but not one of laplaced: it has no table history with messages.")
@@ -79,7 +101,7 @@ def _columns(source: Source, rows: sqlite3.Connection) -> set[str]:
     return columns
 
 
-def _table(rows: sqlite3.Connection, name: str) -> set[str]:
+def columns_of(rows: sqlite3.Connection, name: str) -> set[str]:
     """The columns of a table; none where there is no such table, or something else has its name."""
     found = rows.execute("SELECT type FROM sqlite_master WHERE name = ?", (name,)).fetchall()
     if found != [("table",)]:
@@ -87,32 +109,37 @@ def _table(rows: sqlite3.Connection, name: str) -> set[str]:
     return {str(row[1]) for row in rows.execute(f"PRAGMA table_info({name})")}
 
 
-def _names(rows: sqlite3.Connection) -> dict[Any, str]:
+def names(rows: sqlite3.Connection) -> dict[Any, str]:
     """What users are called, by id: their user name, or their own, or the id where another is called so."""
-    columns = _table(rows, "users")
+    columns = columns_of(rows, "users")
     if not columns >= {"id"}:
         return {}
     parts = [name if name in columns else "NULL" for name in ("username", "first_name", "last_name")]
-    names: dict[Any, str] = {}
+    found: dict[Any, str] = {}
     taken: set[str] = set()
     for key, user, first, last in rows.execute(f"SELECT id, {', '.join(parts)} FROM users LIMIT {MOST_USERS}"):
         own = str(user or "").strip() or " ".join(str(part) for part in (first, last) if part).strip()
         name = own if own and own not in taken else f"{own} {key}".strip()
         taken.add(name)
-        names[key] = name[:200]
-    return names
+        found[key] = name[:200]
+    return found
+
+
+def message_id(user: Any, number: Any) -> str:
+    """The external id of a message here."""
+    return f"laplaced:{user}:{number}"
 
 
 def _message(row: dict[str, Any], names: dict[Any, str], clock: Clock) -> MessageRecord | Rejected:
     place = f"history[{row['id']}]"
     user = names.get(row["user_id"], str(row["user_id"] or ""))
     try:
-        sent_at = clock.read(_time(row["created_at"]))
+        sent_at = clock.read(time_of(row["created_at"]))
         role, topic = str(row["role"] or ""), row["topic_id"]
         where = row["conversation_id"] or ""
         return message(
             user=user,
-            external_id=f"laplaced:{row['user_id']}:{row['id']}",
+            external_id=message_id(row["user_id"], row["id"]),
             role=_ROLES.get(role, role),
             author=row["author"] or ("" if role == "user" else "laplaced"),
             sent_at=sent_at,
@@ -125,6 +152,6 @@ def _message(row: dict[str, Any], names: dict[Any, str], clock: Clock) -> Messag
         return Rejected(place, str(error), user)
 
 
-def _time(value: Any) -> Any:
+def time_of(value: Any) -> Any:
     found = _PRINTED.fullmatch(value) if isinstance(value, str) else None
     return f"{found[1]}{found[2]}" if found else value

@@ -24,13 +24,14 @@ from memoryapp.importers import (
     foreign,
     jsonl,
     laplaced,
+    laplaced_memory,
     openai_messages,
     telegram,
     telegram_chats,
     whatsapp,
 )
 from memoryapp.importers.document import Document
-from memoryapp.importers.record import Clock, MessageRecord, Rejected, UnreadableFile
+from memoryapp.importers.record import Clock, Distilled, MessageRecord, Rejected, UnreadableFile
 from memoryapp.importers.source import Meter, Source, sources
 
 FORMATS = ("jsonl", "telegram", "chatgpt", "claude", "whatsapp", "claude-code", "codex", "openai", "laplaced")
@@ -77,6 +78,17 @@ class ChatFile:
         hints = self.hints
         self.clock = Clock(hints.start, hints.any_dates, hints.advises, self._first_time, hints.zone)
         return self._read(self.clock)
+
+    @property
+    def is_distilled(self) -> bool:
+        """Whether the format has more than messages."""
+        return self.format == "laplaced"
+
+    def distilled(self) -> Iterator[Distilled | Rejected]:
+        """What the program that wrote the file had made of the messages."""
+        if self.is_distilled:
+            clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
+            yield from laplaced_memory.read(Source(self.path), clock)
 
     def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
         for reader in self.readers:

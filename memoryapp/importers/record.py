@@ -95,6 +95,18 @@ class Rejected:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Distilled:
+    """What another program made of messages: a topic, fact, person or artifact (``kind``) with the ``values`` of its
+    row. ``topic`` is the number that the program gave the topic it came from, as in the metadata of the messages."""
+
+    kind: str
+    user: str
+    line: str
+    values: Mapping[str, Any]
+    topic: Any = None
+
+
 def message(**fields: Any) -> MessageRecord:
     """The record of these fields, cleaned and checked. Raises BadRecord."""
     fields["metadata"] = metadata = clean(fields.get("metadata") or {})

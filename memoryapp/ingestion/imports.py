@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID, uuid5
 
 from django.utils.translation import gettext as _
@@ -76,6 +77,7 @@ class Course:
     ``report`` hears of each step of the work. ``stored`` is called with the number of messages so far after each
     batch and may raise Paused; ``observe`` sees every record with the name of the chat user who gets it. Texts that
     changed since they were imported take the place of those before if ``taker`` wants that; empty for nobody.
+    ``opened`` is called with each chat user before anything is stored for them.
     """
 
     dry_run: bool = False
@@ -86,6 +88,7 @@ class Course:
     stored: Callable[[int], None] = lambda count: None
     observe: Callable[[MessageRecord | Rejected, str], None] = lambda item, name: None
     taker: str = ""
+    opened: Callable[[ChatUser], None] = lambda owner: None
 
 
 class _SeenIds:
@@ -226,6 +229,7 @@ class _Import:
         if self.course.dry_run:
             return _Intake(self.chat, self.course, ChatUser.objects.filter(name=name).first(), None, None)
         owner = erasure.found_or_made(name)
+        self.course.opened(owner)
         source = (self.course.source or self.chat.path.name)[:300]
         row = work.tracked(owner, Work.Kind.IMPORT, self.course.worker, source, self.course.report)
         batch, is_made = self._batch(owner, source)
@@ -233,13 +237,9 @@ class _Import:
 
     def _batch(self, owner: ChatUser, source: str) -> tuple[ImportBatch, bool]:
         """The batch, and whether it is a new one."""
-        fields = {"source": source, "format": self.chat.format}
         if self.course.key is None:
-            return ImportBatch.objects.create(owner=owner, **fields), True
-        found: tuple[ImportBatch, bool] = ImportBatch.objects.get_or_create(
-            owner=owner, file=self.course.key, defaults=fields
-        )
-        return found
+            return ImportBatch.objects.create(owner=owner, source=source, format=self.chat.format), True
+        return batch_of(owner, self.course.key, source, self.chat.format)
 
     @property
     def added(self) -> int:
@@ -260,17 +260,22 @@ class _Import:
         return Imported(tuple(self.intakes), self.added, self.skipped, rejected, changed, note, taken)
 
 
-def import_chat(
-    chat: ChatFile, user: str = "", *, dry_run: bool = False, report: work.Report = lambda shown: None
-) -> Imported:
+def batch_of(owner: ChatUser, key: UUID, source: str, format: str) -> tuple[ImportBatch, bool]:
+    """The chat user's batch of the file with this ``key``, and whether it is a new one."""
+    fields = {"source": source[:300], "format": format}
+    found: tuple[ImportBatch, bool] = ImportBatch.objects.get_or_create(owner=owner, file=key, defaults=fields)
+    return found
+
+
+def import_chat(chat: ChatFile, user: str = "", **course: Any) -> Imported:
     """Stores the messages of ``chat`` that are not there yet; any part of it may be repeated.
 
     A message whose id is there with another text or time is reported as changed and left as it is: passages, topics
-    and past runs were made from what is stored. How far it is stands in a row of work for each chat user, and goes
-    to ``report``.
+    and past runs were made from what is stored. How far it is stands in a row of work for each chat user; ``course``
+    are fields of ``Course``.
     """
-    addressee, note = _addressee(chat, user)
-    return import_for(chat, addressee, Course(dry_run, report=report), note)
+    addressee, note = addressee_of(chat, user)
+    return import_for(chat, addressee, Course(**course), note)
 
 
 def import_for(chat: ChatFile, addressee: Addressee, course: Course, note: str = "") -> Imported:
@@ -297,7 +302,7 @@ def _size(item: MessageRecord | Rejected) -> int:
     return len(item.text) + len(item.content_hash if isinstance(item, MessageRecord) else "")
 
 
-def _addressee(chat: ChatFile, user: str) -> tuple[Addressee, str]:
+def addressee_of(chat: ChatFile, user: str) -> tuple[Addressee, str]:
     """From the user a record names to the chat user who gets it, and a sentence if ``user`` is not they."""
     if not user or not names_several(chat):
         return (lambda named: user or named), ""

@@ -33,7 +33,8 @@ class Findings:
     ``borrowed`` messages have a neighbour's time, ``counted`` ones a time counted from the start that was given;
     ``timeless`` ones were rejected for want of a time. ``tokens`` are what the embedding model would be sent,
     ``chat_tokens`` what the chat model would; dollars are None where the price is not known. ``restores`` counts the
-    rows of each kind of a whole memory, which the file is.
+    rows of each kind of a whole memory, which the file is, ``brings`` the new topics, facts, people and artifacts that
+    another program had made of its messages.
     """
 
     users: list[dict[str, Any]] = field(default_factory=list)
@@ -61,6 +62,7 @@ class Findings:
     taken: int = 0
     artifacts: int = 0
     restores: dict[str, int] = field(default_factory=dict)
+    brings: dict[str, int] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -116,7 +118,7 @@ def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Cour
         speakers=_speakers(observer),
         samples=observer.samples,
         rejected=imported.rejected.count,
-        rejections=_rejections(imported.rejected),
+        rejections=rejections(imported.rejected),
         changed=imported.changed.count,
         changes=_changes(owner, imported),
         sessions=forecast.sessions,
@@ -136,7 +138,8 @@ def _speakers(observer: _Observer) -> list[dict[str, Any]]:
     ]
 
 
-def _rejections(rejected: Named) -> list[dict[str, Any]]:
+def rejections(rejected: Named) -> list[dict[str, Any]]:
+    """The first ones, each with its place and the reason."""
     return [{"line": item.line, "reason": item.reason[:MOST_CHARS]} for item in rejected.items[:MOST_SHOWN]]
 
 

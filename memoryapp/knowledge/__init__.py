@@ -5,10 +5,22 @@ number of the row: of a row that stays only the fields that change, of one that 
 the models, the locks, and from ``curation`` the errors, bounds and undo chains that both histories share.
 """
 
-from memoryapp.knowledge.edits import MOST_MERGED, create, delete, edit, merge_people, merged, number_made, replace
+from memoryapp.knowledge.edits import (
+    MOST_MERGED,
+    add,
+    brought,
+    create,
+    delete,
+    edit,
+    merge_people,
+    merged,
+    number_made,
+    replace,
+    take_back,
+)
 from memoryapp.knowledge.rows import EDITABLE, LISTS, MODELS, Row
 from memoryapp.knowledge.undoing import dependents, standing_between, undo, undo_between, undo_with_dependents
-from memoryapp.knowledge.values import cleaned
+from memoryapp.knowledge.values import check, cleaned
 from memoryapp.knowledge.writing import lock
 
 __all__ = [
@@ -17,6 +29,9 @@ __all__ = [
     "MODELS",
     "MOST_MERGED",
     "Row",
+    "add",
+    "brought",
+    "check",
     "cleaned",
     "create",
     "delete",
@@ -28,6 +43,7 @@ __all__ = [
     "number_made",
     "replace",
     "standing_between",
+    "take_back",
     "undo",
     "undo_between",
     "undo_with_dependents",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -14,7 +15,7 @@ from memoryapp.curation.change import CurationError, Stale
 from memoryapp.knowledge.rows import MODELS, Kind, Noun, Row, Rows, Values, labels, noun_of, plain, recorded
 from memoryapp.knowledge.values import check, cleaned
 from memoryapp.knowledge.writing import lock, locked, make, record
-from memoryapp.models import AgentCall, ChatUser, Fact, KnowledgeEdit, Person
+from memoryapp.models import AgentCall, ChatUser, Fact, ImportBatch, KnowledgeEdit, Person
 
 MOST_MERGED = 100
 
@@ -39,14 +40,54 @@ def create(
     if noun == Noun.FACT:
         fixed.setdefault("created_at", timezone.now())
     row = MODELS[noun](owner=owner, **cleaned(noun, values), **fixed)
-    with transaction.atomic():
-        lock(owner)
-        check(row)
-        row.save(force_insert=True)
-        number = str(row.pk)
-        change = KnowledgeEdit(owner=owner, kind=Kind.CREATE, noun=noun, actor=actor, reason=reason, call=call)
-        change.before, change.after = {number: None}, {number: recorded(row)}
-        return record(change)
+    return add(row, KnowledgeEdit(owner=owner, actor=actor, reason=reason, call=call))
+
+
+@transaction.atomic
+def add(row: Row, change: KnowledgeEdit) -> KnowledgeEdit:
+    """The new ``row`` stored, and the ``change``, which says by whom. Raises CurationError."""
+    lock(row.owner)
+    check(row)
+    row.save(force_insert=True)
+    number = str(row.pk)
+    change.kind, change.noun = Kind.CREATE, noun_of(row)
+    change.before, change.after = {number: None}, {number: recorded(row)}
+    return record(change)
+
+
+def take_back(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> list[KnowledgeEdit]:
+    """The rows that the import brought go, but for those that somebody changed since; one change a noun.
+
+    Each is undone like any other, and its rows come back under their numbers.
+    """
+    lock(owner)
+    made = []
+    for noun, rows in brought(owner, batch).items():
+        before: Rows = {str(row.pk): recorded(row) for row in rows}
+        change = KnowledgeEdit(
+            owner=owner, kind=Kind.DELETE, noun=noun, before=before, actor=actor, reason=reason, batch=batch
+        )
+        change.after = dict.fromkeys(before)
+        made.append(make(change))
+    return made
+
+
+def brought(owner: ChatUser, batch: ImportBatch) -> dict[str, list[Row]]:
+    """The people, facts and artifacts that the import brought and that nobody changed since, by noun."""
+    found: dict[str, list[Row]] = {}
+    for noun, model in MODELS.items():
+        edits = KnowledgeEdit.objects.filter(owner=owner, noun=noun)
+        came = _numbers(edits.filter(batch=batch, kind=Kind.CREATE))
+        changed = _numbers(edits.exclude(batch=batch)) if came else set()
+        rows = model._default_manager.filter(owner=owner, pk__in=[int(number) for number in came - changed])
+        if listed := list(rows.order_by("pk")):
+            found[noun] = listed
+    return found
+
+
+def _numbers(edits: QuerySet[KnowledgeEdit]) -> set[str]:
+    """Those of all rows that are changed by these."""
+    return {number for after in edits.values_list("after", flat=True).iterator() for number in after}
 
 
 @transaction.atomic

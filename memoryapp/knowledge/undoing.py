@@ -43,6 +43,7 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
             actor=actor,
             reason=reason,
             undoes=last,
+            batch=last.batch,
         )
     )
 

@@ -20,6 +20,7 @@ class AgentCall(Owned):
         SPLITTER = "splitter", _("splitter")
         MERGER = "merger", _("merger")
         ARCHIVIST = "archivist", _("archivist")
+        DESCRIBER = "describer", _("describer")
 
     agent = models.CharField(_("agent"), max_length=16, choices=Agent)
     topics = models.JSONField(_("topics"), default=list, blank=True)

@@ -8,8 +8,10 @@ only vectors of at most 1,024 dimensions are in the covering index.
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import BrinIndex
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
@@ -29,6 +31,8 @@ class EmbeddingProfile(models.Model):
     """Vectors compare within one profile. One serves searches; those of another are made while it does.
 
     ``asked_at`` and ``asked_by`` say when and who agreed to make the vectors of a profile that does not serve yet.
+    After ``failures`` requests in a row without an answer, the last with ``fault``, its model is asked again from
+    ``rests_until`` on.
     """
 
     provider = models.CharField(_("provider"), max_length=100)
@@ -48,6 +52,9 @@ class EmbeddingProfile(models.Model):
     is_serving = models.BooleanField(_("serves searches"), default=False)
     asked_at = models.DateTimeField(_("asked"), null=True, blank=True)
     asked_by = models.CharField(_("asked by"), max_length=150, blank=True)
+    failures = models.PositiveIntegerField(_("failures in a row"), default=0, db_default=0)
+    rests_until = models.DateTimeField(_("asked again from"), null=True, blank=True)
+    fault = models.CharField(_("fault"), max_length=500, blank=True, db_default="")
 
     class Meta:
         constraints = (
@@ -62,16 +69,19 @@ class EmbeddingProfile(models.Model):
 
 
 class PassageVector(Owned):
-    """Unit length. A passage without one is found by its words until it has one."""
+    """Unit length. A passage without one is found by its words until it has one. ``made_at`` is null for old ones."""
 
     passage = models.ForeignKey(Passage, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
     dimensions = models.PositiveIntegerField(_("dimensions"))
     vector = HalfVectorField(_("vector"))
+    made_at = models.DateTimeField(_("made"), null=True, db_default=Now())
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("passage", "profile"), name="passagevector_once"),)
         indexes = (
+            # Rows come in the order of time, so a few kilobytes find those of the last day.
+            BrinIndex(fields=("made_at",), name="passagevector_made"),
             models.Index(
                 fields=("owner", "profile"),
                 include=("passage", "vector"),

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.agent import AgentCall
-from memoryapp.models.message import Message
+from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.topic import Topic
 from memoryapp.models.user import Owned
 
@@ -45,7 +45,8 @@ class Person(Owned):
 class Artifact(Owned):
     """``text`` is what was read of the file, ``described_by`` who wrote the summary: a model, or ``extractive``.
 
-    A file is read when it is ``due_at``, or at once where that is null; ``fault`` says why it could not be so far.
+    A file is read when it is ``due_at``, or at once where that is null; ``fault`` says why it could not be so far,
+    ``read_at`` when it was.
     """
 
     class State(models.TextChoices):
@@ -71,6 +72,7 @@ class Artifact(Owned):
     attempts = models.PositiveIntegerField(_("attempts"), default=0, db_default=0)
     due_at = models.DateTimeField(_("again at"), null=True, blank=True)
     fault = models.TextField(_("fault"), blank=True, db_default="")
+    read_at = models.DateTimeField(_("was read"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"))
     updated_at = models.DateTimeField(_("changed"), auto_now=True)
 
@@ -129,7 +131,8 @@ class Fact(Owned):
 class KnowledgeEdit(Owned):
     """A change: the rows' values ``before`` and ``after``, by id; null where there is no such row.
 
-    ``call`` is the agent's question whose answer this change carries out, by itself or confirmed by ``actor``.
+    ``call`` is the agent's question whose answer this change carries out, by itself or confirmed by ``actor``;
+    ``batch`` the import that brought the rows, or with which they were taken back.
     """
 
     class Kind(models.TextChoices):
@@ -154,6 +157,7 @@ class KnowledgeEdit(Owned):
     at = models.DateTimeField(_("at"), auto_now_add=True)
     undoes = models.OneToOneField("self", models.CASCADE, null=True, blank=True, verbose_name=_("undoes"))
     call = models.ForeignKey(AgentCall, models.SET_NULL, null=True, blank=True, verbose_name=_("agent's question"))
+    batch = models.ForeignKey(ImportBatch, models.SET_NULL, null=True, blank=True, verbose_name=_("import"))
 
     class Meta:
         ordering = ("-at", "-id")

@@ -26,6 +26,7 @@ class Prompt(models.Model):
         PLAN = "plan", _("plan")
         EXPAND = "expand", _("expand")
         ANSWER = "answer", _("answer")
+        DESCRIBE = "describe", _("describe")
 
     name = models.CharField(_("prompt"), max_length=16, choices=Name)
     language = models.CharField(_("language"), max_length=2, choices=[("en", _("English")), ("ru", _("Russian"))])

@@ -6,14 +6,19 @@ then its vectors are made beside those that serve, and when none is missing it t
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from memoryapp import clients
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import Card, EmbeddingProfile, Passage, RefusedText
 from memoryapp.search import missing
 
+# How long the model is left alone after so many requests in a row without an answer.
+FIRST_REST, LONGEST_REST = timedelta(seconds=10), timedelta(minutes=10)
 # A profile takes over by itself only when hardly a text was refused by its model.
 MOST_REFUSED = 0.01
 
@@ -114,7 +119,32 @@ def serve(row: EmbeddingProfile) -> None:
     EmbeddingProfile.objects.filter(pk=row.pk).update(is_serving=True, asked_at=None, asked_by="")
 
 
-def ask_refused_again(row: EmbeddingProfile) -> int:
-    """Texts that the model refused are asked for with the next sweep; how many."""
+def put_off(row: EmbeddingProfile, fault: str) -> None:
+    """The model did not answer: it is asked again after a while, each time a longer one."""
+    row.refresh_from_db()
+    rest = min(FIRST_REST * 2 ** min(row.failures, 10), LONGEST_REST)
+    row.failures, row.rests_until, row.fault = row.failures + 1, timezone.now() + rest, fault[:500]
+    row.save(update_fields=("failures", "rests_until", "fault"))
+
+
+async def note_answer(row: EmbeddingProfile) -> None:
+    """The model works: nothing waits for it any longer."""
+    if row.failures:
+        row.failures, row.rests_until, row.fault = 0, None, ""
+        await row.asave(update_fields=("failures", "rests_until", "fault"))
+
+
+def is_resting(row: EmbeddingProfile) -> bool:
+    return row.rests_until is not None and row.rests_until > timezone.now()
+
+
+def away() -> EmbeddingProfile | None:
+    """The profile whose model is asked now and did not answer last."""
+    return next((row for row in to_make() if row.failures), None)
+
+
+def ask_again(row: EmbeddingProfile) -> int:
+    """The model is asked with the next sweep, for the texts that it refused too; returns how many these are."""
+    EmbeddingProfile.objects.filter(pk=row.pk).update(failures=0, rests_until=None)
     count: int = RefusedText.objects.filter(profile=row).update(retry_at=Now())
     return count

@@ -42,7 +42,7 @@ from memoryapp.models.user import Owned
 from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
 from memoryapp.search import cards, missing
-from memoryapp.search.profiles import profile_row
+from memoryapp.search.profiles import note_answer, profile_row
 
 # What an endpoint takes in one request: all that was paid for is stored before more is asked for.
 BATCH = 100
@@ -88,7 +88,7 @@ async def embed_pending(
 
     One worker a profile: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then leaves the
     work to that one and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when
-    it refuses any text; what was made before it stays. Cards are up to date in any case. How far the passages of
+    it does not answer; what was made before it stays. Cards are up to date in any case. How far the passages of
     each owner are stands in a row of work, and goes to ``report``.
     """
     await sync_to_async(cards.refresh)(owner)
@@ -193,6 +193,8 @@ async def _vectors_of(task: _Task, noun: str, texts: Mapping[Row, Sequence[str]]
     asked = [(row, text) for row, own in texts.items() for text in own if text.strip()]
     reasons: dict[int, str] = {}
     vectors = await _vectors(task.embedder, [text for _row, text in asked], reasons) if asked else {}
+    if vectors:
+        await note_answer(task.row)
     found: defaultdict[Row, list[NDArray[np.float32]]] = defaultdict(list)
     for place, vector in vectors.items():
         found[asked[place][0]].append(vector)

@@ -2,7 +2,8 @@
 
 In: a chat user, or an exported file and the name of a chat user who has no messages yet. Out: lines, or the memory.
 Rows are written by field, so a new model or field is exported by itself; ``rows.LEFT_OUT`` names what is not.
-It may import ingestion, which makes the passages of what is restored.
+``predecessor`` brings what another program had made of the messages of an import. It may import ingestion, which makes
+the passages of what is restored, and knowledge.
 """
 
 from memoryapp.transfer.exporting import file_of, lines

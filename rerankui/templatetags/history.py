@@ -75,6 +75,7 @@ AGENTS: dict[str, Promise] = {
     "splitter": pgettext_lazy("agent", "Splitter"),
     "merger": pgettext_lazy("agent", "Merger"),
     "archivist": pgettext_lazy("agent", "Archivist"),
+    "describer": pgettext_lazy("agent", "Describer"),
 }
 
 

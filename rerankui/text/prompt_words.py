@@ -23,6 +23,7 @@ PURPOSES: dict[str, Promise] = {
     "plan": _("Plans what the strategy react searches for beside the question."),
     "expand": _("Writes what else the strategy react searches for when it has found too little."),
     "answer": _("Answers from the messages found, each statement with its source."),
+    "describe": _("Describes a picture or a recording, so that it is found by words."),
 }
 # What a trial of another text on a past run does.
 TRIALS: dict[str, Promise] = {
@@ -46,6 +47,7 @@ TITLES: dict[str, Promise] = {
     "plan": _("Plan searches"),
     "expand": _("Search once more"),
     "answer": _("Answer with sources"),
+    "describe": _("Describe pictures and sound"),
 }
 LANGUAGES: dict[str, Promise] = {"en": _("English"), "ru": _("Russian")}
 
@@ -67,6 +69,7 @@ HOLDS: dict[str, Promise] = {
     "people_candidates": _("a line for each person that search found"),
     "artifact_candidates": _("a line for each file that search found"),
     "sources": _("the messages found, numbered"),
+    "file": _("the file's name and the message that it came with"),
     "topic": _("the messages of the topic, one a line"),
     "sizes": _("how small and how many topics may be"),
     "topics": _("the topics that are or may be merged, with their messages"),

@@ -37,7 +37,12 @@ WORDS: dict[str, StageWords] = {
         gettext_lazy("messages in no topic"),
         gettext_lazy("topics made by hour"),
     ),
-    "embed": StageWords(pgettext_lazy("stage", "Embed"), "chart-dots", gettext_lazy("passages without a vector")),
+    "embed": StageWords(
+        pgettext_lazy("stage", "Embed"),
+        "chart-dots",
+        gettext_lazy("passages without a vector"),
+        gettext_lazy("passages embedded by hour"),
+    ),
     "consolidate": StageWords(
         pgettext_lazy("stage", "Consolidate"),
         "arrow-merge",
@@ -50,7 +55,12 @@ WORDS: dict[str, StageWords] = {
         gettext_lazy("topics not read"),
         gettext_lazy("questions to the archivist by hour"),
     ),
-    "artifacts": StageWords(pgettext_lazy("stage", "Artifacts"), "paperclip", gettext_lazy("files to read")),
+    "artifacts": StageWords(
+        pgettext_lazy("stage", "Artifacts"),
+        "paperclip",
+        gettext_lazy("files to read"),
+        gettext_lazy("files read by hour"),
+    ),
     "runs": StageWords(
         pgettext_lazy("stage", "Recalls"),
         "radar-2",
@@ -106,6 +116,8 @@ def _without_model() -> dict[str, str]:
         "archive": _("No chat model is connected: the embedded segmenter cuts sessions."),
         "consolidate": _("No chat model is connected: people judge similar topics in the queue."),
         "extract": _("No chat model is connected: nothing is extracted."),
-        "artifacts": _("No chat model is connected: nothing describes files."),
+        "artifacts": _(
+            "No chat model is connected: text is read from files as it is, pictures and sound wait for one."
+        ),
         "runs": _("No chat model is connected: the embedded scorer chooses."),
     }

@@ -73,8 +73,8 @@ def _serve(request: HttpRequest, row: EmbeddingProfile) -> None:
 
 
 def _retry(request: HttpRequest, row: EmbeddingProfile) -> None:
-    profiles.ask_refused_again(row)
-    messages.success(request, _("The texts that were refused are sent again within seconds."))
+    profiles.ask_again(row)
+    messages.success(request, _("What has no vector yet is sent again within seconds."))
 
 
 def _adopt(request: HttpRequest, row: EmbeddingProfile) -> None:

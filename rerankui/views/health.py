@@ -21,6 +21,7 @@ from memoryapp.operations import heartbeats
 from memoryapp.operations.metrics import exposition
 from memoryapp.runs import readiness
 from memoryapp.runs.runner import runner
+from memoryapp.search import profiles
 
 BROKER_SECONDS = 2.0
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
@@ -39,13 +40,13 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """Database, migrations, broker and this process's recording, each ``ok`` or what is wrong; 503 unless all are.
 
     Worker and beat are listed as well, but count only with ``?all=1``: pages are served without them. The provider's
-    state is listed and never counts.
+    state and that of the embedding model, which the worker asks, are listed and never count.
     """
     parts = {"database": _database(), "broker": _broker(), "recording": readiness.recording(runner)}
     background = _background()
     counted = parts | background if request.GET.get("all") else parts
     is_ready = all(state == "ok" for state in counted.values())
-    states = {**parts, **background, "provider": readiness.provider(runner)}
+    states = {**parts, **background, "provider": readiness.provider(runner), "embedding": _embedding()}
     return JsonResponse(states, status=200 if is_ready else 503)
 
 
@@ -96,6 +97,15 @@ def _background() -> dict[str, str]:
         return heartbeats.states()
     except DatabaseError:
         return dict.fromkeys(heartbeats.PROCESSES, "unknown")
+
+
+def _embedding() -> str:
+    """``ok``, or how often in a row the worker got no vectors."""
+    try:
+        away = profiles.away()
+    except DatabaseError:
+        return "unknown"
+    return f"no answer to the last {away.failures} requests" if away else "ok"
 
 
 def _broker() -> str:

@@ -41,6 +41,7 @@ from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import direction
 from tests.life.sweeping import sweep
 from tests.support.chats import chat_line
+from tests.support.stack import wait_for
 
 EACH = 8
 
@@ -105,9 +106,14 @@ class Works:
         ]
         path.write_text("\n".join(map(json.dumps, messages)))
         row = import_files.stage(self.owner, path, path.name, "ada")
+        wait_for(lambda: self._is_rehearsed(row))
+        import_files.begin(row)
+
+    def _is_rehearsed(self, row: ImportFile) -> bool:
+        """By this sweep, or another process's."""
         sweep("import")
         row.refresh_from_db()
-        import_files.begin(row)
+        return row.state == ImportFile.State.READY
 
     def is_done(self, stage: str) -> bool:
         """Lets the time pass for which a claim of a killed process stands, sweeps, and looks whether anything is left.

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.db.models import F
+from django.test import Client
 from django.utils import timezone
 
 from memoryapp import clients, consolidation, extraction, tasks
@@ -21,7 +22,18 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
-from memoryapp.models import AgentCall, ChatUser, Fact, Finding, Message, Person, RefusedText, TopicEdit, UnreadTopic
+from memoryapp.models import (
+    AgentCall,
+    ChatUser,
+    EmbeddingProfile,
+    Fact,
+    Finding,
+    Message,
+    Person,
+    RefusedText,
+    TopicEdit,
+    UnreadTopic,
+)
 from memoryapp.pipeline import Stage, stages
 from memoryapp.search import missing, profiles
 from tests.ingestion.test_archiving import message_record
@@ -117,6 +129,7 @@ def pass_time(time: timedelta) -> None:
     AgentCall.objects.update(at=F("at") - time)
     UnreadTopic.objects.update(due_at=F("due_at") - time)
     RefusedText.objects.update(retry_at=F("retry_at") - time)
+    EmbeddingProfile.objects.update(rests_until=F("rests_until") - time)
 
 
 @contextmanager
@@ -161,6 +174,8 @@ def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
     tasks.suggest_due()
     assert consolidation.unjudged().exists()
     talk(owner, 3)
+    tasks.archive_due()
+    talk(owner, 4)
     with mood(models, "down") as asked:
         for _minute in range(60):
             sweep()
@@ -168,14 +183,48 @@ def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
     assert asked[SPLITTER] <= 8
     assert asked[MERGER] <= 5
     assert asked[ARCHIVIST] <= 40
-    assert asked["vectors"] <= 60 * 2
+    # The segmenter asks once a sweep of sessions; the embedding, with two requests a time, soon every ten minutes.
+    assert 60 < asked["vectors"] <= 60 + 12 * 2
     seen = shown(owner)
-    assert (seen["archive"].waiting, seen["extract"].waiting, seen["consolidate"].waiting > 0) == (EACH, 6, True)
+    away = seen["embed"].away
+    assert away is not None
+    assert away.fault == "The endpoint is away."
+    assert Client().get("/readyz").json()["embedding"] == f"no answer to the last {away.failures} requests"
+    assert (seen["archive"].waiting, seen["extract"].waiting, seen["consolidate"].waiting > 0) == (EACH, 8, True)
     assert {fault.code for fault in seen["extract"].faults if fault.code} == {"llm_error"}
     assert any("away" in fault.why for fault in seen["archive"].faults)
     assert not Fact.objects.exists()
     check_all_done(owner)
     assert not shown(owner)["extract"].is_at_work
+    assert shown(owner)["embed"].away is None
+    assert Client().get("/readyz").json()["embedding"] == "ok"
+
+
+def test_a_model_that_was_away_is_asked_at_once_when_a_person_wants_it_and_often_when_it_answers_at_times(
+    owner: ChatUser, models: Models, as_admin: Client
+) -> None:
+    talk(owner, 0)
+    tasks.archive_due()
+    with mood(models, "down") as asked:
+        for _sweep in range(9):
+            pass_time(profiles.LONGEST_REST)
+            tasks.embed_pending()
+        for _sweep in range(9):
+            tasks.embed_pending()
+    assert asked["vectors"] == 9 * 2
+    row = profiles.serving()
+    assert row.rests_until is not None
+    assert row.rests_until - timezone.now() > profiles.LONGEST_REST / 2
+    assert "It is asked again at" in as_admin.get("/pipeline/").content.decode()
+    as_admin.post(f"/embedding/{row.pk}/", {"do": "retry"})
+    tasks.embed_pending()
+    assert missing.is_complete(profiles.serving())
+    talk(owner, 1)
+    tasks.archive_due()
+    with mood(models, "down"):
+        tasks.embed_pending()
+    row.refresh_from_db()
+    assert row.failures == 1
 
 
 def test_a_model_that_talks_rubbish_for_a_day_costs_little_and_nothing_of_it_is_stored(

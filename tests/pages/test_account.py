@@ -60,7 +60,7 @@ def test_the_process_is_healthy_without_a_database() -> None:
 
 
 def test_readiness_names_what_is_not_ready(db: None, settings: LazySettings) -> None:
-    parts = ("database", "broker", "recording", "provider")
+    parts = ("database", "broker", "recording", "provider", "embedding")
     background = {"worker": "no sign yet", "beat": "no sign yet"}
     assert Client().get("/readyz").json() == dict.fromkeys(parts, "ok") | background
     settings.CELERY_BROKER_DIR = settings.DATA_DIR / "missing"

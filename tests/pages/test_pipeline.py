@@ -21,6 +21,7 @@ from memoryapp.models import (
     ImportBatch,
     ImportFile,
     Message,
+    PassageVector,
     Role,
     Run,
     Suggestion,
@@ -87,6 +88,24 @@ class TestStages:
         assert stage("consolidate").hours[-4] == 1
         AgentCall.objects.filter(agent="merger").update(at=timezone.now() - timedelta(days=2))
         assert stage("consolidate").done == 0
+
+    def test_vectors_and_files_are_counted_by_hour_from_when_they_were_made(
+        self, anna: ChatUser, boris: ChatUser, settings: Any, tmp_path: Any, as_viewer: Client
+    ) -> None:
+        settings.MEDIA_ROOT = tmp_path
+        talk(anna, ("Tea", ["green?", "yes"]), ("Cake", ["which?", "plum"]))
+        arrival.put(anna, "bread.txt", "text/plain", b"Rye bread.")
+        tasks.embed_pending()
+        tasks.read_artifacts()
+        assert (stage("embed").hours[-1], stage("embed", boris).done) == (PassageVector.objects.count(), 0)
+        assert (stage("artifacts").hours[-1], stage("artifacts", boris).done) == (1, 0)
+        page = as_viewer.get("/pipeline/").content.decode()
+        assert "passages embedded by hour" in section(page, "embed")
+        assert "files read by hour" in section(page, "artifacts")
+        PassageVector.objects.update(made_at=timezone.now() - timedelta(hours=2))
+        assert stage("embed").hours[-3] == PassageVector.objects.count()
+        PassageVector.objects.update(made_at=None)
+        assert stage("embed").done == 0
 
     def test_a_page_costs_as_many_queries_whatever_there_is(
         self, anna: ChatUser, as_viewer: Client, django_assert_max_num_queries: Any
@@ -173,7 +192,7 @@ class TestCosts:
         AgentCall.objects.filter(pk=old.pk).update(at=now - timedelta(days=2))
         everybody, zone = ChatUser.objects.all(), timezone.get_current_timezone()
         today, before = costs.by_day(everybody, now=now, zone=zone)
-        assert (today.dollars, before.dollars) == ((0.25, 0, 0.5, 0.125), (0, 1.0, 0, 0))
+        assert (today.dollars, before.dollars) == ((0.25, 0, 0.5, 0, 0.125), (0, 1.0, 0, 0, 0))
         assert [(row.owner, row.total) for row in costs.by_owner(everybody, now=now, zone=zone)] == [
             (anna, 1.375),
             (boris, 0.5),

@@ -12,54 +12,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connection
 
 from memoryapp.invariants import violations
-from memoryapp.models import ChatUser
 from memoryapp.operations.database import conninfo
-from tests.life.endpoint import ARCHIVIST, DIMENSIONS, MERGER, SPLITTER, Endpoint, serving
-from tests.life.stages import EACH, Works
+from tests.life.endpoint import Endpoint
+from tests.life.stages import Works
 from tests.life.sweeping import SWEEPS, sweep
+from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, wait_for
 
 ASKING = ("archive", "embed", "consolidate", "extract")
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with serving() as made:
-        yield made
-
-
-@pytest.fixture
-def connected(endpoint: Endpoint, tmp_path: Path, settings: Any) -> dict[str, str]:
-    """This process asks the endpoint, and so do those that have the environment."""
-    environment = {
-        "LLM_BASE_URL": endpoint.url,
-        "SPLITTER_MODEL": SPLITTER,
-        "MERGER_MODEL": MERGER,
-        "ARCHIVIST_MODEL": ARCHIVIST,
-        "EMBEDDING_BASE_URL": endpoint.url,
-        "EMBEDDING_MODEL": "acme/vectors",
-        "EMBEDDING_DIMENSIONS": DIMENSIONS,
-    }
-    for name, value in environment.items():
-        setattr(settings, name, value)
-    settings.DATA_DIR, settings.MEDIA_ROOT, settings.IMPORT_DIR = tmp_path, tmp_path / "files", tmp_path / "imports"
-    return {name: str(value) for name, value in (*environment.items(), ("DATA_DIR", tmp_path))}
-
-
-@pytest.fixture
-def works(transactional_db: None, tmp_path: Path, connected: dict[str, str]) -> Iterator[Works]:
-    wishes = {"consolidation": "automatic", "extraction": "automatic", "topic_messages": EACH // 2}
-    yield Works(ChatUser.objects.create(name="anna", **wishes), tmp_path)
-    connections.close_all()
 
 
 @pytest.fixture
@@ -92,12 +59,21 @@ def killed_at(process: subprocess.Popen[str], stage: str, statement: int) -> boo
     return ask(process, "wait") == str(-signal.SIGKILL)
 
 
+def is_unlocked() -> bool:
+    """Whether the database has noticed the end of those that were killed: until then a sweep leaves their work alone,
+    and asks nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
+        return not cursor.fetchone()[0]
+
+
 def kill_while_asking(process: subprocess.Popen[str], stage: str, endpoint: Endpoint) -> bool:
     """Whether a model was thinking about a question when the process died."""
+    wait_for(is_unlocked)
     endpoint.arrived.clear()
     endpoint.gate.clear()
     assert ask(process, f"{stage} 0") == "forked"
-    is_asked = endpoint.arrived.wait(300)
+    is_asked = endpoint.arrived.wait(PATIENCE)
     assert ask(process, "kill") == str(-signal.SIGKILL)
     endpoint.gate.set()
     return is_asked

@@ -224,7 +224,7 @@ def test_a_refused_text_keeps_its_vector_from_nobody_else(
     row = EmbeddingProfile.objects.get()
     assert set(missing.refused(row).values_list("owner__name", "tries")) == {("anna", 1)}
     assert embed(Refusing("green?")) == 0
-    profiles.ask_refused_again(row)
+    profiles.ask_again(row)
     assert embed(Hashing()) == wordless + 1
     assert not RefusedText.objects.exists()
 
@@ -236,7 +236,7 @@ def test_a_text_is_asked_for_again_after_longer_and_longer_waits(topics: list[To
         embed(refusing)
         refused = RefusedText.objects.get(passage__isnull=False)
         assert began + wait <= refused.retry_at <= timezone.now() + wait
-        profiles.ask_refused_again(EmbeddingProfile.objects.get())
+        profiles.ask_again(EmbeddingProfile.objects.get())
 
 
 def test_a_text_of_nothing_is_refused_without_asking_the_model(topics: list[Topic]) -> None:
@@ -267,7 +267,7 @@ def test_rubbish_for_a_while_loses_nothing_and_pays_for_nothing_twice(topics: li
         with suppress(EmbeddingError, SystemExit):
             embed(stormy, batch=1)
         paid += [text for text in stormy.texts if text != HARMLESS]
-        profiles.ask_refused_again(EmbeddingProfile.objects.get())
+        profiles.ask_again(EmbeddingProfile.objects.get())
     calm = Hashing()
     embed(calm)
     wanted = Passage.objects.count() + 2

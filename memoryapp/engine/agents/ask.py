@@ -34,8 +34,8 @@ class Ask(Generic[_Answer]):
     """One question to a model, whose answer ``read`` makes a value of; None stands for an answer it cannot read.
 
     An answer that is unreadable or ``Incomplete`` is asked for again until there were ``tries`` of them. ``seconds``
-    bounds all of it. ``events`` are those so far; at the end there is either an ``answer`` or a ``failure``. Nothing is
-    asked where the ``answer`` is known.
+    bounds all of it. Where it ``needs_media`` nothing is asked without them. ``events`` are those so far; at the end
+    there is either an ``answer`` or a ``failure``. Nothing is asked where the ``answer`` is known.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Ask(Generic[_Answer]):
         seconds: float,
         schema: Mapping[str, Any] | None = None,
         media: Sequence[Media] = (),
+        needs_media: bool = False,
         tries: int = 2,
         answer: _Answer | None = None,
     ) -> None:
@@ -61,7 +62,7 @@ class Ask(Generic[_Answer]):
         self._tries = tries
         self._seconds = seconds
         self._incomplete: Incomplete | None = None
-        limits = TurnLimits(seconds, seconds, empty_replies=1)
+        limits = TurnLimits(seconds, seconds, empty_replies=1, needs_media=needs_media)
         self._conversation = Conversation(chat, text, variables, limits=limits, media=media)
 
     @property

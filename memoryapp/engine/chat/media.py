@@ -39,6 +39,8 @@ _KIND_NAMED: Mapping[MediaType, re.Pattern[str]] = {
     "audio": re.compile("audio|speech", re.IGNORECASE),
     "file": re.compile(r"\bfiles?\b|pdf|document", re.IGNORECASE),
 }
+# What endpoints call the formats of sound, by MIME type, where that has another word.
+_AUDIO_FORMATS: Mapping[str, str] = {"mpeg": "mp3", "wave": "wav", "vnd.wave": "wav", "mp4": "m4a"}
 _KIND_OF_PART: Mapping[str, MediaType] = {"image_url": "image", "input_audio": "audio", "file": "file"}
 
 
@@ -72,7 +74,8 @@ def content_part(media: Media) -> dict[str, Any]:
     """The same as a content part for the model."""
     item, data = media.item, base64.b64encode(media.content).decode()
     if item.type == "audio":
-        return {"type": "input_audio", "input_audio": {"data": data, "format": item.mime_type.rpartition("/")[2]}}
+        subtype = item.mime_type.rpartition("/")[2].removeprefix("x-")
+        return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO_FORMATS.get(subtype, subtype)}}
     url = f"data:{item.mime_type};base64,{data}"
     if item.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}

@@ -7,8 +7,10 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from django.core.management.base import BaseCommand, CommandError
@@ -20,10 +22,14 @@ from memoryapp.erasure import BeingErased
 from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.importers.telegram_chats import NOBODY
-from memoryapp.ingestion.imports import Imported, import_chat
-from memoryapp.work import ProgressLines
+from memoryapp.ingestion.imports import Imported, addressee_of, batch_of, import_chat
+from memoryapp.transfer import predecessor
+from memoryapp.transfer.predecessor import Brought
+from memoryapp.work import ProgressLines, Report
 
 MOST_SHOWN = 20
+# Who brings what came with the messages, in the history.
+ACTOR = "import_chat"
 
 
 class Command(BaseCommand):
@@ -60,15 +66,15 @@ class Command(BaseCommand):
             return
         try:
             chat = self._opened(path, format, hints, may_ask=not options["json"])
-            imported = import_chat(chat, user, dry_run=dry_run, report=ProgressLines(self.stderr.write))
+            imported, brought = _imported(chat, user, dry_run, ProgressLines(self.stderr.write))
         except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:
             self.stderr.write(imported.note)
         if options["json"]:
-            self.stdout.write(json.dumps(_document(imported), ensure_ascii=False))
+            self.stdout.write(json.dumps(_document(imported, brought), ensure_ascii=False))
         else:
-            self._print(imported, dry_run)
+            self._print(imported, brought, dry_run)
         if not imported.users:
             raise CommandError(_nothing(path, imported))
 
@@ -109,15 +115,19 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             return open_chat(path, format, replace(hints, me=input(_("Who is the user? ")).strip() or NOBODY))
 
-    def _print(self, imported: Imported, dry_run: bool) -> None:
+    def _print(self, imported: Imported, brought: Brought, dry_run: bool) -> None:
         if imported.users:
             form = _("%(users)s: %(added)s would be added, %(skipped)s are there already.")
             if not dry_run:
                 form = _("%(users)s: %(added)s added, %(skipped)s were there already.")
             users = ", ".join(imported.users)
             self.stdout.write(form % {"users": users, "added": imported.added, "skipped": imported.skipped})
+        if brought.new:
+            form = _("Also new: %(rows)s.") if dry_run else _("Also added: %(rows)s.")
+            self.stdout.write(form % {"rows": ", ".join(f"{n:,} {kind}" for kind, n in brought.new.items())})
         if imported.changed.count:
             self.stderr.write(_changed(imported))
+        imported.rejected.join(brought.refused)
         for item in imported.rejected.items[:MOST_SHOWN]:
             place = f"line {item.line}" if isinstance(item.line, int) else item.line
             self.stderr.write(f"{place}: {item.reason}")
@@ -126,6 +136,18 @@ class Command(BaseCommand):
             self.stderr.write(
                 ngettext("%(more)s more was rejected.", "%(more)s more were rejected.", more) % {"more": more}
             )
+
+
+def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, Brought]:
+    """What the messages came to, and what another program had made of them."""
+    addressee, _note = addressee_of(chat, user)
+    if dry_run:
+        return import_chat(chat, user, dry_run=True, report=report), predecessor.rehearse(chat, addressee)
+    key = uuid4()
+    with predecessor.unarchived(chat) as keep:
+        imported = import_chat(chat, user, key=key, report=report, opened=keep)
+        batch = partial(batch_of, key=key, source=chat.path.name, format=chat.format)
+        return imported, predecessor.bring(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
 
 
 def _date(text: str) -> datetime:
@@ -165,7 +187,7 @@ def _checked(user: str) -> str:
     return user
 
 
-def _document(imported: Imported) -> dict[str, Any]:
+def _document(imported: Imported, brought: Brought) -> dict[str, Any]:
     return {
         "users": list(imported.users),
         "messages_added": imported.added,
@@ -174,4 +196,14 @@ def _document(imported: Imported) -> dict[str, Any]:
         "rejected": [{"line": item.line, "reason": item.reason} for item in imported.rejected.items],
         "messages_changed": imported.changed.count,
         "changed": [item.known_id for item in imported.changed.items],
+        **(_rest(brought) if brought.new or brought.known or brought.refused.count else {}),
+    }
+
+
+def _rest(brought: Brought) -> dict[str, Any]:
+    """What had been made of the messages, by kind."""
+    return {
+        "brought": dict(brought.new),
+        "brought_before": dict(brought.known),
+        "not_brought": [{"line": item.line, "reason": item.reason} for item in brought.refused.items],
     }

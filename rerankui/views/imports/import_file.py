@@ -189,7 +189,8 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         "percent": int(row.share * 100),
         "asks_who": row.format in ASKS_WHO,
         "zones": sorted(available_timezones()) if row.format in ZONELESS and row.state == row.State.READY else (),
-        "restores": _restores(findings),
+        "restores": _kinds(findings.get("restores", {})),
+        "brings": _kinds(findings.get("brings", {})),
         "nobody": NOBODY,
         "everybody": ImportFile.EVERYBODY,
         "may_change": operator_of(request).may(Role.CURATOR),
@@ -197,10 +198,9 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
     }
 
 
-def _restores(findings: dict[str, Any]) -> list[tuple[str, int]]:
-    """What else than messages a whole memory has: the kind in people's words, and how many."""
-    counts = findings.get("restores", {})
-    kinds = ((model._meta.verbose_name_plural, model._meta.model_name) for model in _SHOWN)
+def _kinds(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """What comes, perhaps beside messages: the kind in people's words, and how many."""
+    kinds = ((model._meta.verbose_name_plural, str(model._meta.model_name)) for model in _SHOWN)
     return [(str(kind), counts[name]) for kind, name in kinds if counts.get(name)]
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memoryapp import curation, history
+from memoryapp import history
 from memoryapp.curation import CurationError
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Role
 from rerankui import toasts
@@ -57,7 +57,7 @@ def withdraw(request: HttpRequest, owner: int, batch: int) -> HttpResponse:
 
 def _withdrawn(request: HttpRequest, owner: ChatUser, batch: ImportBatch) -> HttpResponse:
     reason = request.POST.get("reason", "").strip()
-    edit = curation.withdraw(owner, batch, actor=request.user.get_username(), reason=reason)
+    edit = history.withdraw(owner, batch, actor=request.user.get_username(), reason=reason)
     back = reverse("history", args=[owner.pk])
     sentence = _("Withdrew the import %(source)s") % {"source": batch.source}
     toasts.add(request, sentence, undo_address(edit, back), _("Undo"))

@@ -1,0 +1,95 @@
+"""What a chat model sees in a picture or hears in a recording, so that search finds it by words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import json_repair
+
+from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
+from memoryapp.engine.storable import storable
+from memoryapp.engine.text.lines import one_line
+
+# Beyond this an answer is noise; it also bounds the work of mending it.
+_MOST_ANSWER_CHARS = 400_000
+_MOST_TEXT = 200_000
+_LONGEST_SUMMARY = 1_000
+_LONGEST_ENTRY = 300
+_MOST_ENTRIES = 20
+_LONGEST_NAME = 300
+
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
+_FIELDS = {"summary": _TEXT, "text": _TEXT, "keywords": _TEXTS, "entities": _TEXTS, "answers": _TEXTS}
+DESCRIBE_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": _FIELDS,
+    "required": [*_FIELDS],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """``text`` is what is written or spoken in it, word by word, perhaps nothing; ``answers`` are questions that the
+    file answers."""
+
+    summary: str
+    text: str
+    keywords: tuple[str, ...]
+    entities: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+def describe(
+    media: Media, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
+) -> Ask[Description]:
+    """What is in ``media``; ``message`` is that that it came with, empty where there is none.
+
+    A model that takes no such media fails, for without them it could only guess.
+    """
+    lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(message)[:_LONGEST_SUMMARY]}"]
+    return Ask(
+        chat,
+        prompts["describe", language_of(f"{media.item.name} {message}")],
+        {"file": "\n".join(lines)},
+        read=_description,
+        schema=DESCRIBE_SCHEMA,
+        seconds=seconds,
+        media=(media,),
+        needs_media=True,
+    )
+
+
+def _description(answer: str) -> Description | None:
+    """None for an answer without a summary."""
+    try:
+        value = json_repair.loads(answer[:_MOST_ANSWER_CHARS])
+    except (ValueError, RecursionError):
+        return None
+    value = value[0] if isinstance(value, list) and value else value
+    if not isinstance(value, Mapping) or not (summary := _line(value.get("summary"), _LONGEST_SUMMARY)):
+        return None
+    text = value.get("text")
+    return Description(
+        summary=summary,
+        text=storable(text)[:_MOST_TEXT].strip() if isinstance(text, str) else "",
+        keywords=_entries(value.get("keywords")),
+        entities=_entries(value.get("entities")),
+        answers=_entries(value.get("answers")),
+    )
+
+
+def _entries(value: Any) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else []
+    found = [_line(each, _LONGEST_ENTRY) for each in listed]
+    return tuple(dict.fromkeys(each for each in found if each))[:_MOST_ENTRIES]
+
+
+def _line(value: Any, most: int) -> str:
+    return one_line(storable(value))[:most].strip() if isinstance(value, str) else ""

@@ -1,0 +1,162 @@
+"""What laplaced distilled of its users' messages: topics, facts, people and artifacts, where its database has them.
+
+A row that cannot be one of this program's is rejected with the reason; whether it is there already, its reader knows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memoryapp.importers import laplaced
+from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, shown
+from memoryapp.importers.source import Source
+
+MOST_SUMMARY_CHARS = 2_000
+MOST_ENTRIES = 200
+CIRCLES = {"Family", "Friends", "Work_Inner", "Work_Outer", "Other"}
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+Row = Mapping[str, Any]
+
+
+def read(source: Source, clock: Clock) -> Iterator[Distilled | Rejected]:
+    """Topics first, for facts refer to them."""
+    with laplaced.opened(source) as rows:
+        names = laplaced.names(rows)
+        for table, (kind, columns, values) in _TABLES.items():
+            for row in _rows(rows, table, columns):
+                place, user = f"{table}[{row['id']}]", names.get(row["user_id"], str(row["user_id"] or ""))
+                try:
+                    yield Distilled(kind, user, place, clean(values(row, clock)), _number(row.get("topic_id")))
+                except BadRecord as error:
+                    yield Rejected(place, str(error), user)
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[Row]:
+    there = laplaced.columns_of(rows, table)
+    if not there >= {"id", "user_id"}:
+        return
+    wanted = ("id", "user_id", *columns)
+    chosen = ", ".join(name if name in there else f"NULL AS {name}" for name in wanted)
+    for row in rows.execute(f"SELECT {chosen} FROM {table} ORDER BY user_id, id"):
+        yield dict(zip(wanted, row, strict=True))
+
+
+def _topic(row: Row, clock: Clock) -> dict[str, Any]:
+    if not isinstance(row["id"], int):
+        raise BadRecord(_("%(value)s is no number of a topic") % {"value": shown(row["id"])})
+    summary = _text(row, "summary", MOST_SUMMARY_CHARS)
+    if not summary:
+        raise BadRecord(_("it has no summary; its messages become topics here"))
+    return {"number": row["id"], "summary": summary, "facts_extracted": bool(row["facts_extracted"])}
+
+
+def _fact(row: Row, clock: Clock) -> dict[str, Any]:
+    importance = row["importance"] if isinstance(row["importance"], int) else 0
+    return {
+        "relation": _text(row, "relation", 100),
+        "category": _text(row, "category", 100),
+        "content": _text(row, "content", 10_000),
+        "type": _text(row, "type", 16),
+        "importance": importance,
+        "created_at": clock.read(laplaced.time_of(row["created_at"])),
+    }
+
+
+def _person(row: Row, clock: Clock) -> dict[str, Any]:
+    circle = _text(row, "circle", 20)
+    count = row["mention_count"] if isinstance(row["mention_count"], int) else 0
+    return {
+        "display_name": _text(row, "display_name", 200),
+        "aliases": _list(row, "aliases"),
+        "username": _text(row, "username", 100),
+        # As laplaced does with a circle that it does not know.
+        "circle": circle if circle in CIRCLES else "Other",
+        "bio": _text(row, "bio", 10_000),
+        "mention_count": max(0, count),
+        "first_seen": _moment(row["first_seen"], clock),
+        "last_seen": _moment(row["last_seen"], clock),
+    }
+
+
+def _artifact(row: Row, clock: Clock) -> dict[str, Any]:
+    sha256 = _text(row, "content_hash", 64).lower()
+    if not _SHA256.fullmatch(sha256):
+        raise BadRecord(_("%(value)s is not the SHA-256 of a file") % {"value": shown(row["content_hash"])})
+    if row["state"] != "ready":
+        raise BadRecord(_("its file was never read, and is not in the database"))
+    size = row["file_size"] if isinstance(row["file_size"], int) else 0
+    return {
+        "sha256": sha256,
+        "name": _text(row, "original_name", 300) or sha256[:12],
+        "file_type": _text(row, "file_type", 40) or "document",
+        "mime_type": _text(row, "mime_type", 100),
+        "size_bytes": max(0, size),
+        "summary": _text(row, "summary", 10_000),
+        "keywords": _list(row, "keywords"),
+        "entities": _list(row, "entities"),
+        "rag_hints": _list(row, "rag_hints"),
+        "created_at": clock.read(laplaced.time_of(row["created_at"])),
+        "message": laplaced.message_id(row["user_id"], row["message_id"]),
+    }
+
+
+_TABLES: Mapping[str, tuple[str, tuple[str, ...], Callable[[Row, Clock], dict[str, Any]]]] = {
+    "topics": ("topic", ("summary", "facts_extracted"), _topic),
+    "structured_facts": (
+        "fact",
+        ("relation", "category", "content", "type", "importance", "topic_id", "created_at"),
+        _fact,
+    ),
+    "people": (
+        "person",
+        ("display_name", "aliases", "username", "circle", "bio", "mention_count", "first_seen", "last_seen"),
+        _person,
+    ),
+    "artifacts": (
+        "artifact",
+        (
+            *("content_hash", "original_name", "file_type", "mime_type", "file_size", "state", "summary"),
+            *("keywords", "entities", "rag_hints", "created_at", "message_id"),
+        ),
+        _artifact,
+    ),
+}
+
+
+def _text(row: Row, name: str, most: int) -> str:
+    """Trimmed. Raises BadRecord."""
+    value = row[name]
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
+    if len(value.strip()) > most:
+        raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": f"{most:,}"})
+    return value.strip()
+
+
+def _list(row: Row, name: str) -> list[str]:
+    """The texts of a list written as JSON; none where it is none. Raises BadRecord."""
+    try:
+        found = json.loads(row[name]) if row[name] else []
+    except (ValueError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise BadRecord(_("%(name)s must be a list, not %(value)s") % {"name": name, "value": shown(row[name])})
+    return [item for item in found if isinstance(item, str)][:MOST_ENTRIES]
+
+
+def _moment(value: Any, clock: Clock) -> Any:
+    return clock.read(laplaced.time_of(value)) if value else None

@@ -1,0 +1,247 @@
+"""What another program had distilled of the messages that an import brings: topics, facts, people and artifacts.
+
+Topics are put over messages that no topic holds yet, and the rest becomes rows as if somebody had written them; each
+change names the import, so that withdrawing it takes them back. What came once does not come again, whatever became of
+it. A rehearsal finds the same and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import groupby, islice
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memoryapp import erasure, knowledge
+from memoryapp.curation import CurationError
+from memoryapp.curation.swapping import lock_owner
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.importers import ChatFile, Distilled, MessageRecord, Rejected
+from memoryapp.ingestion.imports import Addressee, Named
+from memoryapp.ingestion.topics import put_topics
+from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, KnowledgeEdit, Message, Person, Topic
+from memoryapp.operations import advisory_locks
+
+KINDS = ("topic", "fact", "person", "artifact")
+_AT_ONCE = 500
+# Whoever archives a chat user may be waiting for a model.
+_PATIENCE = timedelta(hours=1)
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "fact": ("relation", "content"),
+    "person": ("display_name",),
+    "artifact": ("sha256",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """How much of each kind is new, and there already; what cannot be taken, with the reasons."""
+
+    new: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    refused: Named = field(default_factory=Named)
+
+
+@contextmanager
+def unarchived(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
+    """Keeps the messages of the chat users it is called with from being archived until the block ends, where their
+    topics come from the file, after them."""
+    with ExitStack() as locks:
+
+        def keep(owner: ChatUser) -> None:
+            if chat.is_distilled and advisory_locks.try_acquire("archive", owner.pk, wait=_PATIENCE):
+                locks.callback(advisory_locks.release, "archive", owner.pk)
+
+        yield keep
+
+
+def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:
+    """What ``bring`` would find after an import of the messages."""
+    coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for item in chat.records() if chat.is_distilled else ():
+        if isinstance(item, MessageRecord) and "topic" in item.metadata and (name := addressee(item.user)):
+            coming[name][str(item.metadata["topic"])] += 1
+    found = Brought()
+    for name, kind, items in _portions(chat, addressee, found):
+        owner = ChatUser.objects.filter(name=name).first()
+        if kind == "topic":
+            _Topics(owner, found).sort_out(items, coming[name])
+        else:
+            list(_Rows(owner, kind, found).new(items))
+    return found
+
+
+def bring(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], ImportBatch], *, actor: str) -> Brought:
+    """Stores what is new; ``batch_of`` gives the import of a chat user. Raises BeingErased."""
+    found = Brought()
+    for name, kind, items in _portions(chat, addressee, found):
+        owner = erasure.found_or_made(name)
+        with transaction.atomic():
+            erasure.check_kept(owner)
+            if kind == "topic":
+                _Topics(owner, found).put(items, actor)
+            else:
+                _Rows(owner, kind, found).put(items, actor, batch_of(owner))
+    return found
+
+
+def _portions(chat: ChatFile, addressee: Addressee, found: Brought) -> Iterator[tuple[str, str, Sequence[Distilled]]]:
+    """What there is for each chat user, of one kind at a time; what is rejected goes to ``found``."""
+    for (name, kind), items in groupby(_wanted(chat, addressee, found), key=lambda pair: (pair[0], pair[1].kind)):
+        while part := [item for _name, item in islice(items, _AT_ONCE)]:
+            yield name, kind, part
+
+
+def _wanted(chat: ChatFile, addressee: Addressee, found: Brought) -> Iterator[tuple[str, Distilled]]:
+    for item in chat.distilled():
+        name = addressee(item.user)
+        if isinstance(item, Rejected) and name is not None:
+            found.refused.add([item])
+        elif isinstance(item, Distilled) and name:
+            yield name, item
+
+
+@dataclass(slots=True)
+class _Place:
+    """The messages of a topic that are in no topic here yet, and how many are in one or withdrawn."""
+
+    free: list[int] = field(default_factory=list)
+    settled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    owner: ChatUser | None
+    found: Brought
+
+    def put(self, items: Sequence[Distilled], actor: str) -> None:
+        assert self.owner
+        lock_owner(self.owner)
+        places = _places(self.owner, items)
+        new = self.sort_out(items, {topic: len(place.free) for topic, place in places.items()})
+        drafts = [TopicDraft(item.values["summary"], tuple(places[_number(item)].free)) for item in new]
+        made = put_topics(self.owner, drafts, actor=actor, reason=_("from the imported file"))
+        read = [topic.pk for topic, item in zip(made, new, strict=True) if item.values["facts_extracted"]]
+        Topic.objects.filter(pk__in=read).update(facts_extracted=True)
+
+    def sort_out(self, items: Sequence[Distilled], coming: Mapping[str, int]) -> list[Distilled]:
+        """Those that can be put; ``coming`` says how many messages each has, of those that no topic holds."""
+        places = _places(self.owner, items) if self.owner else {}
+        new = []
+        for item in items:
+            place, count = places.get(_number(item), _Place()), coming.get(_number(item), 0)
+            if not place.settled and count:
+                new.append(item)
+            elif place.settled and not place.free:
+                self.found.known["topic"] += 1
+            else:
+                reason = (
+                    _("some of its messages are in other topics already") if place.settled else _("it has no messages")
+                )
+                self.found.refused.add([Rejected(item.line, reason, item.user)])
+        self.found.new.update(item.kind for item in new)
+        return new
+
+
+def _number(item: Distilled) -> str:
+    return str(item.values["number"])
+
+
+def _places(owner: ChatUser, items: Sequence[Distilled]) -> dict[str, _Place]:
+    """Where the messages of these topics are here, by the topics' numbers there."""
+    found: defaultdict[str, _Place] = defaultdict(_Place)
+    for number, pk, topic, is_withdrawn in _messages(owner, [item.values["number"] for item in items]):
+        if topic or is_withdrawn:
+            found[number].settled += 1
+        else:
+            found[number].free.append(pk)
+    return found
+
+
+def _messages(owner: ChatUser, numbers: Sequence[Any]) -> Iterator[tuple[str, int, int | None, bool]]:
+    """Of each message of these topics: the topic there, its number, its topic here, whether it is withdrawn."""
+    rows = Message.objects.of(owner).filter(external_id__startswith="laplaced:", metadata__topic__in=numbers)
+    listed = rows.in_order().values_list("metadata__topic", "pk", "topic", "is_withdrawn")
+    for number, pk, topic, is_withdrawn in listed.iterator():
+        yield str(number), pk, topic, is_withdrawn
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Facts, people or artifacts of one chat user, who may not be there yet."""
+
+    owner: ChatUser | None
+    kind: str
+    found: Brought
+
+    def put(self, items: Sequence[Distilled], actor: str, batch: ImportBatch) -> None:
+        assert self.owner
+        knowledge.lock(self.owner)
+        for row in self.new(items):
+            knowledge.add(row, KnowledgeEdit(owner=self.owner, actor=actor, batch=batch))
+
+    def new(self, items: Sequence[Distilled]) -> Iterator[knowledge.Row]:
+        """The rows that are not there, checked."""
+        known, linked = self._known(items), self._linked(items)
+        for item in items:
+            key = self._key(item.values)
+            if key in known:
+                self.found.known[self.kind] += 1
+                continue
+            try:
+                row = _row(self.owner, item, linked)
+                knowledge.check(row)
+            except CurationError as error:
+                self.found.refused.add([Rejected(item.line, str(error), item.user)])
+                continue
+            known.add(key)
+            self.found.new[self.kind] += 1
+            yield row
+
+    def _key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(values.get(name) for name in _KEYS[self.kind])
+
+    def _known(self, items: Sequence[Distilled]) -> set[tuple[Any, ...]]:
+        """Keys of rows that are there, or came by an earlier import."""
+        if self.owner is None:
+            return set()
+        names = _KEYS[self.kind]
+        there = {"owner": self.owner, f"{names[-1]}__in": [item.values[names[-1]] for item in items]}
+        if self.kind == "fact":
+            there["superseded_at"] = None
+        known = set(knowledge.MODELS[self.kind]._default_manager.filter(**there).values_list(*names))
+        came = KnowledgeEdit.objects.filter(owner=self.owner, noun=self.kind, kind="create", batch__isnull=False)
+        for after in came.values_list("after", flat=True).iterator():
+            known |= {self._key(row) for row in after.values() if row}
+        return known
+
+    def _linked(self, items: Sequence[Distilled]) -> Mapping[Any, Any]:
+        """The topic here of each topic there, and the message of each external id, that the rows refer to."""
+        if self.owner is None:
+            return {}
+        if self.kind == "artifact":
+            messages = Message.objects.of(self.owner).filter(external_id__in=[item.values["message"] for item in items])
+            return {row.external_id: row for row in messages}
+        numbers = [item.topic for item in items if item.topic is not None]
+        found = {number: topic for number, _pk, topic, _gone in _messages(self.owner, numbers) if topic}
+        topics = Topic.objects.in_bulk(found.values())
+        return {number: topics[topic] for number, topic in found.items()}
+
+
+def _row(owner: ChatUser | None, item: Distilled, linked: Mapping[Any, Any]) -> knowledge.Row:
+    """Raises CurationError for values that the row cannot have."""
+    noun = KnowledgeEdit.Noun(item.kind)
+    values = {**item.values}
+    values |= knowledge.cleaned(noun, {name: values[name] for name in knowledge.EDITABLE[noun]})
+    if item.kind == "fact":
+        return Fact(owner=owner, topic=linked.get(str(item.topic)), **values)
+    if item.kind == "person":
+        return Person(owner=owner, **values)
+    message = linked.get(values.pop("message"))
+    return Artifact(owner=owner, message=message, state=Artifact.State.READY, **values)
