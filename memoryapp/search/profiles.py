@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -139,8 +140,11 @@ def is_resting(row: EmbeddingProfile) -> bool:
 
 
 def away() -> EmbeddingProfile | None:
-    """The profile whose model is asked now and did not answer last."""
-    return next((row for row in to_make() if row.failures), None)
+    """The profile whose model is asked now and did not answer last; looking makes no profile, unlike ``to_make``."""
+    provider, model, dimensions = _named(clients.profile())
+    asked = Q(asked_at__isnull=False, provider=provider, model=model, dimensions=dimensions)
+    made = EmbeddingProfile.objects.filter(Q(is_serving=True) | asked, failures__gt=0)
+    return made.order_by("-is_serving").first()
 
 
 def ask_again(row: EmbeddingProfile) -> int:

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.utils import timezone
 
 from memoryapp import clients, tasks
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
@@ -120,6 +121,7 @@ def test_a_model_that_is_away_for_a_while_keeps_the_other_from_nothing(
     assert profiles.serving_profile().model == "old"
     assert PassageVector.objects.filter(profile__model="old").count() == Passage.objects.count()
     endpoints.away = {"old"}
+    EmbeddingProfile.objects.update(rests_until=timezone.now())
     tasks.embed_pending()
     assert profiles.serving_profile().model == "new"
 
