@@ -180,7 +180,7 @@ async def test_an_open_socket_ends_within_seconds(
     await database_sync_to_async(_happens)(event, viewer)
     closed = await socket.receive_output(timeout=PATIENCE)
     assert (closed["type"], closed["code"]) == ("websocket.close", 4404)
-    await socket.wait(timeout=PATIENCE)
+    await socket.disconnect(timeout=PATIENCE)
 
 
 def _happens(event: str, viewer: Operator) -> None:
