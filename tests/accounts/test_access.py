@@ -268,13 +268,15 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
     chat.write_text(json.dumps({"user": "boris", "messages": [said]}))
     questions.write_text(json.dumps({"user": "boris", "qid": "1", "question": WORD, "evidence": ["m0"]}))
     ours = {name for name, app in get_commands().items() if app == "memoryapp"}
-    told = arguments(questions, chat)
-    assert ours <= told.keys(), f"teach tests/accounts/test_access.py the commands {ours - told.keys()}"
+    command_arguments = arguments(questions, chat)
+    assert ours <= command_arguments.keys(), (
+        f"teach tests/accounts/test_access.py the commands {ours - command_arguments.keys()}"
+    )
     # Erased last, for the others work for him.
     for name in sorted(ours - {"up", "test", "bench"}, key=lambda name: (name == "erase_user", name)):
         out = StringIO()
         try:
-            call_command(name, *told[name], stdout=out, stderr=out)
+            call_command(name, *command_arguments[name], stdout=out, stderr=out)
         except CommandError as refused:
             assert name == "undo_night", "only that one has nothing to do for Boris"
             out.write(str(refused))

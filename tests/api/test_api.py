@@ -241,9 +241,9 @@ def test_a_database_out_of_reach_is_said_with_when_to_try_again(
 
 
 def test_the_description_is_complete(client: Client) -> None:
-    told = client.get("/v1/openapi.json").json()
-    assert list(told["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
-    for path, methods in told["paths"].items():
+    document = client.get("/v1/openapi.json").json()
+    assert list(document["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
+    for path, methods in document["paths"].items():
         for method, door in methods.items():
             assert door["security"], path
             assert door["description"], path
@@ -253,16 +253,16 @@ def test_the_description_is_complete(client: Client) -> None:
             for status in refusals:
                 refused = door["responses"][status]["content"]["application/json"]["schema"]["$ref"]
                 assert refused.endswith("ErrorAnswer"), (path, status)
-            assert method in {"get", "delete"} or "example" in json.dumps(_shape(told, door["requestBody"])), path
-    for reference in _references(told):
-        assert reference.removeprefix("#/components/schemas/") in told["components"]["schemas"], reference
+            assert method in {"get", "delete"} or "example" in json.dumps(_shape(document, door["requestBody"])), path
+    for reference in _references(document):
+        assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"], reference
 
 
-def _shape(told: Any, body: Any) -> Any:
+def _shape(document: Any, body: Any) -> Any:
     asked = body["content"]["application/json"]["schema"]
     # One that need not be sent stands beside its default.
     named = asked if "$ref" in asked else asked["allOf"][0]
-    return told["components"]["schemas"][named["$ref"].rpartition("/")[2]]
+    return document["components"]["schemas"][named["$ref"].rpartition("/")[2]]
 
 
 def _references(value: Any) -> list[str]:

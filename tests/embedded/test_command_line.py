@@ -146,9 +146,9 @@ def test_a_command_waits_for_a_database_that_starts_again() -> None:
         assert command.stderr.readline() == "The database does not answer; waiting up to 600 s for it ...\n"
         with file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
             with lease:
-                _, told = command.communicate()
+                _, errors = command.communicate()
             file_locks.acquire(lock)
-    assert told.startswith("The database has no tables yet: ")
+    assert errors.startswith("The database has no tables yet: ")
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

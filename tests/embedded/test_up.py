@@ -214,11 +214,11 @@ def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
     def ready() -> bool:
         try:
             with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
-                told = json.load(answer)
+                health = json.load(answer)
         except urllib.error.HTTPError as unready:
             unready.close()
             return False
-        return (told["worker"], told["beat"]) == ("ok", "ok")
+        return (health["worker"], health["beat"]) == ("ok", "ok")
 
     wait_for(ready)
 

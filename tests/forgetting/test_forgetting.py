@@ -106,8 +106,8 @@ def test_an_answer_that_was_redacted_serves_no_later_question(filled: Filled) ->
 
 
 def test_a_run_that_only_listed_the_topic_keeps_what_it_says_of_others(filled: Filled) -> None:
-    told = events_about(filled.topic, filled.other, filled.message)
-    run = stored_run(filled.owner, [told[0], told[2], told[3], type(told[8])((), (), "")])
+    events = events_about(filled.topic, filled.other, filled.message)
+    run = stored_run(filled.owner, [events[0], events[2], events[3], type(events[8])((), (), "")])
     erased(filled)
     found, turn = (row.payload for row in RunEvent.objects.filter(run=run, seq__in=(2, 3)).order_by("seq"))
     assert found["candidates"][0]["summary"] == "[erased]"

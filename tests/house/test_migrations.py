@@ -50,8 +50,8 @@ def checks() -> list[str]:
 
 
 def counted() -> dict[str, tuple[int, int]]:
-    told = Run.objects.values_list("query", "selected_people_count", "selected_artifact_count")
-    return {query: (people, artifacts) for query, people, artifacts in told}
+    rows = Run.objects.values_list("query", "selected_people_count", "selected_artifact_count")
+    return {query: (people, artifacts) for query, people, artifacts in rows}
 
 
 @pytest.fixture

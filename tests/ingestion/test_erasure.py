@@ -325,9 +325,9 @@ class TestDoor:
 
     def test_it_answers_with_the_receipt(self, anna: ChatUser, everyones: Program) -> None:
         before = rows_of(anna.pk)
-        told = everyones.ask("delete", f"/v1/users/{SECRET}").json()
-        assert {table: told["counts"][table] for table in before} == before
-        assert told["erasure"] == Erasure.objects.get().pk
+        document = everyones.ask("delete", f"/v1/users/{SECRET}").json()
+        assert {table: document["counts"][table] for table in before} == before
+        assert document["erasure"] == Erasure.objects.get().pk
         assert error_of(everyones.ask("delete", f"/v1/users/{SECRET}"))[0] == 404
 
     def test_a_call_that_was_cut_is_asked_again(self, anna: ChatUser, everyones: Program) -> None:

@@ -135,9 +135,9 @@ def test_the_log_shows_no_password_of_an_address(url: str) -> None:
         except OSError:
             record = logging.LogRecord("httpx", logging.INFO, "", 1, "HTTP Request: POST %s", (url,), sys.exc_info())
         record.run = ""
-        told = formatter.format(record)
-        assert SECRET not in told
-        assert "…@host" in told
+        line = formatter.format(record)
+        assert SECRET not in line
+        assert "…@host" in line
 
 
 def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:

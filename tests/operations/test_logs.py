@@ -110,10 +110,10 @@ def test_lines_for_people_name_the_run_and_leave_out_the_row_a_fault_quotes() ->
     said = logging.LogRecord("memoryapp.test", logging.ERROR, "", 1, "not stored", None, fault)
     with about_run(Run().pk):
         assert RunFilter().filter(said)
-    told = LineFormatter().format(said)
-    assert f"ERROR memoryapp.test [run {said.run}] not stored" in told  # type: ignore[attr-defined]
-    assert "ValueError: refused" in told
-    assert "мандрагора" not in told
+    text = LineFormatter().format(said)
+    assert f"ERROR memoryapp.test [run {said.run}] not stored" in text  # type: ignore[attr-defined]
+    assert "ValueError: refused" in text
+    assert "мандрагора" not in text
 
 
 @pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
@@ -137,8 +137,14 @@ def test_a_refused_page_is_one_line_that_names_nobody(formatter: logging.Formatt
         logging.getLogger().removeHandler(handler)
     lines = written.getvalue().splitlines()
     assert [line for line in lines if "anna" in line] == []
-    told = ("Forbidden (Permission denied): /tokens/", "/memory/7/", "/prompts/<name>/<language>/", "an address", "/…/")
-    assert [place in line for place, line in zip(told, lines, strict=True)] == [True] * 5
+    places = (
+        "Forbidden (Permission denied): /tokens/",
+        "/memory/7/",
+        "/prompts/<name>/<language>/",
+        "an address",
+        "/…/",
+    )
+    assert [place in line for place, line in zip(places, lines, strict=True)] == [True] * 5
 
 
 def test_the_settings_write_what_this_module_says() -> None:

@@ -56,8 +56,8 @@ class Running:
             return _all(connection)
 
     def peak_megabytes(self) -> float:
-        told = Path(f"/proc/{self._process.pid}/status").read_text()
-        found = re.search(r"VmHWM:\s+(\d+) kB", told)
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+) kB", status)
         assert found
         return int(found[1]) / 1024
 

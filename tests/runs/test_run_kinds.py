@@ -79,11 +79,11 @@ def run(anna: ChatUser, picture: MediaItem) -> Run:
 @pytest.fixture
 def events(topic: Topic, picture: MediaItem) -> list[Event]:
     one = f"Topic:{topic.pk}"
-    told = (PromptMessage("system", "choose"), PromptMessage("user", "vllm?", (picture,)))
+    prompt = (PromptMessage("system", "choose"), PromptMessage("user", "vllm?", (picture,)))
     return [
         RunStarted("flash", "vllm?", {}, "rerank-ru-3", "peer", "embedded/use@512", (picture,)),
         CandidatesFound((candidate(topic),), 4, 0.02, people=(PETROV,), artifacts=(REPORT,), cards=9),
-        TurnStarted(1, "auto", "json_schema", told, "rerank-ru-3", {"query": "vllm?", "profile": ""}),
+        TurnStarted(1, "auto", "json_schema", prompt, "rerank-ru-3", {"query": "vllm?", "profile": ""}),
         ModelReplied(1, "{}", "", (), 1, 1, 0.0, 0.1, "peer", provider="Google"),
         RunFinished(
             (Selected(one, 1, "it says so", 0.8, 2),),

@@ -89,9 +89,9 @@ class Peer:
 
     def _choice(self, body: dict[str, Any]) -> dict[str, Any]:
         self.pass_gate("chooses")
-        told = next(message["content"] for message in body["messages"] if message["role"] == "tool")
-        number = re.search(r"^=== Topic (\d+) ===", told, re.M)
-        said = re.search(r"^\[User[^\]]*\]: (.+)$", told, re.M)
+        topics_text = next(message["content"] for message in body["messages"] if message["role"] == "tool")
+        number = re.search(r"^=== Topic (\d+) ===", topics_text, re.M)
+        said = re.search(r"^\[User[^\]]*\]: (.+)$", topics_text, re.M)
         assert number
         assert said
         chosen = {"id": f"Topic:{number[1]}", "reason": "It answers the question.", "excerpt": said[1]}

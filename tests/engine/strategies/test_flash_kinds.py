@@ -213,11 +213,11 @@ def blind(sent: dict[str, Any]) -> httpx.Response:
 async def test_the_next_run_steps_down_from_its_first_turn_without_showing_the_picture_again() -> None:
     endpoint = Endpoint(blind)
     chat = endpoint.chat()
-    told = []
+    outcomes = []
     for _ in "ab":
         events = await collect(rerank(asking(1, media=(MRI,)), chat=chat, read_topics=shelf(), limits=Limits()))
-        told.append((of(SteppedDown, events), ids(end(events)), of(ModelReplied, events)[0].error))
-    (first, chosen, refusal), (second, chosen_again, not_asked) = told
+        outcomes.append((of(SteppedDown, events), ids(end(events)), of(ModelReplied, events)[0].error))
+    (first, chosen, refusal), (second, chosen_again, not_asked) = outcomes
     assert [step.capability for step in (*first, *second)] == ["media", "media"]
     assert chosen == chosen_again == ["Topic:1"]
     assert [step.why for step in (*first, *second)] == [refusal, not_asked]

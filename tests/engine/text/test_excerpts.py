@@ -122,8 +122,8 @@ def test_of_a_thousand_excerpts_nearly_every_alteration_and_no_faithful_copy_is_
     verdicts: Counter[tuple[str, bool]] = Counter()
     for number in range(1_000):
         talk = random.choice(said)
-        kind, told = misquoted(talk, user_of(talk), random) if number % 2 else ("faithful", faithful(talk, random))
-        pieces = verify((written(told),), talk)
+        kind, excerpt = misquoted(talk, user_of(talk), random) if number % 2 else ("faithful", faithful(talk, random))
+        pieces = verify((written(excerpt),), talk)
         verdicts[kind, all(piece.status in ("exact", "normalised") for piece in pieces)] += 1
     missed = {kind: count for (kind, verbatim), count in verdicts.items() if verbatim and kind != "faithful"}
     assert sum(missed.values()) <= 5, missed
