@@ -77,11 +77,11 @@ def main_says(*arguments: str) -> str:
 
 def test_a_database_of_a_newer_version_is_refused_in_a_sentence(db: None) -> None:
     MigrationRecorder(connection).record_applied("memoryapp", "9999_from_the_future")
-    said = "The database was last used by a newer version of this program, which made memoryapp.9999_from_the_future: "
-    assert main_says("check_memory").startswith(said)
+    sentence = "The database was last used by a newer version of this program, which made memoryapp.9999_from_the_"
+    assert main_says("check_memory").startswith(sentence)
     with pytest.raises(startup.UnusableDatabase):
         startup.check_not_newer()
-    assert startup.refusal().startswith(said)
+    assert startup.refusal().startswith(sentence)
 
 
 def test_a_command_after_an_update_says_to_migrate_first(db: None) -> None:
@@ -102,9 +102,9 @@ def bare(db: None) -> Iterator[str]:
 
 def test_a_role_that_may_not_create_the_extension_is_one_sentence(bare: str, tmp_path: Path) -> None:
     refused = run(bare, "up", "--port", str(free_port()), "--data-dir", str(tmp_path / "data"))
-    said = 'The database\'s role may not do what is needed: permission denied to create extension "vector". Have an '
+    sentence = 'The database\'s role may not do what is needed: permission denied to create extension "vector". Have'
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
-    assert refused.stderr.startswith(said)
+    assert refused.stderr.startswith(sentence)
 
 
 @pytest.mark.parametrize("port", ["abc", "0", "-1", "70000", "٣", "9" * 5000])

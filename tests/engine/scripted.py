@@ -161,7 +161,7 @@ def request(*ids: int, query: str = "what was it?", **fields: Any) -> RerankRequ
     return RerankRequest(query=query, **values)
 
 
-def shelf(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
+def topic_reader(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
     """``read_topics`` over given topics; any other number has a small topic of its own."""
     stored = {t.id: t for t in topics}
 

@@ -32,7 +32,7 @@ from memoryapp.models import (
     TopicMessage,
 )
 from tests.conftest import record, talk
-from tests.forgetting.conftest import PARAPHRASE, SAID, SECRET, Filled, events_about, stored_run
+from tests.forgetting.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 
 pytestmark = pytest.mark.django_db
 
@@ -77,7 +77,7 @@ def test_nothing_of_an_erased_message_is_left_anywhere_and_the_rest_is_whole(fil
     assert receipt.counts["memoryapp_message"] == 1
     assert receipt.counts["memoryapp_rawreply"] == 2
     assert receipt.redacted["memoryapp_run"] == 1
-    assert Message.objects.filter(text=SAID).exists()
+    assert Message.objects.filter(text=REMAINING).exists()
     assert not Fact.objects.exists()
     assert not Artifact.objects.exists()
     assert not Suggestion.objects.exists()

@@ -23,8 +23,8 @@ DAYS = [
 ]
 MESSAGES = [
     {"id": f"m{day}-{place}", "role": role, "author": role, "ts": f"2026-03-{day:02}T10:{place:02}:00Z", "text": text}
-    for day, said in enumerate(DAYS, start=1)
-    for place, (role, text) in enumerate(zip(("user", "assistant"), said, strict=True))
+    for day, texts in enumerate(DAYS, start=1)
+    for place, (role, text) in enumerate(zip(("user", "assistant"), texts, strict=True))
 ]
 QUESTION = {"user": "anna", "query": "Why did vLLM run out of memory on the H100?"}
 

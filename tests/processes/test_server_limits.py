@@ -63,13 +63,13 @@ class Running:
 
 
 def _all(connection: socket.socket) -> str:
-    said = b""
+    received = b""
     try:
         while part := connection.recv(65536):
-            said += part
+            received += part
     except OSError:
         pass
-    return said.decode()
+    return received.decode()
 
 
 @contextmanager

@@ -94,7 +94,7 @@ async def test_the_last_entry_ends_the_run_and_removes_what_its_model_was_saying
     assert await Run.objects.filter(pk=ends.pk).values(*changed).aget() == changed
     await goes.arefresh_from_db()
     assert goes.state == Run.State.RUNNING
-    assert [said.run_id async for said in RunProgress.objects.all()] == [goes.pk]
+    assert [progress.run_id async for progress in RunProgress.objects.all()] == [goes.pk]
 
 
 async def test_who_was_closed_is_told(connections: AsyncConnectionPool) -> None:

@@ -276,7 +276,7 @@ async def test_the_prompt_in_force_is_the_one_that_is_told(anna: ChatUser) -> No
     chat, run = await picking(topics=[]), await start(anna, QUERY)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, chat=chat))
-    events = await recall_events(run)
+    events = await events_of(run)
     assert one(events, RunStarted).prompt_version == "rerank-en-4"
     first = next(event for event in events if isinstance(event, TurnStarted))
     assert first.prompt_version == "rerank-en-4"
@@ -308,9 +308,9 @@ async def test_no_more_people_and_files_are_shown_and_chosen_than_were_asked_for
 
 
 async def test_an_evaluation_keeps_what_answers_each_question(anna: ChatUser) -> None:
-    said = await Message.objects.aget(text="A honey cake")
+    message = await Message.objects.aget(text="A honey cake")
     row = await Evaluation.objects.acreate(source="q", strategy="vector")
-    questions = [Question("anna", "q1", "which cake?", "", (said.external_id,))]
+    questions = [Question("anna", "q1", "which cake?", "", (message.external_id,))]
 
     async def scores(clients: Clients) -> AsyncIterator[Score]:
         async for score in evaluate(questions, clients, evaluation=row, parameters={}):
@@ -319,4 +319,4 @@ async def test_an_evaluation_keeps_what_answers_each_question(anna: ChatUser) ->
     async with open_clients() as clients:
         (score,) = [score async for score in scores(clients)]
     assert score.recall_at(5) == 1.0
-    assert (await Run.objects.aget()).evidence == [said.pk]
+    assert (await Run.objects.aget()).evidence == [message.pk]

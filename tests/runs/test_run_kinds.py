@@ -278,10 +278,10 @@ async def test_the_socket_lets_the_words_of_a_turn_grow(run: Run, events: list[E
     await sync_to_async(store)(run, events[:3])
     socket, _ = await connected(run.pk, viewer.user)
     assert 'id="event-3"' in await socket.receive_from(timeout=PATIENCE)
-    for said in ("The first", "The first looks close"):
-        await sync_to_async(speak)(run, 1, said)
+    for text in ("The first", "The first looks close"):
+        await sync_to_async(speak)(run, 1, text)
         await announce(run.pk)
-        assert said in await socket.receive_from(timeout=PATIENCE)
+        assert text in await socket.receive_from(timeout=PATIENCE)
     await socket.disconnect(timeout=PATIENCE)
 
 

@@ -322,8 +322,9 @@ async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(m
 
 async def test_the_conversation_that_was_sent_stands_in_place_of_the_active_session(memory: ChatUser) -> None:
     await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
-    said = [{"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-09T10:00:00Z", "text": "The server is down"}]
-    run = await start(memory, messages=said)
+    at = "2026-03-09T10:00:00Z"
+    messages = [{"id": "x1", "role": "user", "author": "Anna", "ts": at, "text": "The server is down"}]
+    run = await start(memory, messages=messages)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
     prompt = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt[1].content
@@ -334,8 +335,8 @@ async def test_the_conversation_that_was_sent_stands_in_place_of_the_active_sess
 async def test_a_message_that_was_sent_and_is_kept_has_its_number(memory: ChatUser) -> None:
     kept = await memory.message_set.order_by("pk").afirst()
     assert kept
-    said = [{"id": kept.external_id, "role": "user", "text": "again"}, {"role": "user", "text": "new"}]
-    run = await start(memory, messages=said)
+    messages = [{"id": kept.external_id, "role": "user", "text": "again"}, {"role": "user", "text": "new"}]
+    run = await start(memory, messages=messages)
     async with pool() as connections:
         claimed = await claim(run.pk, connections)
         assert claimed

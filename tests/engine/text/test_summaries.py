@@ -17,12 +17,12 @@ AT = datetime(2023, 5, 25, 10, tzinfo=UTC)
 NAMES = {"melanie", "caroline"}
 
 
-def talk(*said: tuple[str, str], assistant: str = "") -> list[MessageContent]:
+def talk(*lines: tuple[str, str], assistant: str = "") -> list[MessageContent]:
     """``(author, text)``; the first author is the user, ``assistant`` the one who is no person."""
-    roles = {said[0][0]: "user", assistant: "assistant"}
+    roles = {lines[0][0]: "user", assistant: "assistant"}
     return [
         MessageContent(number, roles.get(author, "peer"), author, AT + timedelta(minutes=number), text)
-        for number, (author, text) in enumerate(said)
+        for number, (author, text) in enumerate(lines)
     ]
 
 
