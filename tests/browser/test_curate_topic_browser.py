@@ -142,7 +142,7 @@ def test_a_range_that_ends_in_a_box_holds_the_message_of_that_box(page: Page, to
     box.nth(2).click()
     box.nth(5).click(modifiers=["Shift"])
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 4")
-    expect(page.locator(".said.is-chosen")).to_have_count(4)
+    expect(page.locator(".message.is-chosen")).to_have_count(4)
     box.nth(4).click(modifiers=["Shift"])
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 4")
     press(page, "Enter")

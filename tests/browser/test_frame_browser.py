@@ -53,7 +53,7 @@ def test_a_browser_names_its_zone_on_the_first_page_it_opens(anna: ChatUser, vie
     with browse(viewer, timezone_id="Asia/Tokyo") as page:
         page.goto("/")
         page.goto(f"/memory/{anna.pk}/messages/")
-        expect(page.locator(".said-side a")).to_have_attribute("title", "2 March 2026, 18:00 JST")
+        expect(page.locator(".message-side a")).to_have_attribute("title", "2 March 2026, 18:00 JST")
 
 
 def test_pages_are_free_of_findings(page: Page, anna: ChatUser) -> None:

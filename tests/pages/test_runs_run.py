@@ -154,7 +154,7 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
     assert peek.status_code == 200
     assert peek.context["candidate"].cosine == 0.25
     assert peek.context["candidate"].terms == {"oom": 2.0}
-    assert "said-found" not in peek.content.decode()
+    assert "message-found" not in peek.content.decode()
 
 
 def test_the_exchange_that_found_a_topic_is_marked_in_it(
@@ -167,7 +167,7 @@ def test_the_exchange_that_found_a_topic_is_marked_in_it(
     store(run, events)
     peek = as_viewer.get(f"/runs/{run.pk}/topics/{topics[0].pk}/").content.decode()
     found = list(passage.messages.in_order().values_list("pk", flat=True))
-    assert peek.count("said-found") == len(found) == 2
+    assert peek.count("message-found") == len(found) == 2
     assert f'href="#found-{found[0]}"' in peek
     assert all(f'id="found-{message}"' in peek for message in found)
 

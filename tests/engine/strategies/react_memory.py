@@ -115,7 +115,7 @@ class Memory:
                 bm25=float(words.total[place]),
                 fused=float(fused[place]),
                 score=1 / (1 + float(np.exp(-fused[place]))),
-                text=f"{self.said[place][2]}: {texts[place]}",
+                text=f"{self.entries[place][2]}: {texts[place]}",
                 messages=(place + 1,),
                 topics=(self.entries[place][0],),
             )
