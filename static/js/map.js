@@ -42,8 +42,8 @@
   const radius = (dot) => 6 + 1.6 * Math.log2(1 + dot.messages);
   const painter = () => {
     if (colour === "region") return (dot) => inks[`region-${dot.region}`];
-    const told = value[colour], [low, high] = range(told);
-    return (dot) => mixed(high > low ? (told(dot) - low) / (high - low) : 0.5);
+    const measure = value[colour], [low, high] = range(measure);
+    return (dot) => mixed(high > low ? (measure(dot) - low) / (high - low) : 0.5);
   };
   const data = () => {
     const paint = painter();
@@ -66,7 +66,7 @@
   const plane = map.querySelector("[data-regions]");
   const drawn = (name, attributes, text = "") => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, said] of Object.entries(attributes)) made.setAttribute(key, said);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     made.textContent = text;
     return made;
   };

@@ -1,4 +1,4 @@
-// A run that goes on: the clock and the bar that grows, the view that follows what is said, and a look each second
+// A run that goes on: the clock and the bar that grows, the view that follows the model’s words, and a look each second
 // where the socket is blocked.
 
 const section = () => document.querySelector("[data-run]");
@@ -9,11 +9,11 @@ const turns = () => section().querySelector(".lane-turns");
 // the clock: by the server's time at the last event, and by this machine's since then
 const TICK = 100;
 let began = 0;
-let told = null;
+let lastSummary = null;
 function keepTime() {
-  if (!isLive() || summary() === told) return;
-  told = summary();
-  began = performance.now() - Number(told.dataset.elapsed);
+  if (!isLive() || summary() === lastSummary) return;
+  lastSummary = summary();
+  began = performance.now() - Number(lastSummary.dataset.elapsed);
 }
 const seconds = new Intl.NumberFormat(document.documentElement.lang, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 function tick() {

@@ -30,7 +30,7 @@ class Player {
       event.classList.toggle("is-current", seq === this.step && seq < this.last);
       if (seq <= this.step) for (const [id, state] of Object.entries(JSON.parse(event.dataset.marks))) this.states.set(id, state);
     }
-    // What is being said belongs to the end of the run.
+    // The words as they come belong to the end of the run.
     this.section.classList.toggle("is-back", this.step < this.last);
     this.colour();
     this.showKind();

@@ -10,5 +10,5 @@
   const sight = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) bars.get(target.id.replace("message-", ""))?.classList.toggle("is-in-sight", isIntersecting);
   }, { rootMargin: "-120px 0px -48px" });
-  for (const said of document.querySelectorAll("#list .said")) sight.observe(said);
+  for (const message of document.querySelectorAll("#list .message")) sight.observe(message);
 })();

@@ -7,7 +7,7 @@
   const $$ = (selector, /** @type {ParentNode} */ root = document) => [...root.querySelectorAll(selector)];
   const bar = $("#bench");
   const words = bar.dataset;
-  const said = $$("[data-message]", form);
+  const rows = $$("[data-message]", form);
   const boxes = (name) => $$(`input[name=${name}]`, form);
   const following = $("input[name=following]", form);
   const picker = $("#picker");
@@ -62,7 +62,7 @@
 
   // where the keys are, and where a range begins
   let anchor = null;
-  const current = () => said.find((row) => row.classList.contains("is-current"));
+  const current = () => rows.find((row) => row.classList.contains("is-current"));
   const box = (row, name) => {
     if (name === "messages") return row && $("input[name=messages]", row);
     let before = row?.previousElementSibling;
@@ -84,9 +84,9 @@
     row.scrollIntoView({ block: "nearest" });
   };
   const walk = (step) => {
-    const at = said.indexOf(current());
-    const seen = said.findIndex((row) => row.getBoundingClientRect().bottom > 120);
-    stand(said[at < 0 ? Math.max(seen, 0) : Math.min(said.length - 1, Math.max(0, at + step))]);
+    const at = rows.indexOf(current());
+    const seen = rows.findIndex((row) => row.getBoundingClientRect().bottom > 120);
+    stand(rows[at < 0 ? Math.max(seen, 0) : Math.min(rows.length - 1, Math.max(0, at + step))]);
   };
   const toggle = (name) => {
     const found = box(current(), name);
@@ -96,8 +96,8 @@
     changed();
   };
   const range = (row) => {
-    const [from, to] = [said.indexOf(anchor ?? row), said.indexOf(row)].sort((a, b) => a - b);
-    for (const between of said.slice(from, to + 1)) box(between, "messages").checked = true;
+    const [from, to] = [rows.indexOf(anchor ?? row), rows.indexOf(row)].sort((a, b) => a - b);
+    for (const between of rows.slice(from, to + 1)) box(between, "messages").checked = true;
     anchor = row;
     changed();
   };

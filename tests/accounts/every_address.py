@@ -104,14 +104,16 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
     """One row of each noun in Anna's memory, by model name; each says the word."""
     anna.display_name, anna.profile = f"Anna {WORD}", SECRET
     anna.save()
-    topic, said = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
-    person = Person.objects.create(**said, display_name=WORD, bio=SECRET)
+    topic, owned = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
+    person = Person.objects.create(**owned, display_name=WORD, bio=SECRET)
     picture = store(anna, Media(MediaItem(MEDIA_HASH, "file", "text/plain", f"{WORD}.txt", len(MEDIA)), MEDIA))
     run = Run.objects.create(
-        **said, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED, media=[asdict(picture)]
+        **owned, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED, media=[asdict(picture)]
     )
     for seq, event in enumerate(events(topic, person), start=1):
-        RunEvent.objects.create(**said, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event))
+        RunEvent.objects.create(
+            **owned, run=run, seq=seq, kind=event.kind, at=timezone.now(), payload=to_payload(event)
+        )
     profile = EmbeddingProfile.objects.create(provider="test", model="two", dimensions=2, threshold=0.5)
     passage = Passage.objects.get(messages=topic.message_set.all()[0])
     rows: list[Model] = [
@@ -120,27 +122,27 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
         topic.message_set.all()[0],
         run,
         profile,
-        PassageVector.objects.create(**said, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
-        TopicVector.objects.create(**said, topic=topic, profile=profile, vector=[1, 0]),
+        PassageVector.objects.create(**owned, passage=passage, profile=profile, dimensions=2, vector=[1, 0]),
+        TopicVector.objects.create(**owned, topic=topic, profile=profile, vector=[1, 0]),
         person,
         Fact.objects.create(
-            **said, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
+            **owned, relation=WORD, category=WORD, content=WORD, type="status", importance=1, created_at=timezone.now()
         ),
         Artifact.objects.create(
-            **said, name=f"{WORD}.pdf", summary=SECRET, file_type="pdf", sha256="0", created_at=timezone.now()
+            **owned, name=f"{WORD}.pdf", summary=SECRET, file_type="pdf", sha256="0", created_at=timezone.now()
         ),
-        ImportBatch.objects.create(**said, source=WORD, format="jsonl"),
-        ImportFile.objects.create(**said, source=WORD, size_bytes=9, state="ready", asked_by=WORD, findings=FOUND),
-        Work.objects.create(**said, kind="import", source=WORD, state="going_on"),
-        AgentCall.objects.create(**said, agent="merger", asked_by=WORD, topics=[topic.pk]),
-        Pause.objects.create(**said, kind="import", by=WORD),
-        KnowledgeEdit.objects.create(**said, kind="edit", noun="person", actor=WORD, before={}, after={}),
-        Suggestion.objects.create(**said, kind="merge", key=WORD, topics=[topic.pk], evidence=EVIDENCE),
-        (finding := Finding.objects.create(**said, noun="fact", topic=topic, values={"content": f"{WORD} {SECRET}"})),
-        FindingMessage.objects.create(**said, finding=finding, message=topic.message_set.all()[0]),
-        UnreadTopic.objects.create(**said, topic=topic, state="failed", due_at=timezone.now(), fault=SECRET),
+        ImportBatch.objects.create(**owned, source=WORD, format="jsonl"),
+        ImportFile.objects.create(**owned, source=WORD, size_bytes=9, state="ready", asked_by=WORD, findings=FOUND),
+        Work.objects.create(**owned, kind="import", source=WORD, state="going_on"),
+        AgentCall.objects.create(**owned, agent="merger", asked_by=WORD, topics=[topic.pk]),
+        Pause.objects.create(**owned, kind="import", by=WORD),
+        KnowledgeEdit.objects.create(**owned, kind="edit", noun="person", actor=WORD, before={}, after={}),
+        Suggestion.objects.create(**owned, kind="merge", key=WORD, topics=[topic.pk], evidence=EVIDENCE),
+        (finding := Finding.objects.create(**owned, noun="fact", topic=topic, values={"content": f"{WORD} {SECRET}"})),
+        FindingMessage.objects.create(**owned, finding=finding, message=topic.message_set.all()[0]),
+        UnreadTopic.objects.create(**owned, topic=topic, state="failed", due_at=timezone.now(), fault=SECRET),
         Evaluation.objects.create(source=WORD, strategy="flash"),
-        Judgement.objects.create(**said, run=run, is_good=True),
+        Judgement.objects.create(**owned, run=run, is_good=True),
         tokens.make(WORD, [ApiToken.Scope.READ], [anna])[0],
     ]
     named = {row._meta.model_name or "": row for row in rows}

@@ -263,18 +263,18 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
     memory: dict[str, Model], boris: ChatUser, tmp_path: Path
 ) -> None:
     talk(boris, ("Tomatoes", ["How do I prune tomatoes?", "Above the second leaf."]))
-    said = {"id": "b9", "role": "user", "author": "Boris", "ts": "2026-03-09T10:00:00Z", "text": "And cucumbers?"}
+    line = {"id": "b9", "role": "user", "author": "Boris", "ts": "2026-03-09T10:00:00Z", "text": "And cucumbers?"}
     chat, questions = tmp_path / "chat.jsonl", tmp_path / "questions.jsonl"
-    chat.write_text(json.dumps({"user": "boris", "messages": [said]}))
+    chat.write_text(json.dumps({"user": "boris", "messages": [line]}))
     questions.write_text(json.dumps({"user": "boris", "qid": "1", "question": WORD, "evidence": ["m0"]}))
     ours = {name for name, app in get_commands().items() if app == "memoryapp"}
-    told = arguments(questions, chat)
-    assert ours <= told.keys(), f"teach tests/accounts/test_access.py the commands {ours - told.keys()}"
+    command_arguments = arguments(questions, chat)
+    assert ours <= command_arguments.keys(), f"no arguments here for {ours - command_arguments.keys()}"
     # Erased last, for the others work for him.
     for name in sorted(ours - {"up", "test", "bench"}, key=lambda name: (name == "erase_user", name)):
         out = StringIO()
         try:
-            call_command(name, *told[name], stdout=out, stderr=out)
+            call_command(name, *command_arguments[name], stdout=out, stderr=out)
         except CommandError as refused:
             assert name == "undo_night", "only that one has nothing to do for Boris"
             out.write(str(refused))

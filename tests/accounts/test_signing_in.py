@@ -99,8 +99,8 @@ def test_an_admin_is_told_of_tried_passwords(admin: Operator, viewer: Operator, 
     # The wait is long over when the admin comes.
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(days=1))
     client = Client()
-    told = client.post("/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.3", follow=True)
-    assert "1 account was tried with wrong passwords" in told.content.decode()
+    page = client.post("/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.3", follow=True)
+    assert "1 account was tried with wrong passwords" in page.content.decode()
     assert "vera" in get(client, "/admin/axes/accessfailurelog/")
 
 

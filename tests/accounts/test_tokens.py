@@ -84,11 +84,11 @@ def test_the_last_use_is_noted_once_a_minute(django_assert_num_queries: DjangoAs
 
 
 def test_the_command_prints_a_token_that_works(anna: ChatUser, boris: ChatUser) -> None:
-    told = made("bot", "--scope", "read,recall", "--user", "anna", "boris")
-    assert told == {
-        "token": told["token"], "name": "bot", "scopes": ["recall", "read"], "users": ["anna", "boris"]
+    document = made("bot", "--scope", "read,recall", "--user", "anna", "boris")
+    assert document == {
+        "token": document["token"], "name": "bot", "scopes": ["recall", "read"], "users": ["anna", "boris"]
     }  # fmt: skip
-    grant = tokens.check(told["token"])
+    grant = tokens.check(document["token"])
     assert grant
     assert set(grant.seen()) == {anna, boris}
     out = StringIO()
@@ -124,8 +124,8 @@ def test_the_administration_lists_and_revokes_tokens_but_never_shows_one(anna: C
         assert text not in page
         assert token.digest not in page
     assert client.get("/admin/memoryapp/apitoken/add/").status_code == 403
-    told = client.post(
+    page = client.post(
         "/admin/memoryapp/apitoken/", {"action": "revoke", "_selected_action": [token.pk]}, follow=True
     ).content.decode()
-    assert "1 token was revoked." in told
+    assert "1 token was revoked." in page
     assert tokens.check(text) is None

@@ -33,8 +33,8 @@ QUOTES = ("Which cake keeps?", "A honey cake keeps for two days")
 
 @pytest.fixture
 def topic(anna: ChatUser) -> Topic:
-    said = ["Which cake keeps? I ask for a feast.", "A honey cake keeps for two days", "Oh"]
-    return talk(anna, ("Honey cake", said))[0]
+    texts = ["Which cake keeps? I ask for a feast.", "A honey cake keeps for two days", "Oh"]
+    return talk(anna, ("Honey cake", texts))[0]
 
 
 def shown(client: Client, address: str) -> str:

@@ -34,17 +34,17 @@ def snapshot() -> list[list[dict[str, Any]]]:
 
 def changed(answer: Any) -> dict[str, Any]:
     assert answer.status_code == 200, answer.content
-    told: dict[str, Any] = answer.json()
-    ChangedAnswer.model_validate(told)
+    document: dict[str, Any] = answer.json()
+    ChangedAnswer.model_validate(document)
     assert list(violations()) == []
-    return told
+    return document
 
 
 def conflict_of(answer: Any) -> dict[str, Any]:
     assert answer.status_code == 409, answer.content
-    told: dict[str, Any] = answer.json()
-    ConflictErrorAnswer.model_validate(told)
-    return told["error"]
+    document: dict[str, Any] = answer.json()
+    ConflictErrorAnswer.model_validate(document)
+    return document["error"]
 
 
 def chosen_once(owner: ChatUser, topic: Topic) -> Run:

@@ -11,7 +11,7 @@ from memoryapp.api.urls import api
 from tests.support.doors import Program
 
 SECRET = "кларнет"
-SAID = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
+MESSAGE = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
 
 
 Door = tuple[str, str, Any]
@@ -21,7 +21,7 @@ LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
 def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Door]:
     """Every door, as a request for what is named; a new one fails here until somebody teaches it."""
     known: dict[tuple[str, str], tuple[str, Any]] = {
-        ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [SAID]}),
+        ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [MESSAGE]}),
         ("post", "/v1/recall"): ("/v1/recall", {"user": owner, "query": SECRET}),
         ("post", "/v1/recall/stream"): ("/v1/recall/stream", {"user": owner, "query": SECRET}),
         ("post", "/v1/qa"): ("/v1/qa", {"user": owner, "query": SECRET}),

@@ -19,7 +19,7 @@ from memoryapp.accounts import tokens
 from memoryapp.api import recall as recall_door
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, Operator, Run, RunEvent, Topic, TopicEdit
-from tests.api.every_door import LISTS, SAID, SECRET, asked, doors
+from tests.api.every_door import LISTS, MESSAGE, SECRET, asked, doors
 from tests.conftest import signed_in, talk
 from tests.support.doors import EVERY_SCOPE, Program, error_of, token_for
 
@@ -58,7 +58,7 @@ def test_without_a_token_every_door_is_shut(topic: Topic, run: Run, admin: Opera
 def test_a_token_is_enough_without_cookies_and_their_checks(anna: ChatUser) -> None:
     program = Program(token_for(anna))
     program.client = Client(enforce_csrf_checks=True)
-    answer = program.post("/v1/messages", {"user": "anna", "messages": [SAID]})
+    answer = program.post("/v1/messages", {"user": "anna", "messages": [MESSAGE]})
     assert answer.json()["added"] == 1
     assert not answer.cookies
 
@@ -143,7 +143,7 @@ def test_what_is_no_door_is_refused_in_the_same_shape(
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
 
 
-def said_in_talk(**fields: Any) -> dict[str, Any]:
+def body_with(**fields: Any) -> dict[str, Any]:
     return {"user": "anna", "query": "x", "messages": [{"role": "user", "content": "good"}, fields]}
 
 
@@ -166,16 +166,16 @@ def said_in_talk(**fields: Any) -> dict[str, Any]:
         ({"user": "anna", "query": "x", "parameters": {"seconds": "2"}}, 400, "seconds must be a number"),
         ({"user": "anna", "query": "x", "parameters": {"since": 2025}}, 400, "since must be a day such as 2025-05-01"),
         ({"user": "anna", "query": "x", "messages": [{"text": 5.5}]}, 422, "messages.0.text must be text, not 5.5"),
-        (said_in_talk(text="a", role="god"), 422, "messages.1: the role"),
-        (said_in_talk(role="user"), 422, "messages.1: a message has text, or content as OpenAI has it; this one has n"),
-        (said_in_talk(text="a", content="a"), 422, "messages.1: a message has text, or content as OpenAI has it; this"),
-        (said_in_talk(content=5), 422, "messages.1.content must be text or a list of content parts, not 5"),
-        (said_in_talk(content=[]), 422, "messages.1.content must be text or a list of content parts, not []"),
-        (said_in_talk(content=["a"]), 422, "messages.1.content.0 must be a content part, not 'a'"),
-        (said_in_talk(content=[{"type": "text"}]), 422, "messages.1.content.0.text must be text, not None"),
-        (said_in_talk(content=[PICTURE]), 422, "messages.1.content.0: its type is 'image_url'; only text is taken"),
-        (said_in_talk(content="a", ts=[]), 422, "messages.1: [] is not a time"),
-        (said_in_talk(content="a", id=""), 422, "messages.1: it has no id"),
+        (body_with(text="a", role="god"), 422, "messages.1: the role"),
+        (body_with(role="user"), 422, "messages.1: a message has text, or content as OpenAI has it; this one has n"),
+        (body_with(text="a", content="a"), 422, "messages.1: a message has text, or content as OpenAI has it; this"),
+        (body_with(content=5), 422, "messages.1.content must be text or a list of content parts, not 5"),
+        (body_with(content=[]), 422, "messages.1.content must be text or a list of content parts, not []"),
+        (body_with(content=["a"]), 422, "messages.1.content.0 must be a content part, not 'a'"),
+        (body_with(content=[{"type": "text"}]), 422, "messages.1.content.0.text must be text, not None"),
+        (body_with(content=[PICTURE]), 422, "messages.1.content.0: its type is 'image_url'; only text is taken"),
+        (body_with(content="a", ts=[]), 422, "messages.1: [] is not a time"),
+        (body_with(content="a", id=""), 422, "messages.1: it has no id"),
         ({"user": "anna", "query": "x", "messages": [{"text": "a"}] * 201}, 413, "At most 200 messages"),
         ({"user": "anna", "query": "x", "media": [{"type": "image_url"}]}, 422, "media.0: "),
         (
@@ -241,9 +241,9 @@ def test_a_database_out_of_reach_is_said_with_when_to_try_again(
 
 
 def test_the_description_is_complete(client: Client) -> None:
-    told = client.get("/v1/openapi.json").json()
-    assert list(told["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
-    for path, methods in told["paths"].items():
+    document = client.get("/v1/openapi.json").json()
+    assert list(document["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
+    for path, methods in document["paths"].items():
         for method, door in methods.items():
             assert door["security"], path
             assert door["description"], path
@@ -253,16 +253,16 @@ def test_the_description_is_complete(client: Client) -> None:
             for status in refusals:
                 refused = door["responses"][status]["content"]["application/json"]["schema"]["$ref"]
                 assert refused.endswith("ErrorAnswer"), (path, status)
-            assert method in {"get", "delete"} or "example" in json.dumps(_shape(told, door["requestBody"])), path
-    for reference in _references(told):
-        assert reference.removeprefix("#/components/schemas/") in told["components"]["schemas"], reference
+            assert method in {"get", "delete"} or "example" in json.dumps(_shape(document, door["requestBody"])), path
+    for reference in _references(document):
+        assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"], reference
 
 
-def _shape(told: Any, body: Any) -> Any:
+def _shape(document: Any, body: Any) -> Any:
     asked = body["content"]["application/json"]["schema"]
     # One that need not be sent stands beside its default.
     named = asked if "$ref" in asked else asked["allOf"][0]
-    return told["components"]["schemas"][named["$ref"].rpartition("/")[2]]
+    return document["components"]["schemas"][named["$ref"].rpartition("/")[2]]
 
 
 def _references(value: Any) -> list[str]:
@@ -277,7 +277,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=8,
 )
-said = st.fixed_dictionaries(
+message_bodies = st.fixed_dictionaries(
     {},
     optional={
         "id": st.text(max_size=5) | anything,
@@ -305,7 +305,7 @@ body = st.fixed_dictionaries(
     optional={
         "user": st.sampled_from(["anna", "new"]) | st.text(st.characters(), max_size=10) | anything,
         "query": st.text(st.characters(), min_size=1, max_size=20) | anything,
-        "messages": st.lists(said | anything, max_size=3) | anything,
+        "messages": st.lists(message_bodies | anything, max_size=3) | anything,
         "media": st.lists(part, max_size=2) | anything,
         "strategy": st.sampled_from(["flash", "vector"]) | anything,
         "parameters": st.dictionaries(

@@ -37,22 +37,27 @@ async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 @pytest.mark.usefixtures("runner")
 async def test_the_plain_path_answers_with_the_messages_it_quotes(client: AsyncClient) -> None:
     answer = await post(client, QA, query="What to do when vLLM on the H100 dies with out of memory?")
-    told = answer.json()
-    assert answer.status_code == 200, told
-    WordsAnswer.model_validate(told)
-    assert (told["strategy"], told["agent"], told["by"], told["fallback"]) == (PLAIN.name, False, "extracts", None)
-    assert told["outcome"] in {"answered", "softened"}
-    assert told["url"] == f"http://testserver/runs/{told['run']}/"
-    for cited in told["citations"]:
-        assert f"[{cited['n']}]" in told["text"]
+    document = answer.json()
+    assert answer.status_code == 200, document
+    WordsAnswer.model_validate(document)
+    assert (document["strategy"], document["agent"], document["by"], document["fallback"]) == (
+        PLAIN.name,
+        False,
+        "extracts",
+        None,
+    )
+    assert document["outcome"] in {"answered", "softened"}
+    assert document["url"] == f"http://testserver/runs/{document['run']}/"
+    for cited in document["citations"]:
+        assert f"[{cited['n']}]" in document["text"]
         message = await Message.objects.aget(external_id=cited["message"])
         assert cited["quote"] in message.text
 
 
 @pytest.mark.usefixtures("runner")
 async def test_a_question_about_something_else_is_refused(client: AsyncClient) -> None:
-    told = (await post(client, QA, query="Who won the chess tournament in Reykjavik?")).json()
-    assert (told["outcome"], told["citations"]) == ("refused", [])
+    document = (await post(client, QA, query="Who won the chess tournament in Reykjavik?")).json()
+    assert (document["outcome"], document["citations"]) == ("refused", [])
 
 
 def checked(events: list[tuple[str, int, Any]]) -> tuple[Any, list[Any], Any]:
@@ -70,12 +75,12 @@ def checked(events: list[tuple[str, int, Any]]) -> tuple[Any, list[Any], Any]:
 async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(client: AsyncClient) -> None:
     answer = await post(client, STREAM)
     assert answer["Content-Type"].startswith("text/event-stream")
-    begun, progress, told = checked(await events_of(answer))
+    begun, progress, document = checked(await events_of(answer))
     assert (begun["strategy"], begun["agent"], begun["note"]) == (REACT.name, True, "")
-    assert told["agent"] is True
+    assert document["agent"] is True
     assert "search" in {each.get("tool") for each in progress}
-    assert answer["Content-Location"] == f"/v1/runs/{told['run']}"
-    run = await Run.objects.aget(pk=told["run"])
+    assert answer["Content-Location"] == f"/v1/runs/{document['run']}"
+    run = await Run.objects.aget(pk=document["run"])
     assert (run.strategy, run.state) == (REACT.name, "finished")
     assert await run.events.acount() > len(progress), "the trace is the run"
 
@@ -85,8 +90,8 @@ async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream
     client: AsyncClient, settings: Any
 ) -> None:
     settings.ENABLE_AGENT = False
-    begun, _progress, told = checked(await events_of(await post(client, STREAM)))
-    assert (begun["strategy"], begun["agent"], told["agent"]) == (PLAIN.name, False, False)
+    begun, _progress, document = checked(await events_of(await post(client, STREAM)))
+    assert (begun["strategy"], begun["agent"], document["agent"]) == (PLAIN.name, False, False)
     assert "ENABLE_AGENT" in begun["note"]
     assert (await post(client, QA)).json()["strategy"] == PLAIN.name
     refused = await post(client, "/v1/recall", strategy=REACT.name)

@@ -33,13 +33,13 @@ class TestChanges:
     ) -> None:
         tea, cats, more = topics
         body = {"user": "anna", "topics": [f"[Topic:{more.pk}]", tea.pk], "summary": " All tea ", "reason": "one"}
-        told = changed(program.post("/v1/topics/merge", body))
+        document = changed(program.post("/v1/topics/merge", body))
         assert memory(anna) == {"All tea": ["m0", "m1", "m2", "m3", "m6", "m7"], "Cats": ["m4", "m5"]}
-        [new] = told["topics"]
+        [new] = document["topics"]
         assert (new["summary"], new["message_count"]) == ("All tea", 6)
-        assert told["retired"] == [f"Topic:{tea.pk}", f"Topic:{more.pk}"]
-        assert told["effect"] is None
-        edit = TopicEdit.objects.get(pk=told["edit"])
+        assert document["retired"] == [f"Topic:{tea.pk}", f"Topic:{more.pk}"]
+        assert document["effect"] is None
+        edit = TopicEdit.objects.get(pk=document["edit"])
         assert (edit.kind, edit.actor, edit.reason) == ("merge", "token a program", "one")
         assert Topic.objects.live().get(summary="All tea").locked_by_hand
         followed = program.get(f"/v1/topics/{tea.pk}").json()
@@ -57,8 +57,8 @@ class TestChanges:
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
         body = {"at": ["m2", "m1"], "summaries": ["Which", "", "Effect"]}
-        told = changed(program.post(f"/v1/topics/Topic:{topics[0].pk}/split", body))
-        assert [topic["message_count"] for topic in told["topics"]] == [1, 1, 2]
+        document = changed(program.post(f"/v1/topics/Topic:{topics[0].pk}/split", body))
+        assert [topic["message_count"] for topic in document["topics"]] == [1, 1, 2]
         assert memory(anna) == {
             "Which": ["m0"],
             "Green": ["m1"],
@@ -76,9 +76,9 @@ class TestChanges:
 
     def test_a_summary_is_rewritten(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
         path = f"/v1/topics/{topics[0].pk}"
-        told = changed(program.ask("patch", path, json.dumps({"summary": "Зелёный чай"}).encode()))
+        document = changed(program.ask("patch", path, json.dumps({"summary": "Зелёный чай"}).encode()))
         assert memory(anna)["Зелёный чай"] == ["m0", "m1", "m2", "m3"]
-        assert told["topics"][0]["id"] != told["retired"][0] == f"Topic:{topics[0].pk}"
+        assert document["topics"][0]["id"] != document["retired"][0] == f"Topic:{topics[0].pk}"
 
     def test_messages_are_moved_to_another_topic(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
         body = {"user": "anna", "messages": ["m2", "m3"], "to": f"Topic:{topics[2].pk}"}
@@ -199,8 +199,8 @@ class TestDryRun:
         assert snapshot() == before
 
 
-def _without_ids(told: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in topic.items() if name != "id"} for topic in told["topics"]]
+def _without_ids(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in topic.items() if name != "id"} for topic in document["topics"]]
 
 
 class TestRefusals:
@@ -305,9 +305,9 @@ class TestRefusals:
         method = "patch" if path == "TEA" else "post"
         where = f"/v1/{'messages' if path == 'move' else 'topics'}/{numbered(path)}"
         content = numbered(json.dumps(asked)).encode()
-        told = error_of(program.ask(method, where, content, **{"accept-language": "ru"}))
-        assert told[0] == status
-        assert told[2].startswith(numbered(sentence))
+        refusal = error_of(program.ask(method, where, content, **{"accept-language": "ru"}))
+        assert refusal[0] == status
+        assert refusal[2].startswith(numbered(sentence))
         assert snapshot() == before
 
     def test_another_memory_can_neither_be_changed_nor_be_felt(

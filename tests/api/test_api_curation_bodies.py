@@ -37,13 +37,13 @@ names = mostly(st.sampled_from(["anna", "anna", "anna", "nobody", "\x00"]))
 # HERE0 and its like stand for topics that are there when the request is sent.
 ids = mostly(st.sampled_from(["HERE0", "HERE1", "[HERE2]", "HERE0", "HERE1", 0, -1, "Topic:3.0", 10**30]))
 listed = mostly(st.lists(ids, min_size=2, max_size=3))
-said_ids = mostly(st.lists(mostly(st.sampled_from([f"m{number}" for number in range(8)])), min_size=1, max_size=3))
+message_ids = mostly(st.lists(mostly(st.sampled_from([f"m{number}" for number in range(8)])), min_size=1, max_size=3))
 texts = mostly(st.sampled_from(["Tea", "Leaves", "\x00"]))
 BODIES = {
     "merge": {"user": names, "topics": listed},
-    "split": {"at": said_ids},
+    "split": {"at": message_ids},
     "rewrite": {"summary": texts},
-    "move": {"user": names, "messages": said_ids, "to": st.none() | ids},
+    "move": {"user": names, "messages": message_ids, "to": st.none() | ids},
     "undo": {},
 }
 MORE = {

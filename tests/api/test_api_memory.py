@@ -115,11 +115,11 @@ def test_a_topic_is_answered_with_its_messages_however_its_id_is_written(
     written: str, anna: ChatUser, program: Program
 ) -> None:
     topic = talk(anna, ("Oboes", ["Where is my oboe?", "In the hall."]))[0]
-    told = program.get(f"/v1/topics/{written.format(topic.pk)}").json()
-    TopicAnswer.model_validate(told)
-    assert (told["id"], told["retired"]) == (f"Topic:{topic.pk}", False)
-    assert [message["text"] for message in told["topics"][0]["messages"]] == ["Where is my oboe?", "In the hall."]
-    assert told["topics"][0]["user"] == "anna"
+    document = program.get(f"/v1/topics/{written.format(topic.pk)}").json()
+    TopicAnswer.model_validate(document)
+    assert (document["id"], document["retired"]) == (f"Topic:{topic.pk}", False)
+    assert [message["text"] for message in document["topics"][0]["messages"]] == ["Where is my oboe?", "In the hall."]
+    assert document["topics"][0]["user"] == "anna"
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_a_retired_topic_leads_to_those_that_hold_its_messages_now(anna: ChatUse
     oboe, clarinet = talk(anna, ("Oboes", ["My oboe?", "In the hall."]), ("Clarinets", ["My clarinet?", "Upstairs."]))
     curation.swap(anna, curation.plan_merge(anna, [oboe.pk, clarinet.pk]), kind=TopicEdit.Kind.MERGE, actor="test")
     listed = program.get("/v1/users/anna/topics").json()["topics"]
-    told = program.get(f"/v1/topics/{oboe.pk}").json()
-    assert (told["id"], told["retired"]) == (f"Topic:{oboe.pk}", True)
-    assert [topic["id"] for topic in told["topics"]] == [topic["id"] for topic in listed]
-    assert len(told["topics"][0]["messages"]) == 4
-    TopicAnswer.model_validate(told)
+    document = program.get(f"/v1/topics/{oboe.pk}").json()
+    assert (document["id"], document["retired"]) == (f"Topic:{oboe.pk}", True)
+    assert [topic["id"] for topic in document["topics"]] == [topic["id"] for topic in listed]
+    assert len(document["topics"][0]["messages"]) == 4
+    TopicAnswer.model_validate(document)
 
 
 @pytest.fixture
@@ -187,10 +187,10 @@ def test_each_list_of_a_memory_is_read_page_by_page_and_holds_nothing_of_another
         assert json.loads(answer.model_validate(page).model_dump_json()).keys() == page.keys()
         seen += page[noun]
         after = page["next"]
-    told = json.dumps(seen)
+    text = json.dumps(seen)
     assert (len(seen), len({row["id"] for row in seen})) == (3, 3)
-    assert "anna" in told
-    assert "boris" not in told
+    assert "anna" in text
+    assert "boris" not in text
     assert error_of(program.get(f"/v1/users/boris/{noun}"))[0] == 404
     assert error_of(program.get(f"/v1/users/anna/{noun}?after=nothing"))[0] in {400, 404}
     assert error_of(program.get(f"/v1/users/anna/{noun}?limit=201"))[0] == 422

@@ -52,8 +52,8 @@ class Gate:
     async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
         self.asked.set()
         await self.open.wait()
-        async for said in offline_chat().converse(request):
-            yield said
+        async for part in offline_chat().converse(request):
+            yield part
 
 
 class Listening:
@@ -66,8 +66,8 @@ class Listening:
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Any]:
         self.heard.extend(request.messages)
-        async for said in offline_chat().converse(request):
-            yield said
+        async for part in offline_chat().converse(request):
+            yield part
 
 
 @pytest.fixture
@@ -132,40 +132,40 @@ async def stored_of(run: Run | UUID | str) -> list[tuple[str, int, Any]]:
 
 
 async def test_a_question_is_bounded_by_author_and_days(runner: Runner, client: AsyncClient) -> None:
-    told = (await post(client, "/v1/recall", parameters={"author": "nobody", "since": "2020-01-01"})).json()
-    assert (told["topics"], told["fallback"]) == ([], "no_candidates")
-    found = next(payload for kind, _seq, payload in await stored_of(told["run"]) if kind == "candidates_found")
+    document = (await post(client, "/v1/recall", parameters={"author": "nobody", "since": "2020-01-01"})).json()
+    assert (document["topics"], document["fallback"]) == ([], "no_candidates")
+    found = next(payload for kind, _seq, payload in await stored_of(document["run"]) if kind == "candidates_found")
     assert found["understood"]["where"] == {"since": "2020-01-01", "until": "", "channels": [], "authors": ["nobody"]}
 
 
 async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall", parameters={"max_topics": 2})
-    told = answer.json()
-    assert answer.status_code == 200, told
-    RecallAnswer.model_validate(told)
-    assert "Lower gpu_memory_utilization" in told["context"]
-    assert (told["topics"][0]["rank"], told["fallback"]) == (1, None)
-    assert told["url"] == f"http://testserver/runs/{told['run']}/"
-    run = await Run.objects.select_related("token").aget(pk=told["run"])
+    document = answer.json()
+    assert answer.status_code == 200, document
+    RecallAnswer.model_validate(document)
+    assert "Lower gpu_memory_utilization" in document["context"]
+    assert (document["topics"][0]["rank"], document["fallback"]) == (1, None)
+    assert document["url"] == f"http://testserver/runs/{document['run']}/"
+    run = await Run.objects.select_related("token").aget(pk=document["run"])
     assert (run.token.name, run.parameters["max_topics"]) == ("a program", 2)
-    again = (await client.get(f"/v1/runs/{told['run']}")).json()
+    again = (await client.get(f"/v1/runs/{document['run']}")).json()
     RunAnswer.model_validate(again)
-    assert {name: again[name] for name in told} == told
+    assert {name: again[name] for name in document} == document
     assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
 
 
 async def test_outsiders_are_told_of_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream", parameters={"candidates": 1})
-    [told] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]
+    [found] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]
     run = answer["Content-Location"].rpartition("/")[2]
     stored = (await RunEvent.objects.aget(run=run, kind="candidates_found")).payload
     assert len(stored["candidates"]) == 1
-    assert len(stored["below"]["id"]) == len(told["candidates"]) - 1 > 0
-    assert [each["rank"] for each in told["candidates"]] == list(range(1, len(told["candidates"]) + 1))
-    assert [each["shown"] for each in told["candidates"]] == [True] + [False] * (len(told["candidates"]) - 1)
-    assert {frozenset(each) for each in told["candidates"]} == {frozenset(stored["candidates"][0])}
-    assert [each["summary"] for each in told["candidates"][1:]] == stored["below"]["summary"]
-    assert "below" not in told
+    assert len(stored["below"]["id"]) == len(found["candidates"]) - 1 > 0
+    assert [each["rank"] for each in found["candidates"]] == list(range(1, len(found["candidates"]) + 1))
+    assert [each["shown"] for each in found["candidates"]] == [True] + [False] * (len(found["candidates"]) - 1)
+    assert {frozenset(each) for each in found["candidates"]} == {frozenset(stored["candidates"][0])}
+    assert [each["summary"] for each in found["candidates"][1:]] == stored["below"]["summary"]
+    assert "below" not in found
 
 
 async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Runner, client: AsyncClient) -> None:
@@ -189,9 +189,9 @@ async def test_what_readers_may_take_for_the_end_of_a_line_is_escaped(runner: Ru
     content = b"".join([part async for part in answer.streaming_content]).decode()
     assert not {"\u2028", "\u2029", "\x85"} & set(content)
     (run,) = [run async for run in Run.objects.all()]
-    lines = await client.get(f"/v1/runs/{run.pk}/events", headers={"accept": "application/jsonl"})
-    told = b"".join([part async for part in lines.streaming_content]).decode().splitlines()
-    assert json.loads(told[0])["payload"]["query"] == run.query == query
+    answer = await client.get(f"/v1/runs/{run.pk}/events", headers={"accept": "application/jsonl"})
+    lines = b"".join([part async for part in answer.streaming_content]).decode().splitlines()
+    assert json.loads(lines[0])["payload"]["query"] == run.query == query
 
 
 async def test_a_stream_that_was_cut_goes_on_after_the_last_event_that_came(
@@ -219,9 +219,9 @@ async def test_events_come_while_the_run_goes_on(runner: Runner, gate: Gate, cli
     await asyncio.wait_for(gate.asked.wait(), PATIENCE)
     run = await Run.objects.aget()
     assert not run.is_finished
-    told = (await client.get(f"/v1/runs/{run.pk}")).json()
-    RunAnswer.model_validate(told)
-    assert (told["state"], "topics" in told) == ("running", False)
+    document = (await client.get(f"/v1/runs/{run.pk}")).json()
+    RunAnswer.model_validate(document)
+    assert (document["state"], "topics" in document) == ("running", False)
     gate.open.set()
     rest = [part.decode() async for part in parts]
     assert rest[-1].startswith("event: run_finished\n")
@@ -348,8 +348,9 @@ async def test_the_running_conversation_and_media_come_with_the_run(
     runner: Runner, client: AsyncClient, memory: ChatUser, settings: Any, tmp_path: Path
 ) -> None:
     settings.MEDIA_ROOT = tmp_path
-    said = [{"role": "user", "text": "It crashes."}, {"id": "c2", "role": "assistant", "text": "What does?", "mood": 1}]
-    answer = await post(client, "/v1/recall", messages=said, media=[PICTURE])
+    asked = {"id": "c2", "role": "assistant", "text": "What does?", "mood": 1}
+    messages = [{"role": "user", "text": "It crashes."}, asked]
+    answer = await post(client, "/v1/recall", messages=messages, media=[PICTURE])
     assert answer.status_code == 200, answer.json()
     run = await Run.objects.aget()
     assert [(item["id"], item["role"], item["text"]) for item in run.messages] == [
@@ -365,8 +366,8 @@ async def test_the_running_conversation_and_media_come_with_the_run(
 
 async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runner, client: AsyncClient) -> None:
     parts = [{"type": "text", "text": "It crashes."}, {"type": "text", "text": "Always."}]
-    said = [{"role": "user", "content": parts}, {"role": "assistant", "content": "What does?", "text": None}]
-    assert (await post(client, "/v1/recall", messages=said)).status_code == 200
+    messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": "What does?", "text": None}]
+    assert (await post(client, "/v1/recall", messages=messages)).status_code == 200
     run = await Run.objects.aget()
     assert [item["text"] for item in run.messages] == ["It crashes.\nAlways.", "What does?"]
 
@@ -376,8 +377,8 @@ async def test_the_models_are_told_the_last_ten_messages_of_the_conversation(
 ) -> None:
     chat = Listening()
     monkeypatch.setattr(type(await runner.clients()), "chat", property(lambda self: chat), raising=False)
-    said = [{"role": "user", "content": f"It was said {number}."} for number in range(12)]
-    assert (await post(client, "/v1/recall", messages=said)).status_code == 200
+    messages = [{"role": "user", "content": f"It was said {number}."} for number in range(12)]
+    assert (await post(client, "/v1/recall", messages=messages)).status_code == 200
     asked = json.dumps(chat.heard)
     assert [number for number in range(12) if f"It was said {number}." in asked] == list(range(2, 12))
 

@@ -145,7 +145,7 @@ def test_two_benches_do_not_measure_each_other() -> None:
 
 
 def test_a_row_says_what_it_is_held_against() -> None:
-    told = line(Row("reranks: p50", 0.6, "two turns of the peer", 0.4, "s"))
-    assert told.split("  ")[0] == "reranks: p50"
-    assert "two turns of the peer" in told
-    assert told.endswith("1.50×")
+    text = line(Row("reranks: p50", 0.6, "two turns of the peer", 0.4, "s"))
+    assert text.split("  ")[0] == "reranks: p50"
+    assert "two turns of the peer" in text
+    assert text.endswith("1.50×")

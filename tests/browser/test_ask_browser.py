@@ -60,7 +60,7 @@ def test_a_question_is_answered_while_one_looks_and_its_source_opens(page: Page,
     asked = page.url
     first.locator(".sources .cite", has_text="2").click()
     page.locator("#peek").get_by_role("link", name="Open in its topic").click()
-    expect(page.locator(".said.is-here")).to_contain_text(QUOTE)
+    expect(page.locator(".message.is-here")).to_contain_text(QUOTE)
     assert_accessible(page, asked)
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(asked)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp.models import ChatUser, Message, Operator, Role, Topic
+from memoryapp.models import ChatUser, Operator, Role, Topic
 from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
-from tests.support.browsing import assert_fits, press, settle
+from tests.support.browsing import assert_fits, message_ids, press, settle
 
 VLLM = ["vLLM dies on the H100, out of memory", "Lower gpu_memory_utilization to 0.85, then start vLLM again."]
 CAKE = ["Which cake for the birthday, with honey?", "A honey cake with sour cream keeps for two days."]
@@ -23,8 +23,8 @@ REFUSED = "Failed to load resource: the server responded with a status of 409"
 @pytest.fixture
 def topic(transactional_db: None, anna: ChatUser) -> Topic:
     """Ten messages about one matter and ten about another; beside it, cats."""
-    said = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
-    [made, _cats] = talk(anna, ("vLLM and a cake", said), ("Cats", ["How many cats?", "Three."]))
+    texts = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
+    [made, _cats] = talk(anna, ("vLLM and a cake", texts), ("Cats", ["How many cats?", "Three."]))
     return made
 
 
@@ -41,12 +41,8 @@ def page(browse: Browse, curator: Operator, topic: Topic) -> Iterator[Page]:
         yield page
 
 
-def held(topic: Topic | int) -> list[int]:
-    return list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
-
-
 def live() -> dict[str, list[int]]:
-    return {topic.summary: held(topic) for topic in Topic.objects.live().order_by("started_at", "pk")}
+    return {topic.summary: message_ids(topic) for topic in Topic.objects.live().order_by("started_at", "pk")}
 
 
 def write_over(page: Page, summary: str) -> None:
@@ -99,7 +95,7 @@ def test_who_is_quicker_than_the_opening_summary_keeps_what_is_selected(page: Pa
 
 
 def test_a_click_in_the_gutter_splits(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     for place in (4, 10):
         page.locator(f'.gutter label:has(input[value="{ids[place]}"])').click()
     expect(page.locator("[data-bench-cuts]")).to_have_text("Split into 3: 4 + 6 + 10 messages")
@@ -112,20 +108,20 @@ def test_a_click_in_the_gutter_splits(page: Page, topic: Topic) -> None:
 
 
 def test_a_topic_is_split_with_the_keyboard_alone(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     press(page, "j", "j", "j", "c", "Enter")
     expect(page.locator(".side-after textarea")).to_have_count(2)
     expect(page.locator("[data-commit]")).to_be_focused()
     press(page, "Enter")
     expect(toast(page)).to_contain_text("2, 18 messages")
-    assert sorted(live().values()) == sorted([ids[:2], ids[2:], held(Topic.objects.get(summary="Cats"))])
+    assert sorted(live().values()) == sorted([ids[:2], ids[2:], message_ids(Topic.objects.get(summary="Cats"))])
     press(page, "u")
     expect(page.locator("h1")).to_have_text("vLLM and a cake")
     assert live()["vLLM and a cake"] == ids
 
 
 def test_a_range_is_marked_with_shift_and_moved_to_another_topic(page: Page, topic: Topic) -> None:
-    ids, cats = held(topic), held(Topic.objects.get(summary="Cats"))
+    ids, cats = message_ids(topic), message_ids(Topic.objects.get(summary="Cats"))
     page.locator(f'input[name=messages][value="{ids[2]}"]').click()
     page.locator(f"#message-{ids[4]} .words").click(modifiers=["Shift"])
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 3")
@@ -141,12 +137,12 @@ def test_a_range_is_marked_with_shift_and_moved_to_another_topic(page: Page, top
 
 
 def test_a_range_that_ends_in_a_box_holds_the_message_of_that_box(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     box = page.locator("input[name=messages]")
     box.nth(2).click()
     box.nth(5).click(modifiers=["Shift"])
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 4")
-    expect(page.locator(".said.is-chosen")).to_have_count(4)
+    expect(page.locator(".message.is-chosen")).to_have_count(4)
     box.nth(4).click(modifiers=["Shift"])
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 4")
     press(page, "Enter")
@@ -170,7 +166,7 @@ def test_keys_work_on_while_a_box_has_the_focus(page: Page, topic: Topic) -> Non
 
 
 def test_a_range_is_moved_to_another_topic_with_the_keyboard_alone(page: Page, topic: Topic) -> None:
-    ids, cats = held(topic), held(Topic.objects.get(summary="Cats"))
+    ids, cats = message_ids(topic), message_ids(Topic.objects.get(summary="Cats"))
     press(page, "j", "x", "j", "j", "Shift+X")
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 3")
     press(page, "v")
@@ -187,7 +183,7 @@ def test_a_range_is_moved_to_another_topic_with_the_keyboard_alone(page: Page, t
 
 
 def test_this_and_all_that_follow_become_a_new_topic_with_the_keyboard_alone(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     press(page, *"jjj", "f")
     expect(page.locator("[data-bench-chosen]")).to_have_text("Chosen: 1, with all that follow")
     expect(page.locator(".is-chosen")).to_have_count(18)
@@ -201,7 +197,7 @@ def test_this_and_all_that_follow_become_a_new_topic_with_the_keyboard_alone(pag
 
 def test_what_was_chosen_survives_another_page_of_the_topic(page: Page, anna: ChatUser) -> None:
     [long, _other] = talk(anna, ("Long", [f"message {n}" for n in range(160)]), ("Dogs", ["How many?", "One."]))
-    ids = held(long)
+    ids = message_ids(long)
     page.goto(f"/topics/{long.pk}/")
     press(page, "j", "j", "c")
     press(page, "n")
@@ -215,7 +211,7 @@ def test_what_was_chosen_survives_another_page_of_the_topic(page: Page, anna: Ch
 
 
 def test_a_proposal_is_partly_taken_with_the_mouse(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     page.get_by_role("link", name="Split anew…").click()
     expect(page.locator("[data-part]")).to_have_count(2)
     page.locator(f'a[data-turn="{ids[4]}"]').click()
@@ -233,7 +229,7 @@ def test_a_proposal_is_partly_taken_with_the_mouse(page: Page, topic: Topic) -> 
 
 
 def test_a_proposal_is_moved_and_taken_with_the_keyboard_alone(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     press(page, "r")
     expect(page.locator("[data-part]")).to_have_count(2)
     press(page, "j", "j", "]")
@@ -255,7 +251,7 @@ def test_a_proposal_is_moved_and_taken_with_the_keyboard_alone(page: Page, topic
 
 
 def test_a_cut_is_dragged_to_another_message(page: Page, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     page.goto(f"/topics/{topic.pk}/resplit/?at={ids[10]}")
     page.locator(f'a[data-turn="{ids[10]}"]').hover()
     page.mouse.down()
@@ -295,7 +291,7 @@ def test_the_second_of_two_people_keeps_their_text(page: Page, browse: Browse, a
 
 
 def test_everything_works_without_scripts(browse: Browse, curator: Operator, topic: Topic) -> None:
-    ids, cats = held(topic), held(Topic.objects.get(summary="Cats"))
+    ids, cats = message_ids(topic), message_ids(Topic.objects.get(summary="Cats"))
     with browse(curator, java_script_enabled=False) as page:
         page.goto(f"/topics/{topic.pk}/")
         page.locator(f'input[name=messages][value="{ids[0]}"]').check()

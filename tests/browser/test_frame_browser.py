@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from memoryapp import curation, knowledge
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, ImportBatch, Operator, Person, Topic, TopicEdit
 from tests.browser.conftest import Browse
-from tests.support.browsing import PHONE, assert_accessible, grow, said, topic_of
+from tests.support.browsing import PHONE, assert_accessible, grow, message_of, topic_of
 from tests.support.evaluations import score, stored, unanswerable
 
 
@@ -53,7 +53,7 @@ def test_a_browser_names_its_zone_on_the_first_page_it_opens(anna: ChatUser, vie
     with browse(viewer, timezone_id="Asia/Tokyo") as page:
         page.goto("/")
         page.goto(f"/memory/{anna.pk}/messages/")
-        expect(page.locator(".said-side a")).to_have_attribute("title", "2 March 2026, 18:00 JST")
+        expect(page.locator(".message-side a")).to_have_attribute("title", "2 March 2026, 18:00 JST")
 
 
 def test_pages_are_free_of_findings(page: Page, anna: ChatUser) -> None:
@@ -64,7 +64,7 @@ def test_pages_are_free_of_findings(page: Page, anna: ChatUser) -> None:
     made = curation.swap(anna, change, kind=TopicEdit.Kind.EDIT, actor="ada")
     renamed = knowledge.edit(anna, person, {"bio": "A vet."}, actor="ada")
     batch = ImportBatch.objects.create(owner=anna, source="chat.jsonl")
-    said(anna, "Imported", minutes=9_000, batch=batch)
+    message_of(anna, "Imported", minutes=9_000, batch=batch)
     erased = Erasure.objects.create(owner_number=9_000, actor="ada", counts={"message": 12, "topic": 3})
     flash = stored(anna, [score(covered=2), unanswerable(qid="u")])
     stored(anna, [score(), unanswerable(qid="u", refused=True)], "vector", flash)

@@ -108,7 +108,7 @@ def page(browser: Browser, session: StorageState) -> Iterator[Page]:
     with patient_context(browser, viewport={"width": 1440, "height": 900}, storage_state=session) as context:
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on("console", lambda line: faults.append(line.text) if "Content Security Policy" in line.text else None)
         yield page
     assert faults == []
 

@@ -10,13 +10,13 @@ from playwright.sync_api import Page, expect
 
 from memoryapp.models import ChatUser, Operator, Topic
 from tests.browser.conftest import Browse
-from tests.support.browsing import assert_fits, run_of, said, settle, topic_of
+from tests.support.browsing import assert_fits, message_of, run_of, settle, topic_of
 
 
 @pytest.fixture
 def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
     """Two, the newer one first, as their list shows them."""
-    said(anna, "And the parcel", minutes=99_999)
+    message_of(anna, "And the parcel", minutes=99_999)
     return [topic_of(anna, "Honey cake", ["Which?", "Honey"], day=3), topic_of(anna, "vLLM crash", ["It dies"])]
 
 

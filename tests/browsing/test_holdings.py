@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from memoryapp.browsing.holdings import Holdings, holdings
 from memoryapp.models import ChatUser, Message
-from tests.support.browsing import said
+from tests.support.browsing import message_of
 
 
 @pytest.fixture
 def owners(anna: ChatUser, boris: ChatUser) -> list[ChatUser]:
     for text, age in (("Long ago.", timedelta(days=400)), ("Just now.", timedelta(0))):
-        Message.objects.filter(pk=said(anna, text).pk).update(sent_at=timezone.now() - age)
+        Message.objects.filter(pk=message_of(anna, text).pk).update(sent_at=timezone.now() - age)
     return [anna, boris]
 
 

@@ -8,7 +8,7 @@ from memoryapp.browsing.comparison import compare
 from memoryapp.browsing.mentions import mentions
 from memoryapp.models import ChatUser, Person
 from tests.conftest import talk
-from tests.support.browsing import said
+from tests.support.browsing import message_of
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_name_counts_in_its_cases_and_in_no_other_word(
     name: str, text: str, is_spoken_of: bool, anna: ChatUser
 ) -> None:
     person = Person.objects.create(owner=anna, display_name=name)
-    said(anna, text)
+    message_of(anna, text)
     assert mentions(person).count == is_spoken_of
     [topic] = talk(anna, ("A topic", [text, "ok"]))
     assert [found.word for found in compare(anna, [topic]).columns[0].people] == [name] * is_spoken_of

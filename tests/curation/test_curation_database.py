@@ -66,9 +66,9 @@ def put_empty() -> None:
 
 
 def point_at_nothing_listed() -> None:
-    said = Message.objects.filter(text="How many?")[0]
-    said.pk, said.external_id, said.topic = None, "new", tea()
-    said.save(force_insert=True)
+    message = Message.objects.filter(text="How many?")[0]
+    message.pk, message.external_id, message.topic = None, "new", tea()
+    message.save(force_insert=True)
 
 
 def lose_topic() -> None:

@@ -79,16 +79,16 @@ class World:
     def agree(self) -> list[tuple[Any, ...]]:
         """The memory as it is now, which has to be the model's."""
         now = self.now = self.snapshot()
-        held = {row[1]: frozenset(row[10]) for row in now if row[0] == "topic"}
-        assert held == self.live
+        live = {row[1]: frozenset(row[10]) for row in now if row[0] == "topic"}
+        assert live == self.live
         where = {row[1]: row[4] for row in now if row[0] == "message" and row[4] is not None}
-        assert where == {message: topic for topic, said in self.live.items() for message in said}
+        assert where == {message: topic for topic, messages in self.live.items() for message in messages}
         withdrawn = {row[1] for row in now if row[0] == "message" and row[3]}
         assert withdrawn <= self.imported
         assert withdrawn.isdisjoint(where)
         found = curation.successors(self.owner.pk, self.ever)
-        for topic, said in self.ever.items():
-            assert set(found[topic]) == {live for live, held in self.live.items() if held & said}
+        for topic, messages in self.ever.items():
+            assert set(found[topic]) == {live for live, present in self.live.items() if present & messages}
         return now
 
     def pick(self, number: int, items: Any) -> Any:
@@ -132,16 +132,16 @@ def wish_move(world: World, step: Step) -> Plan:
 
 def wish_resplit(world: World, step: Step) -> Plan:
     topic = world.pick(step.one, world.live)
-    said = sorted(world.live[topic])
-    parts = [tuple(m for place, m in enumerate(said) if (step.two >> place) % 2 == side) for side in (0, 1)]
+    messages = sorted(world.live[topic])
+    parts = [tuple(m for place, m in enumerate(messages) if (step.two >> place) % 2 == side) for side in (0, 1)]
     drafts = [TopicDraft(f"part of {topic}", part) for part in parts if part]
     return Kind.RESPLIT, curation.plan_resplit(world.owner, topic, drafts)
 
 
 def wish_nonsense(world: World, step: Step) -> Plan:
     topic = world.pick(step.one, world.live)
-    said = sorted(world.live[topic])
-    return Kind.EDIT, Change((topic,), (TopicDraft("lost one", tuple(said[1:])),))
+    messages = sorted(world.live[topic])
+    return Kind.EDIT, Change((topic,), (TopicDraft("lost one", tuple(messages[1:])),))
 
 
 WISHES: dict[str, Callable[[World, Step], Plan]] = {
@@ -218,11 +218,11 @@ def undo(world: World, edit: TopicEdit, actor: str) -> None:
 
 def learn(world: World, edit: TopicEdit) -> list[int]:
     """What the edit says it did, done in the model; the topics it put in."""
-    sides = [(side, topic, frozenset(said)) for side, topic, said in fetch(SIDES, [edit.pk])]
-    gone = [world.live.pop(topic) for side, topic, _said in sides if side == "out"]
-    came = {topic: said for side, topic, said in sides if side == "in"}
-    for topic, said in came.items():
-        assert world.ever.setdefault(topic, said) == said
+    sides = [(side, topic, frozenset(messages)) for side, topic, messages in fetch(SIDES, [edit.pk])]
+    gone = [world.live.pop(topic) for side, topic, _messages in sides if side == "out"]
+    came = {topic: messages for side, topic, messages in sides if side == "in"}
+    for topic, messages in came.items():
+        assert world.ever.setdefault(topic, messages) == messages
     world.live |= came
     moved = frozenset().union(*gone) ^ frozenset().union(*came.values())
     assert moved <= (world.imported if edit.batch_id else frozenset())
@@ -259,17 +259,17 @@ def memory(anna: ChatUser) -> Callable[[Random], World]:
     """Ten messages in four topics, four of them by one import, which has one more in the active session."""
     talk(anna, ("Tea", ["a", "b", "c", "d"]), ("Cats", ["e", "f"]), ("Rain", ["g", "h", "i"]), ("Sun", ["j"]))
     batch = ImportBatch.objects.create(owner=anna, source="x.jsonl", format="jsonl")
-    said = list(Message.objects.of(anna).in_order())
-    Message.objects.filter(pk__in=[said[number].pk for number in (1, 4, 5, 7)]).update(batch=batch)
+    messages = list(Message.objects.of(anna).in_order())
+    Message.objects.filter(pk__in=[messages[number].pk for number in (1, 4, 5, 7)]).update(batch=batch)
     add_messages(anna, [record(50, "still talking")], batch=batch)
     imported = frozenset(Message.objects.filter(batch=batch).values_list("pk", flat=True))
     rows = Message.objects.of(anna).filter(topic__isnull=False).values_list("topic", "pk")
     live: dict[int, set[int]] = {}
     for topic, message in rows:
         live.setdefault(topic, set()).add(message)
-    held = {topic: frozenset(messages) for topic, messages in live.items()}
+    by_topic = {topic: frozenset(messages) for topic, messages in live.items()}
     [(archived,)] = fetch(HISTORY, [anna.pk])
-    return lambda random: World(anna, batch, imported, random, archived, dict(held), dict(held))
+    return lambda random: World(anna, batch, imported, random, archived, dict(by_topic), dict(by_topic))
 
 
 def lead_home(memory: Callable[[Random], World], steps: list[Step], random: Random) -> None:

@@ -219,7 +219,7 @@ def test_a_retired_topic_is_read_as_the_model_saw_it() -> None:
     async def read() -> list[tuple[str, list[str]]]:
         async with pool() as connections, connections.connection() as connection:
             found = await reading.read_topics(connection, anna.pk, [tea.pk, cats.pk])
-        return [(topic.summary, [said.text for said in topic.messages]) for topic in found]
+        return [(topic.summary, [message.text for message in topic.messages]) for topic in found]
 
     assert async_to_sync(read)() == [("Tea", ["Which?", "Green."]), ("Cats", ["How many?"])]
 

@@ -143,11 +143,11 @@ def test_the_proposal_stays_to_be_chosen_when_a_topic_is_left_out(
     assert 'name="proposed" value="Of the model"' in other
 
 
-@pytest.mark.parametrize("said", ["{}", '{"merged_summary": ""}', ""])
+@pytest.mark.parametrize("answer", ["{}", '{"merged_summary": ""}', ""])
 def test_an_answer_that_is_no_summary_is_told_and_the_text_kept(
-    said: str, anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing
+    answer: str, anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing
 ) -> None:
-    model.says = said
+    model.says = answer
     page = asked(as_curator, anna, sent(*topics, summary="My own", **{"from": "composed"}), **HTMX)
     assert "cannot be used" in page
     assert field(page) == "My own"

@@ -58,17 +58,17 @@ def test_putting_another_version_in_force_leaves_one_and_zero_leaves_none() -> N
 @pytest.mark.django_db
 def test_who_put_a_text_in_force_is_kept_also_of_going_back_to_the_built_in_one() -> None:
     def since() -> tuple[int, str] | None:
-        told = prompt_versions.in_force_since().get(KEY)
-        return (told.version, told.by) if told else None
+        in_force = prompt_versions.in_force_since().get(KEY)
+        return (in_force.version, in_force.by) if in_force else None
 
     for number in range(2):
         prompt_versions.save(edited(f"Take {number}."), by="ada", seen=number)
     assert since() is None
-    told = []
+    versions = []
     for version, who in ((1, "ada"), (2, "dora"), (0, "omar"), (1, "cora"), (0, "ada")):
         prompt_versions.put_in_force(KEY, version, by=who)
-        told.append(since())
-    assert told == [(1, "ada"), (2, "dora"), (0, "omar"), (1, "cora"), (0, "ada")]
+        versions.append(since())
+    assert versions == [(1, "ada"), (2, "dora"), (0, "omar"), (1, "cora"), (0, "ada")]
     assert set(prompt_versions.in_force_since()) == {KEY}
     first, second = Prompt.objects.order_by("version")
     assert (first.forced_by, first.replaced_by, second.forced_by, second.replaced_by) == ("cora", "ada", "dora", "omar")
@@ -162,8 +162,8 @@ async def test_a_run_reads_what_is_in_force_when_it_begins() -> None:
             " VALUES ('rerank', 'ru', 3, 'Коротко.', %s, '', 'ada', now(), true)",
             [BUILT_IN["rerank", "ru"].user],
         )
-    told = (await book())["rerank", "ru"]
-    assert (told.label, told.system) == ("rerank-ru-3", "Коротко.")
+    prompt = (await book())["rerank", "ru"]
+    assert (prompt.label, prompt.system) == ("rerank-ru-3", "Коротко.")
 
 
 @pytest.mark.django_db(transaction=True)

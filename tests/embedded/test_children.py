@@ -45,13 +45,13 @@ def pid_once_heard(child: Child) -> int:
 
 def tended(child: Child, until: str) -> list[str]:
     """What is said of it until it is this."""
-    said: list[str] = []
+    lines: list[str] = []
     deadline = time.monotonic() + PATIENCE
-    while not any(until in line for line in said):
-        assert time.monotonic() < deadline, said
-        child.tend(said.append)
+    while not any(until in line for line in lines):
+        assert time.monotonic() < deadline, lines
+        child.tend(lines.append)
         time.sleep(0.05)
-    return said
+    return lines
 
 
 def test_one_that_hangs_is_killed_and_started_again(child: Child) -> None:

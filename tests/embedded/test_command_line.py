@@ -77,11 +77,11 @@ def main_says(*arguments: str) -> str:
 
 def test_a_database_of_a_newer_version_is_refused_in_a_sentence(db: None) -> None:
     MigrationRecorder(connection).record_applied("memoryapp", "9999_from_the_future")
-    said = "The database was last used by a newer version of this program, which made memoryapp.9999_from_the_future: "
-    assert main_says("check_memory").startswith(said)
+    sentence = "The database was last used by a newer version of this program, which made memoryapp.9999_from_the_"
+    assert main_says("check_memory").startswith(sentence)
     with pytest.raises(startup.UnusableDatabase):
         startup.check_not_newer()
-    assert startup.refusal().startswith(said)
+    assert startup.refusal().startswith(sentence)
 
 
 def test_a_command_after_an_update_says_to_migrate_first(db: None) -> None:
@@ -102,9 +102,9 @@ def bare(db: None) -> Iterator[str]:
 
 def test_a_role_that_may_not_create_the_extension_is_one_sentence(bare: str, tmp_path: Path) -> None:
     refused = run(bare, "up", "--port", str(free_port()), "--data-dir", str(tmp_path / "data"))
-    said = 'The database\'s role may not do what is needed: permission denied to create extension "vector". Have an '
+    sentence = 'The database\'s role may not do what is needed: permission denied to create extension "vector". Have'
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
-    assert refused.stderr.startswith(said)
+    assert refused.stderr.startswith(sentence)
 
 
 @pytest.mark.parametrize("port", ["abc", "0", "-1", "70000", "٣", "9" * 5000])
@@ -146,9 +146,9 @@ def test_a_command_waits_for_a_database_that_starts_again() -> None:
         assert command.stderr.readline() == "The database does not answer; waiting up to 600 s for it ...\n"
         with file_locks.opened(server.base / file_locks.SUPERVISOR) as lock:
             with lease:
-                _, told = command.communicate()
+                _, errors = command.communicate()
             file_locks.acquire(lock)
-    assert told.startswith("The database has no tables yet: ")
+    assert errors.startswith("The database has no tables yet: ")
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ class Process:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def said(self, words: str) -> int:
+    def count(self, words: str) -> int:
         """How often."""
         assert self.process.poll() is None, self.log.read_text()
         return self.log.read_text().count(words)
@@ -128,13 +128,13 @@ def test_worker_and_beat_say_little_while_the_database_is_away_and_go_on_after_i
             both = [stack.enter_context(made(ground, address(server))) for made in (worker, beat)]
             with psycopg.connect(address(server), autocommit=True) as database:
                 wait_for(lambda: database.execute(signs).fetchall() == [("beat",), ("worker",)])
-        wait_for(lambda: all(each.said("The database cannot be reached: ") for each in both))
+        wait_for(lambda: all(each.count("The database cannot be reached: ") for each in both))
         with served(server):
-            wait_for(lambda: all(each.said("The database is back after") for each in both))
+            wait_for(lambda: all(each.count("The database is back after") for each in both))
             with psycopg.connect(address(server), autocommit=True) as database:
                 database.execute("DELETE FROM memoryapp_heartbeat")
                 wait_for(lambda: database.execute(signs).fetchall() == [("beat",), ("worker",)])
-        assert [each.said("Traceback") for each in both] == [0, 0]
+        assert [each.count("Traceback") for each in both] == [0, 0]
 
 
 def test_several_nodes_serve_one_database(ground: Path, server: Cluster) -> None:

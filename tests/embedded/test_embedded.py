@@ -215,13 +215,13 @@ def test_a_cluster_of_another_version_is_refused_in_a_sentence(folder: Path) -> 
 def test_every_process_computes_the_same_address(folder: Path) -> None:
     command = "from memoryapp.embedded import paths; print(paths.embedded_database(paths.data_dir())['HOST'])"
     environment = {**os.environ, "DATA_DIR": str(folder / "data")}
-    said = {
+    sockets = {
         subprocess.run(
             [sys.executable, "-c", command], cwd=paths.CHECKOUT, env=environment, capture_output=True, text=True
         ).stdout.strip()
         for _ in range(2)
     }
-    assert said == {str(folder / "data" / "postgres" / "socket")}
+    assert sockets == {str(folder / "data" / "postgres" / "socket")}
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")

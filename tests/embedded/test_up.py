@@ -76,7 +76,7 @@ class Up:
             text=True,
             preexec_fn=ignore_interrupts,
         )
-        self.said: list[str] = []
+        self.lines: list[str] = []
         watchdog = threading.Timer(LONGEST, self.process.kill)
         watchdog.start()
         try:
@@ -88,11 +88,11 @@ class Up:
     def await_line(self, beginning: str) -> str:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.said.append(line)
+            self.lines.append(line)
             if line.startswith(beginning):
                 return line.strip()
         self.process.communicate()
-        raise AssertionError("".join(self.said))
+        raise AssertionError("".join(self.lines))
 
     def children(self) -> dict[str, list[int]]:
         """The pids of web, worker and beat."""
@@ -111,7 +111,7 @@ class Up:
         """Signals it and waits; its exit code."""
         self.process.send_signal(number)
         rest, _ = self.process.communicate(timeout=LONGEST)
-        self.said.append(rest)
+        self.lines.append(rest)
         return self.process.returncode
 
 
@@ -194,7 +194,7 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
     os.kill(killed, signal.SIGKILL)
     assert first.status() == 200
     first.await_line("web")
-    assert first.said[-1].endswith("ended (signal 9); starting it again in 0.5 s\n")
+    assert first.lines[-1].endswith("ended (signal 9); starting it again in 0.5 s\n")
     wait_for(lambda: len(first.children()["web"]) == 2)
     assert other in first.children()["web"]
 
@@ -203,7 +203,7 @@ def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(firs
     hanging, other = first.children()["web"]
     os.kill(hanging, signal.SIGSTOP)
     first.await_line("web")
-    assert first.said[-1].endswith("gave no sign of life for 15 s; killing it\n")
+    assert first.lines[-1].endswith("gave no sign of life for 15 s; killing it\n")
     first.await_line("web")
     wait_for(lambda: len(first.children()["web"]) == 2)
     assert hanging not in first.children()["web"]
@@ -214,11 +214,11 @@ def test_worker_and_beat_give_signs_of_life(first: Up) -> None:
     def ready() -> bool:
         try:
             with urllib.request.urlopen(f"http://{first.host}:{first.port}/readyz", timeout=PATIENCE) as answer:
-                told = json.load(answer)
+                health = json.load(answer)
         except urllib.error.HTTPError as unready:
             unready.close()
             return False
-        return (told["worker"], told["beat"]) == ("ok", "ok")
+        return (health["worker"], health["beat"]) == ("ok", "ok")
 
     wait_for(ready)
 
@@ -276,7 +276,7 @@ def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch, settings: LazySetti
     return User.objects.get(username=demo.LOGIN)
 
 
-def password_said(login: str) -> str:
+def password_in(login: str) -> str:
     found = re.search(rf"Log in as {demo.LOGIN} with the password (\S+?)\.?(?: |$)", login)
     assert found, login
     return found[1]
@@ -284,7 +284,7 @@ def password_said(login: str) -> str:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
 def test_on_this_machine_the_demo_has_the_password_everybody_knows(demo_operator: User, host: str) -> None:
-    assert password_said(up.login_sentence(host)) == demo.PASSWORD
+    assert password_in(up.login_sentence(host)) == demo.PASSWORD
     assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) == demo_operator
 
 
@@ -305,7 +305,7 @@ def test_behind_a_proxy_the_demo_never_has_the_password_everybody_knows(
     login = up.login_sentence("127.0.0.1")
     assert login.startswith("WARNING: ALLOWED_HOSTS or CSRF_TRUSTED_ORIGINS names other machines")
     assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) is None
-    assert authenticate(username=demo.LOGIN, password=password_said(login)) == demo_operator
+    assert authenticate(username=demo.LOGIN, password=password_in(login)) == demo_operator
 
 
 def test_the_demo_account_is_no_superuser_and_an_earlier_one_is_corrected(demo_operator: User) -> None:
@@ -329,7 +329,7 @@ def test_the_network_is_never_served_the_password_everybody_knows(demo_operator:
     login = up.login_sentence(host)
     assert login.startswith("WARNING: other machines can reach this address")
     assert authenticate(username=demo.LOGIN, password=demo.PASSWORD) is None
-    assert authenticate(username=demo.LOGIN, password=password_said(login)) == demo_operator
+    assert authenticate(username=demo.LOGIN, password=password_in(login)) == demo_operator
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
@@ -364,9 +364,9 @@ def open_door(clone: Path, *arguments: str, **more: str) -> subprocess.Completed
 
 
 def test_a_command_before_the_first_start_says_what_to_run(tmp_path: Path) -> None:
-    said = open_door(copy_door(tmp_path), "migrate")
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "run `python3 manage.py up` once" in said.stderr
+    done = open_door(copy_door(tmp_path), "migrate")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "run `python3 manage.py up` once" in done.stderr
 
 
 def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def event(**chunk: Any) -> bytes:
     return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
 
 
-def delta(finish: str | None = None, **said: Any) -> bytes:
-    return event(model="acme/flash-001", choices=[{"index": 0, "delta": said, "finish_reason": finish}])
+def delta(finish: str | None = None, **fields: Any) -> bytes:
+    return event(model="acme/flash-001", choices=[{"index": 0, "delta": fields, "finish_reason": finish}])
 
 
 USAGE = event(choices=[], usage={"prompt_tokens": 100, "completion_tokens": 20, "cost": 0.5})

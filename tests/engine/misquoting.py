@@ -31,8 +31,8 @@ def talks() -> list[tuple[MessageContent, ...]]:
     """Every topic of the demo with at least three messages, and all topics of a file in a row."""
     files = [(path.parent.name, json.loads(path.read_text("utf-8"))) for path in sorted(DEMO.glob("*/2026*.json"))]
     apart = [
-        [_messages(number * 100 + place, user, talk) for place, talk in enumerate(told)]
-        for number, (user, told) in enumerate(files)
+        [_messages(number * 100 + place, user, talk) for place, talk in enumerate(exchanges)]
+        for number, (user, exchanges) in enumerate(files)
     ]
     short = [talk for file in apart for talk in file if len(talk) >= 3]
     return [*short, *(tuple(message for talk in file for message in talk) for file in apart)]
@@ -93,15 +93,15 @@ def _none(message: MessageContent) -> str:
 
 
 HEADS = (_full, _without_clock, _role_alone, _none)
-Told = list[tuple[str, str]]
+Excerpt = list[tuple[str, str]]
 """Heads and texts, in order."""
 
 
-def written(told: Told) -> str:
-    return "\n".join(head + text for head, text in told)
+def written(excerpt: Excerpt) -> str:
+    return "\n".join(head + text for head, text in excerpt)
 
 
-def faithful(talk: Sequence[MessageContent], random: Random) -> Told:
+def faithful(talk: Sequence[MessageContent], random: Random) -> Excerpt:
     """Some messages in order, whole, in any clothes."""
     count = random.randint(1, min(6, len(talk)))
     chosen = sorted(random.sample(range(len(talk)), count))
@@ -115,31 +115,31 @@ def faithful(talk: Sequence[MessageContent], random: Random) -> Told:
 # Changes: what no clothes explain
 
 
-def misquoted(talk: Sequence[MessageContent], user: str, random: Random) -> tuple[str, Told]:
+def misquoted(talk: Sequence[MessageContent], user: str, random: Random) -> tuple[str, Excerpt]:
     """The kind of a change, and an excerpt that has it."""
     while True:
-        told = faithful(talk, random)
+        excerpt = faithful(talk, random)
         kind = random.choice(list(CHANGES))
-        changed = CHANGES[kind](list(told), talk, user, random)
-        if changed is not None and _bare(changed) != _bare(told):
+        changed = CHANGES[kind](list(excerpt), talk, user, random)
+        if changed is not None and _bare(changed) != _bare(excerpt):
             return kind, changed
 
 
-def _bare(told: Told) -> list[str]:
-    return [" ".join((head + text).casefold().split()) for head, text in told]
+def _bare(excerpt: Excerpt) -> list[str]:
+    return [" ".join((head + text).casefold().split()) for head, text in excerpt]
 
 
-def _in_text(change: Callable[[str, str, Random], str | None]) -> Callable[..., Told | None]:
+def _in_text(change: Callable[[str, str, Random], str | None]) -> Callable[..., Excerpt | None]:
     """A change of one text of several words."""
 
-    def changed(told: Told, talk: object, user: str, random: Random) -> Told | None:
-        place = random.randrange(len(told))
-        head, text = told[place]
+    def changed(excerpt: Excerpt, talk: object, user: str, random: Random) -> Excerpt | None:
+        place = random.randrange(len(excerpt))
+        head, text = excerpt[place]
         new = change(text, user, random) if len(text.split()) >= 4 else None
         if new is None or not new.strip():
             return None
-        told[place] = (head, new)
-        return told
+        excerpt[place] = (head, new)
+        return excerpt
 
     return changed
 
@@ -220,41 +220,43 @@ def _sentences_turned(text: str, user: str, random: Random) -> str | None:
     return f"{rest} {first}." if dot and rest else None
 
 
-def _merged(told: Told, talk: object, user: str, random: Random) -> Told | None:
-    if len(told) < 2:
+def _merged(excerpt: Excerpt, talk: object, user: str, random: Random) -> Excerpt | None:
+    if len(excerpt) < 2:
         return None
-    place = random.randrange(len(told) - 1)
-    (head, first), (_, second) = told[place : place + 2]
+    place = random.randrange(len(excerpt) - 1)
+    (head, first), (_, second) = excerpt[place : place + 2]
     glue = random.choice((" ", "\n")) if head else " "
-    told[place : place + 2] = [(head, first.rstrip() + glue + second.lstrip())]
-    return told
+    excerpt[place : place + 2] = [(head, first.rstrip() + glue + second.lstrip())]
+    return excerpt
 
 
-def _reordered(told: Told, talk: object, user: str, random: Random) -> Told | None:
-    return told[::-1] if len(told) > 1 else None
+def _reordered(excerpt: Excerpt, talk: object, user: str, random: Random) -> Excerpt | None:
+    return excerpt[::-1] if len(excerpt) > 1 else None
 
 
-def _heads_swapped(told: Told, talk: object, user: str, random: Random) -> Told | None:
-    heads = {head for head, _ in told}
+def _heads_swapped(excerpt: Excerpt, talk: object, user: str, random: Random) -> Excerpt | None:
+    heads = {head for head, _ in excerpt}
     if len(heads) < 2:
         return None
-    return [(random.choice(sorted(heads - {head})), text) for head, text in told]
+    return [(random.choice(sorted(heads - {head})), text) for head, text in excerpt]
 
 
-def _invented(told: Told, talk: object, user: str, random: Random) -> Told | None:
-    told.insert(random.randint(0, len(told)), (told[0][0], "Договорились, в пятницу всё отменяем. The deal is off."))
-    return told
+def _invented(excerpt: Excerpt, talk: object, user: str, random: Random) -> Excerpt | None:
+    excerpt.insert(
+        random.randint(0, len(excerpt)), (excerpt[0][0], "Договорились, в пятницу всё отменяем. The deal is off.")
+    )
+    return excerpt
 
 
-def _foreign(told: Told, talk: Sequence[MessageContent], user: str, random: Random) -> Told | None:
+def _foreign(excerpt: Excerpt, talk: Sequence[MessageContent], user: str, random: Random) -> Excerpt | None:
     """A message that was said, by somebody else."""
     other = random.choice(talk)
     head = {"user": "[Assistant]: "}.get(other.role, "[User]: ")
-    told[0] = (head, other.text)
-    return told[:1]
+    excerpt[0] = (head, other.text)
+    return excerpt[:1]
 
 
-CHANGES: dict[str, Callable[..., Told | None]] = {
+CHANGES: dict[str, Callable[..., Excerpt | None]] = {
     "word swapped": _in_text(_word_swapped),
     "word dropped": _in_text(_word_dropped),
     "words turned": _in_text(_words_turned),

@@ -15,12 +15,12 @@ from tests.engine.scripted import (
     Step,
     collect,
     request,
-    shelf,
+    topic_reader,
 )
 
 
 async def run(*steps: Step, ids: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7), **limits: Any) -> list[Event]:
-    stream = rerank(request(*ids), chat=ScriptedChat(*steps), read_topics=shelf(), limits=Limits(**limits))
+    stream = rerank(request(*ids), chat=ScriptedChat(*steps), read_topics=topic_reader(), limits=Limits(**limits))
     return await collect(stream)
 
 

@@ -102,9 +102,9 @@ def message(id: int, text: str, role: str = "user", **fields: Any) -> MessageCon
 
 
 def topic(id: int, *messages: MessageContent, summary: str = "", size_chars: int | None = None) -> TopicContent:
-    told = messages or (message(id * 10, f"question {id}"), message(id * 10 + 1, f"answer {id}", "assistant"))
-    size = sum(len(m.text) for m in told) if size_chars is None else size_chars
-    return TopicContent(id, summary or f"summary {id}", told[0].sent_at, size, tuple(told))
+    talk = messages or (message(id * 10, f"question {id}"), message(id * 10 + 1, f"answer {id}", "assistant"))
+    size = sum(len(m.text) for m in talk) if size_chars is None else size_chars
+    return TopicContent(id, summary or f"summary {id}", talk[0].sent_at, size, tuple(talk))
 
 
 def candidate(id: int, rank: int, size_chars: int = 100, vector_rank: int | None = None) -> Candidate:
@@ -161,7 +161,7 @@ def request(*ids: int, query: str = "what was it?", **fields: Any) -> RerankRequ
     return RerankRequest(query=query, **values)
 
 
-def shelf(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
+def topic_reader(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
     """``read_topics`` over given topics; any other number has a small topic of its own."""
     stored = {t.id: t for t in topics}
 

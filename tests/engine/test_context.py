@@ -96,8 +96,8 @@ def test_stored_text_can_neither_open_nor_close_a_part(tag: str) -> None:
 
 
 def test_a_message_that_stands_in_the_conversation_already_is_left_out_and_counted() -> None:
-    said = {"Topic:1": [message(1, "green tea?"), message(2, "yes", "assistant")]}
-    text = topics_text("tea", [selected(1)], {"Topic:1": candidate(1, 1)}, said, known={1})
+    messages = {"Topic:1": [message(1, "green tea?"), message(2, "yes", "assistant")]}
+    text = topics_text("tea", [selected(1)], {"Topic:1": candidate(1, 1)}, messages, known={1})
     assert "green tea?" not in text
     assert text.splitlines()[0].endswith(" | 1 of 2 messages")
 

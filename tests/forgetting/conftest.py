@@ -50,7 +50,7 @@ from memoryapp.runs.recording import finished_columns
 from tests.conftest import candidate, talk
 
 SECRET = "My locker code is Zwiebelfisch forty seven behind the old gymnasium"
-SAID = "They keep the spare key of the boat under the blue pot"
+REMAINING = "They keep the spare key of the boat under the blue pot"
 PARAPHRASE = "The user confided where valuables are locked away"
 
 
@@ -145,7 +145,7 @@ def filled(anna: ChatUser, folder: Path) -> Filled:
     first, second, third = talk(
         anna,
         (f"Lockers: {SECRET}", [SECRET, "I will remember that."]),
-        ("Boats and keys at the lake", [SAID, "Which boat do you mean?", "The red one, of course, near the pier"]),
+        ("Boats and keys at the lake", [REMAINING, "Which boat do you mean?", "The red one, of course, near the pier"]),
         ("Tea with milk", ["Is milk first or tea first in England?", "Nobody agrees about that."]),
     )
     message = Message.objects.get(owner=anna, text=SECRET)

@@ -32,7 +32,7 @@ from memoryapp.models import (
     TopicMessage,
 )
 from tests.conftest import record, talk
-from tests.forgetting.conftest import PARAPHRASE, SAID, SECRET, Filled, events_about, stored_run
+from tests.forgetting.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 
 pytestmark = pytest.mark.django_db
 
@@ -77,7 +77,7 @@ def test_nothing_of_an_erased_message_is_left_anywhere_and_the_rest_is_whole(fil
     assert receipt.counts["memoryapp_message"] == 1
     assert receipt.counts["memoryapp_rawreply"] == 2
     assert receipt.redacted["memoryapp_run"] == 1
-    assert Message.objects.filter(text=SAID).exists()
+    assert Message.objects.filter(text=REMAINING).exists()
     assert not Fact.objects.exists()
     assert not Artifact.objects.exists()
     assert not Suggestion.objects.exists()
@@ -106,8 +106,8 @@ def test_an_answer_that_was_redacted_serves_no_later_question(filled: Filled) ->
 
 
 def test_a_run_that_only_listed_the_topic_keeps_what_it_says_of_others(filled: Filled) -> None:
-    told = events_about(filled.topic, filled.other, filled.message)
-    run = stored_run(filled.owner, [told[0], told[2], told[3], type(told[8])((), (), "")])
+    events = events_about(filled.topic, filled.other, filled.message)
+    run = stored_run(filled.owner, [events[0], events[2], events[3], type(events[8])((), (), "")])
     erased(filled)
     found, turn = (row.payload for row in RunEvent.objects.filter(run=run, seq__in=(2, 3)).order_by("seq"))
     assert found["candidates"][0]["summary"] == "[erased]"

@@ -155,8 +155,8 @@ def test_eraser_and_scanner_read_the_same_marks(text: str, around: str) -> None:
     """Their code is apart; what they mean by a mark is not."""
     marks, lengths = packed(runs_of(text), b"salt")
     scanner, eraser = Receipt.of(b"salt", marks, lengths), Marks(*_parts(marks, lengths))
-    for said in (text, f"{around} {text} {around}", json.dumps(f"{around} {text}")):
-        assert scanner.is_in(said) == eraser.quoted(said)
+    for text_around in (text, f"{around} {text} {around}", json.dumps(f"{around} {text}")):
+        assert scanner.is_in(text_around) == eraser.quoted(text_around)
     assert scanner.is_in(text) == bool(marks)
 
 

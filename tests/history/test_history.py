@@ -349,7 +349,7 @@ class TestRange:
         answer = client.post(address(anna, "range/"), sent)
         assert answer.status_code == 409
         assert "look at it once more" in answer.content.decode()
-        assert sorted(said for _pk, said in live(anna)) == ["Cats 2", "Dogs 2"]
+        assert sorted(summary for _pk, summary in live(anna)) == ["Cats 2", "Dogs 2"]
 
     def test_nonsense_in_the_address_shows_the_form(self, client: Client, anna: ChatUser) -> None:
         for query in ("", "?by=%00", "?by=ada&since=when&until=2026-99-99", "?by=nobody"):

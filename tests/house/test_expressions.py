@@ -57,7 +57,7 @@ def expressions() -> dict[str, Expression]:
     found: dict[str, Expression] = {}
     for module in modules():
         for name, value in _named(module):
-            for place, expression in enumerate(_held(value)):
+            for place, expression in enumerate(_expressions_in(value)):
                 found[f"{module.__name__}:{name}{f'#{place}' if place else ''}"] = expression
     return found
 
@@ -69,11 +69,11 @@ def _named(module: ModuleType) -> Iterator[tuple[str, object]]:
             yield from list(vars(value).items())
 
 
-def _held(value: object) -> list[Expression]:
+def _expressions_in(value: object) -> list[Expression]:
     if isinstance(value, re.Pattern):
         return [value]
     inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
-    return [expression for each in inside for expression in _held(each)]
+    return [expression for each in inside for expression in _expressions_in(each)]
 
 
 def sources() -> list[Path]:

@@ -50,8 +50,8 @@ def checks() -> list[str]:
 
 
 def counted() -> dict[str, tuple[int, int]]:
-    told = Run.objects.values_list("query", "selected_people_count", "selected_artifact_count")
-    return {query: (people, artifacts) for query, people, artifacts in told}
+    rows = Run.objects.values_list("query", "selected_people_count", "selected_artifact_count")
+    return {query: (people, artifacts) for query, people, artifacts in rows}
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def runs(anna: ChatUser) -> None:
     for query, payload in ENDS.items():
         run = Run.objects.create(owner=anna, query=query, strategy="flash", state="finished")
         for seq, kind in enumerate(("run_started", "run_finished"), start=1):
-            held = payload if kind == "run_finished" else {"people": [PERSON]}
-            RunEvent.objects.create(owner=anna, run=run, seq=seq, kind=kind, at=timezone.now(), payload=held)
+            stored = payload if kind == "run_finished" else {"people": [PERSON]}
+            RunEvent.objects.create(owner=anna, run=run, seq=seq, kind=kind, at=timezone.now(), payload=stored)
     Run.objects.create(owner=anna, query="going on", strategy="flash", state="running")
 
 

@@ -226,9 +226,9 @@ def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser,
     assert not Run.objects.exclude(state=Run.State.FINISHED).exists()
     assert as_admin.get(f"/memory/{anna.pk}/").status_code == 404
     assert SECRET not in as_admin.get("/").content.decode()
-    said = {"id": "x", "role": "user", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
+    message = {"id": "x", "role": "user", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
     for path, body in (
-        ("/v1/messages", {"user": SECRET, "messages": [said]}),
+        ("/v1/messages", {"user": SECRET, "messages": [message]}),
         ("/v1/recall", {"user": SECRET, "query": "hello"}),
     ):
         status, code, sentence = error_of(everyones.post(path, body))
@@ -239,7 +239,7 @@ def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser,
     before = Message.objects.count()
     tasks.erase_due()
     assert before
-    assert everyones.post("/v1/messages", {"user": SECRET, "messages": [said]}).json()["added"] == 1
+    assert everyones.post("/v1/messages", {"user": SECRET, "messages": [message]}).json()["added"] == 1
     assert Message.objects.count() == 1
 
 
@@ -325,9 +325,9 @@ class TestDoor:
 
     def test_it_answers_with_the_receipt(self, anna: ChatUser, everyones: Program) -> None:
         before = rows_of(anna.pk)
-        told = everyones.ask("delete", f"/v1/users/{SECRET}").json()
-        assert {table: told["counts"][table] for table in before} == before
-        assert told["erasure"] == Erasure.objects.get().pk
+        document = everyones.ask("delete", f"/v1/users/{SECRET}").json()
+        assert {table: document["counts"][table] for table in before} == before
+        assert document["erasure"] == Erasure.objects.get().pk
         assert error_of(everyones.ask("delete", f"/v1/users/{SECRET}"))[0] == 404
 
     def test_a_call_that_was_cut_is_asked_again(self, anna: ChatUser, everyones: Program) -> None:

@@ -72,8 +72,8 @@ def test_the_conversation_is_the_active_session_or_what_the_caller_tells(anna: C
     add_messages(anna, [record(100 + n, f"said {n}", at=now + timedelta(seconds=n)) for n in range(12)])
     Message.objects.filter(text="said 11").update(is_withdrawn=True)
     assert [message.text for message in background(anna).messages] == [f"said {n}" for n in range(1, 11)]
-    told = contents(*(f"told {n}" for n in range(12)))
-    assert background(anna, messages=told).messages == told[-10:]
+    history = contents(*(f"told {n}" for n in range(12)))
+    assert background(anna, messages=history).messages == history[-10:]
     assert background(anna, messages=()).messages == ()
 
 
@@ -95,9 +95,9 @@ def test_chosen_people_and_files_are_told_at_length_in_the_order_chosen_and_only
             return await reading.read_items(connection, anna.pk, [misha.pk, his.pk, lena.pk], [docs.pk, 10_000])
 
     people, files = async_to_sync(read)()
-    assert [told.id for told in people] == [f"Person:{misha.pk}", f"Person:{lena.pk}"]
+    assert [content.id for content in people] == [f"Person:{misha.pk}", f"Person:{lena.pk}"]
     assert people[0].text == "An architect.\nDraws."
     assert people[1].head.startswith("Lena [Friends] | 9 mentions, last 20")
-    assert [told.id for told in files] == [f"Artifact:{docs.pk}"]
+    assert [content.id for content in files] == [f"Artifact:{docs.pk}"]
     assert files[0].head.startswith('pdf: "api.pdf" | 20')
     assert files[0].text == "How.\nKeywords: rest\nAnswers: Limits?"

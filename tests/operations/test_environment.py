@@ -41,7 +41,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "words"),
     [
         ("RERANKER_CANDIDATES", "many", "must be a whole number, not 'many'."),
         ("RERANKER_CANDIDATES", "0", "must be between 1 and 200, not 0."),
@@ -92,12 +92,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("CELERY_BROKER_URL", "localhost", "must be an address that begins with"),
     ],
 )
-def test_a_wrong_value_is_a_sentence_that_names_its_setting(read: Any, name: str, value: str, said: str) -> None:
+def test_a_wrong_value_is_a_sentence_that_names_its_setting(read: Any, name: str, value: str, words: str) -> None:
     with pytest.raises(SettingError) as refused:
         read(**{name: value})
     sentence = str(refused.value)
     assert sentence.startswith(f"{name} ")
-    assert said in sentence
+    assert words in sentence
     assert "\n" not in sentence.strip()
 
 
@@ -135,9 +135,9 @@ def test_the_log_shows_no_password_of_an_address(url: str) -> None:
         except OSError:
             record = logging.LogRecord("httpx", logging.INFO, "", 1, "HTTP Request: POST %s", (url,), sys.exc_info())
         record.run = ""
-        told = formatter.format(record)
-        assert SECRET not in told
-        assert "…@host" in told
+        line = formatter.format(record)
+        assert SECRET not in line
+        assert "…@host" in line
 
 
 def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:
@@ -250,8 +250,8 @@ def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
         capture_output=True,
         text=True,
     )
-    said = "LLM_BASE_URL must be an address that begins with http:// or https://, not 'localhost:11434/v1'.\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    sentence = "LLM_BASE_URL must be an address that begins with http:// or https://, not 'localhost:11434/v1'.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
 
 
 def test_secure_cookies_are_for_a_proxy_with_tls_and_the_check_for_deployment_is_clean(read: Any) -> None:

@@ -62,9 +62,9 @@ def test_a_database_that_is_away_is_one_line_a_minute_and_one_when_it_is_back(ca
     outage.end()
     outage.end()
     outage.report(away())
-    told = [record.getMessage() for record in caplog.records]
+    sentences = [record.getMessage() for record in caplog.records]
     first = "The database cannot be reached: connection refused. Background work is waiting for it."
-    assert told == [first, "The database is back after 0 s.", first]
+    assert sentences == [first, "The database is back after 0 s.", first]
 
 
 def test_a_task_ends_in_peace_only_when_the_database_is_away(caplog: pytest.LogCaptureFixture) -> None:

@@ -73,9 +73,9 @@ async def test_whatever_is_said_during_a_run_names_the_run(log: io.StringIO) -> 
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, chat=Muttering()))
     logger.warning("all is quiet")
-    said = {line["message"]: line.get("run") for line in lines(log)}
-    assert said["the line crackles"] == str(run.pk)
-    assert said["all is quiet"] is None
+    runs = {line["message"]: line.get("run") for line in lines(log)}
+    assert runs["the line crackles"] == str(run.pk)
+    assert runs["all is quiet"] is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -107,19 +107,19 @@ def test_lines_for_people_name_the_run_and_leave_out_the_row_a_fault_quotes() ->
         raise ValueError(refusal)
     except ValueError as error:
         fault = (type(error), error, error.__traceback__)
-    said = logging.LogRecord("memoryapp.test", logging.ERROR, "", 1, "not stored", None, fault)
+    record = logging.LogRecord("memoryapp.test", logging.ERROR, "", 1, "not stored", None, fault)
     with about_run(Run().pk):
-        assert RunFilter().filter(said)
-    told = LineFormatter().format(said)
-    assert f"ERROR memoryapp.test [run {said.run}] not stored" in told  # type: ignore[attr-defined]
-    assert "ValueError: refused" in told
-    assert "мандрагора" not in told
+        assert RunFilter().filter(record)
+    text = LineFormatter().format(record)
+    assert f"ERROR memoryapp.test [run {record.run}] not stored" in text  # type: ignore[attr-defined]
+    assert "ValueError: refused" in text
+    assert "мандрагора" not in text
 
 
 @pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
 def test_an_address_that_names_a_chat_user_stands_in_the_log_without_the_name(formatter: logging.Formatter) -> None:
-    said = ("django.request", logging.WARNING, __file__, 1, "Not Found: %s", ("/v1/users/anna/topics",), None)
-    line = formatter.format(logging.LogRecord(*said))
+    fields = ("django.request", logging.WARNING, __file__, 1, "Not Found: %s", ("/v1/users/anna/topics",), None)
+    line = formatter.format(logging.LogRecord(*fields))
     assert "anna" not in line
     assert "/v1/users/…/topics" in line
 
@@ -137,8 +137,14 @@ def test_a_refused_page_is_one_line_that_names_nobody(formatter: logging.Formatt
         logging.getLogger().removeHandler(handler)
     lines = written.getvalue().splitlines()
     assert [line for line in lines if "anna" in line] == []
-    told = ("Forbidden (Permission denied): /tokens/", "/memory/7/", "/prompts/<name>/<language>/", "an address", "/…/")
-    assert [place in line for place, line in zip(told, lines, strict=True)] == [True] * 5
+    places = (
+        "Forbidden (Permission denied): /tokens/",
+        "/memory/7/",
+        "/prompts/<name>/<language>/",
+        "an address",
+        "/…/",
+    )
+    assert [place in line for place, line in zip(places, lines, strict=True)] == [True] * 5
 
 
 def test_the_settings_write_what_this_module_says() -> None:

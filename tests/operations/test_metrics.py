@@ -131,8 +131,8 @@ def sample(name: str, **labels: str) -> float:
 
 
 def reply(**more: object) -> ModelReplied:
-    said = {"turn": 1, "text": "", "reasoning": "", "tool_calls": (), "input_tokens": 100, "output_tokens": 10}
-    return ModelReplied(**{**said, "cost_usd": 0.25, "seconds": 0.1, "model": "m", **more})  # type: ignore[arg-type]
+    fields = {"turn": 1, "text": "", "reasoning": "", "tool_calls": (), "input_tokens": 100, "output_tokens": 10}
+    return ModelReplied(**{**fields, "cost_usd": 0.25, "seconds": 0.1, "model": "m", **more})  # type: ignore[arg-type]
 
 
 def a_run(*between: Event, **ending: object) -> list[Event]:

@@ -10,11 +10,11 @@ from django.test import Client
 
 from memoryapp import curation
 from memoryapp.invariants import violations
-from memoryapp.models import ChatUser, Message, Operator, Role, Run, Suggestion, Topic, TopicEdit
+from memoryapp.models import ChatUser, Operator, Role, Run, Suggestion, Topic, TopicEdit
 from tests.conftest import operator, signed_in, talk
 from tests.curation.test_prompts import events_of
 from tests.runs.stored_events import store
-from tests.support.browsing import flat
+from tests.support.browsing import flat, message_ids
 
 
 @pytest.fixture
@@ -37,13 +37,9 @@ def client(curator: Operator) -> Client:
     return signed_in(curator)
 
 
-def held(topic: Topic | int) -> list[int]:
-    return list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
-
-
 def live(owner: ChatUser) -> dict[str, list[int]]:
     assert list(violations()) == []
-    return {topic.summary: held(topic) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")}
+    return {topic.summary: message_ids(topic) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")}
 
 
 def ask(client: Client, owner: ChatUser, status: int = 200, **fields: Any) -> str:
@@ -81,18 +77,18 @@ def test_a_preview_changes_nothing(client: Client, anna: ChatUser, topics: list[
 def test_a_merge_is_committed_with_the_summary_somebody_wrote(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
-    merged = held(topics[0]) + held(topics[2])
+    merged = message_ids(topics[0]) + message_ids(topics[2])
     page = commit(
         client, anna, op="merge", topics=[topics[0].pk, topics[2].pk], summary="All tea", reason="the same thing"
     )
-    assert live(anna) == {"All tea": merged, "Cats": held(topics[1])}
+    assert live(anna) == {"All tea": merged, "Cats": message_ids(topics[1])}
     assert "Merged 2 topics, 6 messages" in page
     edit = TopicEdit.objects.latest("pk")
     assert (edit.kind, edit.actor, edit.reason) == ("merge", "clara", "the same thing")
 
 
 def test_a_split_proposes_a_summary_for_each_part(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
-    first, second = held(topics[0])[:2], held(topics[0])[2:]
+    first, second = message_ids(topics[0])[:2], message_ids(topics[0])[2:]
     page = ask(client, anna, op="split", topics=topics[0].pk, at=second[0])
     assert len(summaries(page)) == 2
     assert all(summaries(page))
@@ -103,7 +99,7 @@ def test_a_split_proposes_a_summary_for_each_part(client: Client, anna: ChatUser
 
 
 def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
-    tea, cats = held(topics[0]), held(topics[1])
+    tea, cats = message_ids(topics[0]), message_ids(topics[1])
     commit(client, anna, op="move", topics=topics[0].pk, messages=tea[1:2], to=topics[1].pk)
     assert live(anna)["Cats"] == [tea[1], *cats]
     source = Topic.objects.live().get(summary="Tea")
@@ -112,7 +108,7 @@ def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: Ch
 
 
 def test_a_topic_is_split_as_the_parts_say(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
-    tea = held(topics[0])
+    tea = message_ids(topics[0])
     parts = f'[{{"summary": "a", "messages": {tea[:1]}}}, {{"summary": "b", "messages": {tea[1:]}}}]'
     assert summaries(ask(client, anna, op="resplit", topics=topics[0].pk, parts=parts)) == ["a", "b"]
     commit(client, anna, op="resplit", topics=topics[0].pk, parts=parts)
@@ -121,7 +117,7 @@ def test_a_topic_is_split_as_the_parts_say(client: Client, anna: ChatUser, topic
 
 def test_more_messages_than_a_form_has_fields_can_move(client: Client, anna: ChatUser) -> None:
     [long, _rest] = talk(anna, ("Long", [f"message {n}" for n in range(1_200)]), ("Other", ["x", "y"]))
-    ids = held(long)
+    ids = message_ids(long)
     page = ask(client, anna, op="move", topics=long.pk, messages=",".join(map(str, ids[5:])))
     assert "1,195" in page
     assert (
@@ -235,7 +231,7 @@ def test_the_second_of_two_people_is_told_what_the_first_one_did_and_keeps_their
 def test_a_move_to_a_topic_that_was_merged_meanwhile_is_offered_for_the_merged_one(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
-    tea = held(topics[0])
+    tea = message_ids(topics[0])
     curation.swap(
         anna, curation.plan_merge(anna, [topics[1].pk, topics[2].pk], "Both"), kind=TopicEdit.Kind.MERGE, actor="omar"
     )

@@ -50,26 +50,26 @@ def test_shared_people_and_terms_are_marked(anna: ChatUser, topics: list[Topic])
 def test_common_words_are_weighed_by_the_statistics_of_the_database_and_not_counted(anna: ChatUser) -> None:
     """Counting them reads most of a large memory at each page."""
     topics = talk(anna, *((f"Day {day}", [f"The weather of place{day}", "The same"]) for day in range(12)))
-    counted = _told(anna, topics)
+    counted = _comparison(anna, topics)
     assert "weather" in counted.counted
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE memoryapp_passage")
-    known = _told(anna, topics)
+    known = _comparison(anna, topics)
     assert "weather" not in known.counted
     assert known.terms == counted.terms
 
 
-class _Told(NamedTuple):
+class _Comparison(NamedTuple):
     terms: list[list[Term]]
     counted: str
 
 
-def _told(owner: ChatUser, topics: list[Topic]) -> _Told:
+def _comparison(owner: ChatUser, topics: list[Topic]) -> _Comparison:
     """What a comparison says, and which terms it counted."""
     with CaptureQueriesContext(connection) as queries:
         columns = compare(owner, topics).columns
     counting = [query["sql"] for query in queries if "unnest" in query["sql"] and "tsquery" in query["sql"]]
-    return _Told([list(column.terms) for column in columns], "".join(counting))
+    return _Comparison([list(column.terms) for column in columns], "".join(counting))
 
 
 def test_inflected_names_are_recognised(anna: ChatUser) -> None:

@@ -12,7 +12,7 @@ from memoryapp.engine.chat.capabilities import Abilities, Learnt, refused
 from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
 from tests.conftest import BEGAN, signed_in
 from tests.engine.endpoint import PLAIN
-from tests.support.browsing import cost, get, grow, opened_to, rows, run_of, said, topic_of
+from tests.support.browsing import cost, get, grow, message_of, opened_to, rows, run_of, topic_of
 
 LISTS = ["topics", "messages", "people", "artifacts", "facts"]
 
@@ -70,7 +70,7 @@ def test_an_overview_without_memories_tells_how_to_import_one(db: None, as_admin
 
 def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: ChatUser, as_admin: Client) -> None:
     grow(anna, 2)
-    said(anna, "waiting", minutes=9000)
+    message_of(anna, "waiting", minutes=9000)
     page = get(as_admin, "/")
     assert rows(page, "owner") == [anna.pk, boris.pk]
     assert "1 waiting for archive" in page
@@ -100,7 +100,7 @@ def test_the_overview_tells_what_search_cannot_compare_yet(anna: ChatUser, as_ad
 
 def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 1)
-    said(anna, "waiting", minutes=9000)
+    message_of(anna, "waiting", minutes=9000)
     page = get(as_viewer, "/")
     assert "Archive now" not in page
     assert 'type="search" name="q" maxlength="4000"' not in get(as_viewer, f"/memory/{anna.pk}/")
@@ -121,7 +121,7 @@ def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archi
     addresses = (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/topics/", f"/memory/{anna.pk}/recall/")
     for address in addresses:
         assert "manage.py import_chat result.json --user anna" in get(as_debugger, address), address
-    said(anna, "And the parcel")
+    message_of(anna, "And the parcel")
     for address in addresses:
         page = get(as_admin, address)
         assert f'action="/memory/{anna.pk}/work/"' in page
@@ -198,7 +198,7 @@ def test_a_memory_that_was_closed_to_the_operator_leaves_the_frame(anna: ChatUse
 
 
 def test_months_without_messages_are_drawn_too(anna: ChatUser, as_viewer: Client) -> None:
-    said(anna, "In March"), said(anna, "In May", minutes=70 * 1440)
+    message_of(anna, "In March"), message_of(anna, "In May", minutes=70 * 1440)
     page = get(as_viewer, f"/memory/{anna.pk}/")
     assert page.count(f'<a href="/memory/{anna.pk}/messages/?on=') == 3
     assert "April 2026: 0 messages" in page

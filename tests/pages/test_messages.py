@@ -13,13 +13,13 @@ from memoryapp.browsing.holdings import holdings
 from memoryapp.browsing.months import messages_by_month
 from memoryapp.models import Artifact, ChatUser, ImportBatch, Message
 from tests.conftest import BEGAN
-from tests.support.browsing import get, link, rows, said, topic_of
+from tests.support.browsing import get, link, message_of, rows, topic_of
 
 
 @pytest.fixture
 def talk(anna: ChatUser) -> list[Message]:
     """Two hundred messages, two at each minute, so that only the id tells their order."""
-    return [said(anna, f"Message {number}.", minutes=number // 2) for number in range(200)]
+    return [message_of(anna, f"Message {number}.", minutes=number // 2) for number in range(200)]
 
 
 def test_the_last_page_comes_first_and_leads_back_to_the_beginning(
@@ -58,8 +58,8 @@ def test_a_permalink_to_no_message_is_not_found(at: str, anna: ChatUser, as_view
 def test_a_message_dated_centuries_off_makes_no_page_of_its_months(
     year: int, anna: ChatUser, as_viewer: Client
 ) -> None:
-    said(anna, "In March")
-    odd = said(anna, "When?", minutes=1)
+    message_of(anna, "In March")
+    odd = message_of(anna, "When?", minutes=1)
     Message.objects.filter(pk=odd.pk).update(sent_at=datetime(year, 5, 1, tzinfo=UTC))
     for page in (f"/memory/{anna.pk}/", f"/memory/{anna.pk}/messages/"):
         assert len(get(as_viewer, page)) < 100_000
@@ -67,14 +67,14 @@ def test_a_message_dated_centuries_off_makes_no_page_of_its_months(
 
 
 def test_the_empty_months_between_others_are_shown(anna: ChatUser) -> None:
-    said(anna, "In March")
-    said(anna, "In May", minutes=70 * 1440)
+    message_of(anna, "In March")
+    message_of(anna, "In May", minutes=70 * 1440)
     assert [count for _month, count in messages_by_month(anna)] == [1, 0, 1]
 
 
 def test_a_month_leads_to_its_first_message(anna: ChatUser, as_viewer: Client) -> None:
-    said(anna, "In March")
-    april = said(anna, "In April", minutes=40 * 1440)
+    message_of(anna, "In March")
+    april = message_of(anna, "In April", minutes=40 * 1440)
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?on=2026-04-01")
     assert f'is-here" id="message-{april.pk}"' in page
     assert get(as_viewer, f"/memory/{anna.pk}/messages/?on=2026-99-99")
@@ -90,21 +90,21 @@ def test_search_marks_the_words_and_leads_to_the_place(anna: ChatUser, as_viewer
 
 def test_messages_in_no_topic_are_the_active_session(anna: ChatUser, as_viewer: Client) -> None:
     topic_of(anna, "vLLM", ["It dies"])
-    waiting = said(anna, "And the parcel", minutes=99)
+    waiting = message_of(anna, "And the parcel", minutes=99)
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?place=active")
     assert rows(page, "message") == [waiting.pk]
     assert "active session" in page
 
 
 def test_an_answer_names_what_it_answers(anna: ChatUser, as_viewer: Client) -> None:
-    asked = said(anna, "Which cake?")
-    said(anna, "Honey", minutes=200, role="assistant", reply_to=asked.external_id)
+    asked = message_of(anna, "Which cake?")
+    message_of(anna, "Honey", minutes=200, role="assistant", reply_to=asked.external_id)
     assert f'href="/memory/{anna.pk}/messages/?at={asked.pk}"' in get(as_viewer, f"/memory/{anna.pk}/messages/")
 
 
 def test_attachments_and_forwards_are_shown(anna: ChatUser, as_viewer: Client) -> None:
     files = [{"name": "plan.png", "mime": "image/png"}, {"name": "kept.pdf", "mime": "application/pdf"}, "odd"]
-    message = said(anna, "Look", forwarded_from="Petrov", metadata={"attachments": files})
+    message = message_of(anna, "Look", forwarded_from="Petrov", metadata={"attachments": files})
     Artifact.objects.create(owner=anna, message=message, name="kept.pdf", file_type="pdf", sha256="1", created_at=BEGAN)
     page = get(as_viewer, f"/memory/{anna.pk}/messages/")
     assert "forwarded from Petrov" in page
@@ -114,12 +114,12 @@ def test_attachments_and_forwards_are_shown(anna: ChatUser, as_viewer: Client) -
 
 @pytest.mark.parametrize("metadata", [{}, {"attachments": None}, {"attachments": "x"}, {"attachments": [{}]}, []])
 def test_metadata_of_any_shape_can_be_shown(metadata: object, anna: ChatUser, as_viewer: Client) -> None:
-    said(anna, "Look", metadata=metadata)
+    message_of(anna, "Look", metadata=metadata)
     assert "Look" in get(as_viewer, f"/memory/{anna.pk}/messages/")
 
 
 def test_each_day_has_a_rule(anna: ChatUser, as_viewer: Client) -> None:
-    said(anna, "Monday"), said(anna, "Still Monday", minutes=3), said(anna, "Tuesday", minutes=1440)
+    message_of(anna, "Monday"), message_of(anna, "Still Monday", minutes=3), message_of(anna, "Tuesday", minutes=1440)
     page = get(as_viewer, f"/memory/{anna.pk}/messages/")
     assert page.count('<li class="day">') == 2
     assert "Monday, 2 March 2026" in page
@@ -128,9 +128,9 @@ def test_each_day_has_a_rule(anna: ChatUser, as_viewer: Client) -> None:
 @pytest.fixture
 def withdrawn(anna: ChatUser) -> Message:
     """One message of an import that was taken back, beside one that stays."""
-    said(anna, "This stays")
+    message_of(anna, "This stays")
     batch = ImportBatch.objects.create(owner=anna, source="wrong.json", format="telegram", added=1)
-    gone = said(anna, "This was a mistake", minutes=70 * 1440, batch=batch)
+    gone = message_of(anna, "This was a mistake", minutes=70 * 1440, batch=batch)
     curation.withdraw(anna, batch, actor="cora")
     return gone
 
@@ -143,8 +143,9 @@ def test_a_withdrawn_import_is_neither_listed_nor_counted(
     assert "This was a mistake" not in page
     assert "1 message<" in page
     assert [count for _month, count in messages_by_month(anna)] == [1]
-    held = holdings([anna])[anna.pk]
-    assert (held.messages, held.waiting, held.last_message_at) == (1, 1, Message.objects.earliest("sent_at").sent_at)
+    holding = holdings([anna])[anna.pk]
+    assert (holding.messages, holding.waiting) == (1, 1)
+    assert holding.last_message_at == Message.objects.earliest("sent_at").sent_at
     assert "This was a mistake" not in get(as_viewer, f"/memory/{anna.pk}/messages/?q=mistake").split("<main")[1]
 
 

@@ -156,8 +156,11 @@ async def test_a_topic_chosen_without_being_read_is_marked_on_the_page_and_in_th
     a, b, _ = [topic.pk async for topic in memory.topic_set.order_by("pk")]
     run = await start(memory, EVERYTHING)
     await check_whole(run, await executed(run, chat=ScriptedChat(asks(a), chooses(a, b))), "")
-    told = await sync_to_async(answer.document)(await Run.objects.aget(pk=run.pk))
-    assert [(topic["id"], topic["read"]) for topic in told["topics"]] == [(f"Topic:{a}", True), (f"Topic:{b}", False)]
+    document = await sync_to_async(answer.document)(await Run.objects.aget(pk=run.pk))
+    assert [(topic["id"], topic["read"]) for topic in document["topics"]] == [
+        (f"Topic:{a}", True),
+        (f"Topic:{b}", False),
+    ]
     assert (await page_of(run, admin)).count("without reading it") == 1
 
 

@@ -153,9 +153,9 @@ def test_a_run_is_read_as_json_once_it_has_ended(
     store(run, events[:4])
     assert as_viewer.get(f"/runs/{run.pk}/json/").status_code == 404
     store(run, events[4:], after=4)
-    told = json.loads(as_viewer.get(f"/runs/{run.pk}/json/").content)
-    assert (told["run"], told["user"], told["query"]) == (str(run.pk), "anna", "vllm?")
-    assert told["topics"][0]["reason"] == "it says so"
+    document = json.loads(as_viewer.get(f"/runs/{run.pk}/json/").content)
+    assert (document["run"], document["user"], document["query"]) == (str(run.pk), "anna", "vllm?")
+    assert document["topics"][0]["reason"] == "it says so"
 
 
 def test_before_it_has_searched_a_run_has_nothing_below(run: Run, as_viewer: Client) -> None:

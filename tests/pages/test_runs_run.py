@@ -154,7 +154,7 @@ def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
     assert peek.status_code == 200
     assert peek.context["candidate"].cosine == 0.25
     assert peek.context["candidate"].terms == {"oom": 2.0}
-    assert "said-found" not in peek.content.decode()
+    assert "message-found" not in peek.content.decode()
 
 
 def test_the_exchange_that_found_a_topic_is_marked_in_it(
@@ -166,10 +166,10 @@ def test_the_exchange_that_found_a_topic_is_marked_in_it(
     events[place] = replace(found, candidates=(replace(first, passage_id=passage.pk), second))
     store(run, events)
     peek = as_viewer.get(f"/runs/{run.pk}/topics/{topics[0].pk}/").content.decode()
-    said = list(passage.messages.in_order().values_list("pk", flat=True))
-    assert peek.count("said-found") == len(said) == 2
-    assert f'href="#found-{said[0]}"' in peek
-    assert all(f'id="found-{message}"' in peek for message in said)
+    found = list(passage.messages.in_order().values_list("pk", flat=True))
+    assert peek.count("message-found") == len(found) == 2
+    assert f'href="#found-{found[0]}"' in peek
+    assert all(f'id="found-{message}"' in peek for message in found)
 
 
 def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(
@@ -342,8 +342,8 @@ async def test_a_database_out_of_reach_makes_the_page_connect_anew(
 
     monkeypatch.setattr(fragments, "frame", out_of_reach)
     await announce(run.pk)
-    said = await socket.receive_output(timeout=PATIENCE)
-    while said["type"] == "websocket.send":
-        said = await socket.receive_output(timeout=PATIENCE)
-    assert said == {"type": "websocket.close", "code": 1011}
+    frame = await socket.receive_output(timeout=PATIENCE)
+    while frame["type"] == "websocket.send":
+        frame = await socket.receive_output(timeout=PATIENCE)
+    assert frame == {"type": "websocket.close", "code": 1011}
     await socket.disconnect(timeout=PATIENCE)

@@ -332,16 +332,16 @@ def test_a_row_tells_scopes_memories_maker_and_last_use(as_admin: Client, anna: 
     tokens.make("empty", [Scope.READ], [gone])
     gone.delete()
     page = get(as_admin, LIST)
-    told = {
+    texts = {
         name: re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index(f">{name}</span>") :].partition("</tr>")[0]))
         for name in ("few", "many", "all", "empty")
     }
-    assert "add messages read Анна , Boris" in told["few"]
-    assert "never used" not in told["few"]
-    assert "and 2 more" in told["many"]
-    assert "every memory" in told["all"]
-    assert "nobody’s memory" in told["empty"]
-    assert "never used" in told["empty"]
+    assert "add messages read Анна , Boris" in texts["few"]
+    assert "never used" not in texts["few"]
+    assert "and 2 more" in texts["many"]
+    assert "every memory" in texts["all"]
+    assert "nobody’s memory" in texts["empty"]
+    assert "never used" in texts["empty"]
 
 
 def test_lists_have_pages_by_key_and_the_last_ones_revoked_stand_at_the_end(

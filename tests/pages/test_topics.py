@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, Run, Topic, TopicVector
-from tests.support.browsing import HTMX, get, grow, hold, link, rows, run_of, said, searched, topic_of
+from tests.support.browsing import HTMX, attach, get, grow, link, message_of, rows, run_of, searched, topic_of
 
 
 @pytest.mark.parametrize("sort", ["newest", "oldest", "longest", "shortest", "most", "fewest"])
@@ -106,7 +106,7 @@ def _retired(owner: ChatUser, new: Topic) -> Topic:
         size_chars=7,
         is_live=False,
     )
-    hold(old, list(new.message_set.all()))
+    attach(old, list(new.message_set.all()))
     return old
 
 
@@ -150,7 +150,7 @@ def test_a_long_topic_is_shown_page_by_page(anna: ChatUser, as_viewer: Client) -
 def test_what_people_wrote_is_never_trusted(anna: ChatUser, as_viewer: Client) -> None:
     evil = "<script>alert(1)</script> `<img src=x>` **<i>**\n```\n<b>\n```"
     topic = topic_of(anna, evil, [evil])
-    said(anna, evil, minutes=9, forwarded_from=evil, metadata={"attachments": [{"name": evil, "mime": evil}]})
+    message_of(anna, evil, minutes=9, forwarded_from=evil, metadata={"attachments": [{"name": evil, "mime": evil}]})
     for address in (
         f"/topics/{topic.pk}/",
         f"/topics/{topic.pk}/peek/",

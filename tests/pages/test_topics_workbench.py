@@ -30,7 +30,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from tests.conftest import BEGAN, operator, signed_in, talk
-from tests.support.browsing import HTMX, cost, get
+from tests.support.browsing import HTMX, cost, get, message_ids
 from tests.support.peer import Peer, reply
 
 VLLM = ["vLLM dies on the H100, out of memory", "Lower gpu_memory_utilization to 0.85, then start vLLM again."]
@@ -40,8 +40,8 @@ CAKE = ["Which cake for the birthday, with honey?", "A honey cake with sour crea
 @pytest.fixture
 def topic(anna: ChatUser) -> Topic:
     """Two matters in one topic, five exchanges of each."""
-    said = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
-    [made, _cats] = talk(anna, ("vLLM and a cake", said), ("Cats", ["How many cats?", "Three."]))
+    texts = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
+    [made, _cats] = talk(anna, ("vLLM and a cake", texts), ("Cats", ["How many cats?", "Three."]))
     return made
 
 
@@ -53,10 +53,6 @@ def curator(anna: ChatUser) -> Operator:
 @pytest.fixture
 def client(curator: Operator) -> Client:
     return signed_in(curator)
-
-
-def held(topic: Topic | int) -> list[int]:
-    return list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
 
 
 def boxes(page: str, name: str) -> list[int]:
@@ -85,8 +81,8 @@ def with_vector(topic: Topic, direction: int) -> None:
 def with_passage_vectors(messages: list[int], direction: int) -> None:
     row = profile_row(clients.profile())
     for passage in Passage.objects.filter(messages__in=messages).distinct():
-        said = {"owner": passage.owner, "passage": passage, "profile": row, "dimensions": row.dimensions}
-        PassageVector.objects.create(**said, vector=along(direction))
+        fields = {"owner": passage.owner, "passage": passage, "profile": row, "dimensions": row.dimensions}
+        PassageVector.objects.create(**fields, vector=along(direction))
 
 
 def parts(page: str) -> list[str]:
@@ -101,8 +97,8 @@ def near(part: str) -> list[tuple[int, str]]:
 
 def test_a_curator_can_cut_before_every_message_but_the_first(client: Client, topic: Topic) -> None:
     page = get(client, f"/topics/{topic.pk}/")
-    assert boxes(page, "at") == held(topic)[1:]
-    assert boxes(page, "messages") == held(topic)
+    assert boxes(page, "at") == message_ids(topic)[1:]
+    assert boxes(page, "messages") == message_ids(topic)
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER])
@@ -124,7 +120,7 @@ def test_a_retired_topic_is_shown_without_tools(client: Client, anna: ChatUser, 
 
 def test_what_the_form_of_the_page_sends_is_previewed(client: Client, anna: ChatUser, topic: Topic) -> None:
     """The boxes ticked by hand and the button that was pressed, as a browser sends them."""
-    ids = held(topic)
+    ids = message_ids(topic)
     form = {"topics": topic.pk, "at": [ids[4], ids[10]], "messages": ids[:2], "op": "split"}
     page = client.post(f"/memory/{anna.pk}/change/", form).content.decode()
     assert "becomes 3 topics: 4, 6, 10 messages" in page
@@ -138,17 +134,17 @@ def test_a_place_beyond_the_first_page_can_be_cut(client: Client, anna: ChatUser
     address = re.search(r'rel="next" href="([^"]+)"', first)
     assert address
     second = get(client, f"/topics/{long.pk}/{address[1]}")
-    assert boxes(second, "at") == held(long)[150:]
+    assert boxes(second, "at") == message_ids(long)[150:]
     assert 'data-place="150"' in second
-    page = client.post(f"/memory/{anna.pk}/change/", {"op": "split", "topics": long.pk, "at": held(long)[150]})
+    page = client.post(f"/memory/{anna.pk}/change/", {"op": "split", "topics": long.pk, "at": message_ids(long)[150]})
     assert "150, 50 messages" in page.content.decode()
 
 
 def test_topics_to_move_to_are_found_by_their_words(client: Client, topic: Topic) -> None:
-    page = get(client, f"/topics/{topic.pk}/pick/?op=move&messages={held(topic)[0]}&q=cats")
+    page = get(client, f"/topics/{topic.pk}/pick/?op=move&messages={message_ids(topic)[0]}&q=cats")
     cats = Topic.objects.get(summary="Cats")
     assert f'name="to" value="{cats.pk}"' in page
-    assert f'name="messages" value="{held(topic)[0]}"' in page
+    assert f'name="messages" value="{message_ids(topic)[0]}"' in page
     assert f'name="to" value="{topic.pk}"' not in page
 
 
@@ -182,14 +178,14 @@ def test_a_new_topic_waits_for_its_vector_visibly(client: Client, topic: Topic) 
 
 def test_a_proposal_cuts_where_the_talk_turns(client: Client, topic: Topic) -> None:
     page = get(client, f"/topics/{topic.pk}/resplit/")
-    assert f'name="at" value="{held(topic)[10]}"' in page
+    assert f'name="at" value="{message_ids(topic)[10]}"' in page
     assert "2 topics: 10, 10 messages" in page
     assert len(areas(page)) == 2
     assert "embedded segmenter" in page
 
 
 def test_each_boundary_is_taken_or_left(client: Client, anna: ChatUser, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     page = get(client, f"/topics/{topic.pk}/resplit/?at={ids[4]},{ids[10]}")
     assert "3 topics: 4, 6, 10 messages" in page
     assert f'href="?at={ids[10]}" data-go="leave"' in page
@@ -197,7 +193,7 @@ def test_each_boundary_is_taken_or_left(client: Client, anna: ChatUser, topic: T
     assert "One topic, as today" in get(client, f"/topics/{topic.pk}/resplit/?at=none")
     fields = {"op": "resplit", "topics": topic.pk, "at": ids[10], "summary": ["vLLM", "Cake"], "commit": 1}
     client.post(f"/memory/{anna.pk}/change/", fields)
-    assert {one.summary: held(one) for one in Topic.objects.live().exclude(summary="Cats")} == {
+    assert {one.summary: message_ids(one) for one in Topic.objects.live().exclude(summary="Cats")} == {
         "vLLM": ids[:10],
         "Cake": ids[10:],
     }
@@ -206,7 +202,7 @@ def test_each_boundary_is_taken_or_left(client: Client, anna: ChatUser, topic: T
 
 
 def test_what_was_typed_survives_another_cut(client: Client, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     sent = {
         "span": [f"{ids[0]}-{ids[9]}", f"{ids[10]}-{ids[19]}"],
         "was": ["proposed a", "proposed b"],
@@ -237,7 +233,8 @@ def test_the_page_says_what_the_topic_was_made_of_and_leads_back(client: Client,
 def beside(anna: ChatUser, topic: Topic) -> tuple[Topic, Topic]:
     """A topic near the first ten messages and one near the last ten, which have vectors."""
     servers, baking = talk(anna, ("Servers", ["Which GPU?", "An H100."]), ("Baking", ["Which oven?", "A hot one."]))
-    for direction, (matter, messages) in enumerate([(servers, held(topic)[:10]), (baking, held(topic)[10:])]):
+    ids = message_ids(topic)
+    for direction, (matter, messages) in enumerate([(servers, ids[:10]), (baking, ids[10:])]):
         with_vector(matter, direction)
         with_passage_vectors(messages, direction)
     return servers, baking
@@ -245,7 +242,7 @@ def beside(anna: ChatUser, topic: Topic) -> tuple[Topic, Topic]:
 
 def test_each_part_shows_the_topics_it_is_near_to(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
     servers, baking = beside
-    first, second = parts(get(client, f"/topics/{topic.pk}/resplit/?at={held(topic)[10]}"))
+    first, second = parts(get(client, f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[10]}"))
     assert near(first) == [(servers.pk, "1.00"), (baking.pk, "0.00")]
     assert near(second) == [(baking.pk, "1.00"), (servers.pk, "0.00")]
 
@@ -253,7 +250,7 @@ def test_each_part_shows_the_topics_it_is_near_to(client: Client, topic: Topic, 
 def test_another_cut_brings_other_neighbours(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
     [whole] = parts(get(client, f"/topics/{topic.pk}/resplit/?at=none"))
     assert [similarity for _pk, similarity in near(whole)] == ["0.71", "0.71"]
-    answer = client.post(f"/topics/{topic.pk}/resplit/?at={held(topic)[6]}", {}, headers=HTMX)
+    answer = client.post(f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[6]}", {}, headers=HTMX)
     first, second = parts(answer.content.decode())
     assert near(first)[0] == (beside[0].pk, "1.00")
     assert near(second)[0][0] == beside[1].pk
@@ -273,19 +270,19 @@ def test_neighbours_are_live_topics_of_the_same_memory_and_not_the_topic_itself(
 
 def test_without_vectors_the_parts_have_no_neighbours(client: Client, topic: Topic) -> None:
     with_vector(Topic.objects.get(summary="Cats"), 0)
-    assert nearest_to_parts(topic, [held(topic)], clients.profile()) == [[]]
+    assert nearest_to_parts(topic, [message_ids(topic)], clients.profile()) == [[]]
     assert "Near in meaning" not in get(client, f"/topics/{topic.pk}/resplit/?at=none")
 
 
 def test_more_parts_cost_no_more_queries(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     one = cost(client, f"/topics/{topic.pk}/resplit/?at=none")
     many = cost(client, f"/topics/{topic.pk}/resplit/?at={','.join(map(str, ids[2::2]))}")
     assert many == one
 
 
 def test_pauses_are_named_on_the_canvas(client: Client, topic: Topic) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     for place, at in enumerate(ids):
         later = timedelta(days=2) if place >= 10 else timedelta(hours=5) if place >= 4 else timedelta(0)
         Message.objects.filter(pk=at).update(sent_at=BEGAN + timedelta(minutes=place) + later)
@@ -326,7 +323,7 @@ def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topi
     page = get(client, f"/topics/{topic.pk}/resplit/")
     assert "Ask the model" not in page
     assert "Proposed by the embedded segmenter" in page
-    answer = client.post(f"/topics/{topic.pk}/resplit/?at={held(topic)[4]}", {"ask": "model"}).content.decode()
+    answer = client.post(f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[4]}", {"ask": "model"}).content.decode()
     assert "No chat model is connected" in answer
     assert "4, 16 messages" in answer
 
@@ -334,7 +331,7 @@ def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topi
 def test_the_model_is_asked_and_its_proposal_is_said_to_be_its(
     client: Client, topic: Topic, model: Splitting, settings: Any
 ) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     model.says = answered(("A crash", ids[0], ids[5]), ("And more", ids[6], ids[19]))
     assert "Ask the model" in get(client, f"/topics/{topic.pk}/resplit/")
     assert model.requests == []
@@ -353,14 +350,14 @@ def test_the_model_is_asked_and_its_proposal_is_said_to_be_its(
 
 
 def test_a_model_may_leave_the_topic_whole(client: Client, topic: Topic, model: Splitting) -> None:
-    model.says = answered(("All of it", held(topic)[0], held(topic)[-1]))
-    page = client.post(f"/topics/{topic.pk}/resplit/?at={held(topic)[4]}", {"ask": "model"}).content.decode()
+    model.says = answered(("All of it", message_ids(topic)[0], message_ids(topic)[-1]))
+    page = client.post(f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[4]}", {"ask": "model"}).content.decode()
     assert "would leave this topic whole" in page
     assert areas(page) == ["vLLM and a cake"]
 
 
 def test_when_the_model_fails_the_cuts_and_what_was_typed_stay(client: Client, topic: Topic, model: Splitting) -> None:
-    ids = held(topic)
+    ids = message_ids(topic)
     model.says = "I would rather not."
     sent = {
         "span": [f"{ids[0]}-{ids[3]}", f"{ids[4]}-{ids[19]}"],

@@ -102,9 +102,9 @@ def test_what_is_stored_as_a_code_is_told_in_words_and_what_is_unknown_as_it_is(
     assert [actor_words(actor) for actor in ("archive", "ada")] == ["the program", "ada"]
 
 
-@pytest.mark.parametrize(("told", "words"), [("2026-03-01", "1 Mar 2026"), ("2026-13-01", "2026-13-01"), ("", "")])
-def test_a_day_the_model_was_told_is_read_by_people(told: str, words: str) -> None:
-    assert day_of(told) == words
+@pytest.mark.parametrize(("day", "words"), [("2026-03-01", "1 Mar 2026"), ("2026-13-01", "2026-13-01"), ("", "")])
+def test_a_day_the_model_was_told_is_read_by_people(day: str, words: str) -> None:
+    assert day_of(day) == words
 
 
 def test_an_enricher_that_failed_is_told_in_words_with_what_the_endpoint_said() -> None:

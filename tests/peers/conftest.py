@@ -34,7 +34,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Told:
+class StoredRun:
     """A finished run: its events, of which the last is ``finished``."""
 
     events: list[Event]
@@ -54,7 +54,7 @@ class Told:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-Ask = Callable[..., Awaitable[Told]]
+Ask = Callable[..., Awaitable[StoredRun]]
 
 
 @pytest.fixture
@@ -73,14 +73,14 @@ def ask(memory: Memory, settings: Any) -> Ask:
     """Run a whole recall against the endpoint at ``base_url``; what was learnt of an endpoint is forgotten first."""
     clients._learnt.cache_clear()
 
-    async def whole(base_url: str, *, stream: bool = True, model: str = "gpt-4o", **parameters: Any) -> Told:
+    async def whole(base_url: str, *, stream: bool = True, model: str = "gpt-4o", **parameters: Any) -> StoredRun:
         settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_STREAM = base_url, "key", stream
         settings.RERANKER_MODEL = settings.ENRICHER_MODEL = model
         patient = {"seconds": 2 * PATIENCE, "turn_seconds": PATIENCE, **parameters}
         run = await sync_to_async(lifecycle.start)(memory.owner, QUERY, parameters=patient)
         async with open_clients() as opened:
             await lifecycle.execute(run.pk, opened)
-        return Told([item.event for item in await sync_to_async(following.stored)(run.pk)])
+        return StoredRun([item.event for item in await sync_to_async(following.stored)(run.pk)])
 
     return whole
 

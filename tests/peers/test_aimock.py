@@ -65,18 +65,18 @@ async def test_a_run_tells_what_each_turn_cost_thought_and_who_served_it(
     server: Server, memory: Memory, ask: Ask, stream: bool
 ) -> None:
     play(server, *script(memory))
-    told = await ask(server.url + API, stream=stream)
+    run = await ask(server.url + API, stream=stream)
     first, second, _ = (f"Topic:{id}" for id in memory.topics)
-    assert (told.finished.fallback, told.chosen) == ("", [first])
-    assert [topic.id for event in told.of(TopicsRead) for topic in event.read] == [first, second]
-    asked, chose = told.of(ModelReplied)
+    assert (run.finished.fallback, run.chosen) == ("", [first])
+    assert [topic.id for event in run.of(TopicsRead) for topic in event.read] == [first, second]
+    asked, chose = run.of(ModelReplied)
     assert (asked.reasoning, chose.reasoning) == ("Two of these look close.", "The first answers it.")
     assert [(reply.cost_usd, reply.input_tokens) for reply in (asked, chose)] == [(0.0003, 900)] * 2
     assert [(reply.provider, reply.cached_tokens, reply.reasoning_tokens) for reply in (asked, chose)] == [
         ("Acme", 512, 7)
     ] * 2
-    assert told.finished.totals.cost_usd == pytest.approx(0.0009)
-    assert told.of(SteppedDown) == told.of(Retried) == []
+    assert run.finished.totals.cost_usd == pytest.approx(0.0009)
+    assert run.of(SteppedDown) == run.of(Retried) == []
 
 
 async def test_the_thoughts_of_a_turn_are_sent_back_with_its_call(server: Server, memory: Memory, ask: Ask) -> None:
@@ -92,18 +92,18 @@ async def test_the_thoughts_of_a_turn_are_sent_back_with_its_call(server: Server
 async def test_a_rate_limit_is_waited_out(server: Server, memory: Memory, ask: Ask, stream: bool) -> None:
     limit = {"error": {"message": "Rate limit exceeded", "code": "429"}, "status": 429, "retryAfter": 1}
     play(server, turn(False, limit, nth=0), *script(memory))
-    told = await ask(server.url + API, stream=stream)
-    assert [event.wait for event in told.of(Retried)] == [1.0]
-    assert told.finished.fallback == ""
+    run = await ask(server.url + API, stream=stream)
+    assert [event.wait for event in run.of(Retried)] == [1.0]
+    assert run.finished.fallback == ""
 
 
 async def test_a_stream_that_is_cut_is_asked_for_again(server: Server, memory: Memory, ask: Ask) -> None:
     asking, choosing, enriching = script(memory)
     cut = {**turn(True, choosing["response"], nth=0), "chunkSize": 5, "truncateAfterChunks": 3}
     play(server, asking, cut, choosing, enriching)
-    told = await ask(server.url + API)
-    assert [event.attempt for event in told.of(Retried)] == [1]
-    assert (told.finished.fallback, told.chosen) == ("", [f"Topic:{memory.topics[0]}"])
+    run = await ask(server.url + API)
+    assert [event.attempt for event in run.of(Retried)] == [1]
+    assert (run.finished.fallback, run.chosen) == ("", [f"Topic:{memory.topics[0]}"])
 
 
 @pytest.mark.parametrize("trouble", ["malformedRate", "disconnectRate", "dropRate"])
@@ -114,9 +114,9 @@ async def test_an_answer_that_comes_broken_is_asked_for_again(
     asking, choosing, enriching = script(memory)
     broken = {**turn(False, asking["response"], nth=0), "chaos": {trouble: 1.0}}
     play(server, broken, asking, choosing, enriching)
-    told = await ask(server.url + API, stream=stream)
-    assert [event.attempt for event in told.of(Retried)] == [1]
-    assert (told.finished.fallback, told.chosen) == ("", [f"Topic:{memory.topics[0]}"])
+    run = await ask(server.url + API, stream=stream)
+    assert [event.attempt for event in run.of(Retried)] == [1]
+    assert (run.finished.fallback, run.chosen) == ("", [f"Topic:{memory.topics[0]}"])
 
 
 async def test_another_model_answers_when_the_first_is_overloaded(
@@ -125,7 +125,7 @@ async def test_another_model_answers_when_the_first_is_overloaded(
     settings.LLM_FALLBACK_MODELS = ["acme/second"]
     overloaded = {"error": {"message": "overloaded", "code": "503"}, "status": 503}
     play(server, {"match": {"model": "acme/first"}, "response": overloaded}, *script(memory))
-    told = await ask(server.url + API, model="acme/first")
-    assert told.finished.fallback == ""
-    assert {reply.model for reply in told.of(ModelReplied)} == {"acme/second"}
-    assert told.of(Retried) == []
+    run = await ask(server.url + API, model="acme/first")
+    assert run.finished.fallback == ""
+    assert {reply.model for reply in run.of(ModelReplied)} == {"acme/second"}
+    assert run.of(Retried) == []

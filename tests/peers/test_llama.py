@@ -41,14 +41,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 async def test_a_forced_tool_is_ignored_and_the_run_says_so(server: Server, ask: Ask) -> None:
-    told = await ask(server.url + "/v1", seconds=500.0, turn_seconds=240.0)
-    assert [(step.capability, step.instead) for step in told.of(SteppedDown)][:2] == [
+    run = await ask(server.url + "/v1", seconds=500.0, turn_seconds=240.0)
+    assert [(step.capability, step.instead) for step in run.of(SteppedDown)][:2] == [
         ("forced tool choice", "required"),
         ("forced tool choice", "free"),
     ]
-    assert told.finished.fallback == "protocol_violation"
-    assert told.of(Retried) == []
-    assert told.of(ModelReplied)[0].input_tokens > told.of(ModelReplied)[0].output_tokens > 0
+    assert run.finished.fallback == "protocol_violation"
+    assert run.of(Retried) == []
+    assert run.of(ModelReplied)[0].input_tokens > run.of(ModelReplied)[0].output_tokens > 0
 
 
 async def test_an_answer_keeps_to_its_schema_while_it_is_streamed(server: Server) -> None:

@@ -54,21 +54,21 @@ def findings(server: Server) -> list[Any]:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_run_asks_reads_and_chooses(server: Server, memory: Memory, ask: Ask, stream: bool) -> None:
     script(server, memory)
-    told = await ask(server.url + "/v1", stream=stream)
+    run = await ask(server.url + "/v1", stream=stream)
     first, second, _ = (f"Topic:{id}" for id in memory.topics)
-    assert (told.finished.fallback, told.chosen) == ("", [first])
-    assert [topic.id for event in told.of(TopicsRead) for topic in event.read] == [first, second]
-    assert [bool(reply.input_tokens and reply.output_tokens) for reply in told.of(ModelReplied)] == [True, True]
-    assert told.of(SteppedDown) == told.of(Retried) == []
+    assert (run.finished.fallback, run.chosen) == ("", [first])
+    assert [topic.id for event in run.of(TopicsRead) for topic in event.read] == [first, second]
+    assert [bool(reply.input_tokens and reply.output_tokens) for reply in run.of(ModelReplied)] == [True, True]
+    assert run.of(SteppedDown) == run.of(Retried) == []
     assert findings(server) == []
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_rate_limit_is_waited_out(server: Server, memory: Memory, ask: Ask, stream: bool) -> None:
     script(server, memory, {"type": "fail", "status": 429, "retry_after": 1, "match": WITH_TOOLS})
-    told = await ask(server.url + "/v1", stream=stream)
-    assert [event.wait for event in told.of(Retried)] == [1.0]
-    assert told.finished.fallback == ""
+    run = await ask(server.url + "/v1", stream=stream)
+    assert [event.wait for event in run.of(Retried)] == [1.0]
+    assert run.finished.fallback == ""
     assert findings(server) == []
 
 
@@ -76,37 +76,37 @@ async def test_a_rate_limit_is_waited_out(server: Server, memory: Memory, ask: A
 async def test_a_stream_that_breaks_is_asked_for_again(server: Server, memory: Memory, ask: Ask, kind: str) -> None:
     fault = {"type": "stream_fault", "kind": kind, "after_chunks": 2, "match": {"stream": True, **WITH_TOOLS}}
     script(server, memory, fault, tries=2)
-    told = await ask(server.url + "/v1")
-    assert [event.attempt for event in told.of(Retried)] == [1]
-    assert (told.finished.fallback, told.chosen) == ("", [f"Topic:{memory.topics[0]}"])
+    run = await ask(server.url + "/v1")
+    assert [event.attempt for event in run.of(Retried)] == [1]
+    assert (run.finished.fallback, run.chosen) == ("", [f"Topic:{memory.topics[0]}"])
     assert findings(server) == []
 
 
 async def test_a_stream_that_stalls_ends_as_the_turns_time_does(server: Server, memory: Memory, ask: Ask) -> None:
     stall = {"type": "stream_fault", "kind": "stall", "stall_seconds": 30, "match": {"stream": True, **WITH_TOOLS}}
     script(server, memory, stall)
-    told = await ask(server.url + "/v1", turn_seconds=0.5)
-    assert told.finished.fallback == "turn_timeout"
+    run = await ask(server.url + "/v1", turn_seconds=0.5)
+    assert run.finished.fallback == "turn_timeout"
     assert findings(server) == []
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403])
 async def test_a_refusal_is_not_argued_with(server: Server, memory: Memory, ask: Ask, status: int) -> None:
     script(server, memory, {"type": "fail", "status": status, "times": None})
-    told = await ask(server.url + "/v1")
-    assert told.finished.fallback == "llm_error"
-    assert told.of(Retried) == []
-    assert str(status) in told.of(ModelReplied)[0].error
+    run = await ask(server.url + "/v1")
+    assert run.finished.fallback == "llm_error"
+    assert run.of(Retried) == []
+    assert str(status) in run.of(ModelReplied)[0].error
     assert findings(server) == []
 
 
 async def test_an_outage_is_borne_as_long_as_the_turn_lasts(server: Server, memory: Memory, ask: Ask) -> None:
     script(server, memory, {"type": "fail", "status": 503, "times": None, "match": WITH_TOOLS})
-    told = await ask(server.url + "/v1", turn_seconds=4.0)
-    assert told.finished.fallback == "llm_error"
-    assert {event.wait for event in told.of(Retried)} == {1.0}
+    run = await ask(server.url + "/v1", turn_seconds=4.0)
+    assert run.finished.fallback == "llm_error"
+    assert {event.wait for event in run.of(Retried)} == {1.0}
     # Another second would have been beyond the turn, of which a client has all but three hundredths.
-    assert told.finished.totals.seconds > 4.0 * 0.97 - 1.0
+    assert run.finished.totals.seconds > 4.0 * 0.97 - 1.0
     assert findings(server) == []
 
 
@@ -115,17 +115,17 @@ async def test_a_tool_call_that_makes_no_sense_is_answered_and_the_run_goes_on(
     server: Server, memory: Memory, ask: Ask, kind: str
 ) -> None:
     script(server, memory, {"type": "tool_fault", "kind": kind}, tries=2)
-    told = await ask(server.url + "/v1")
-    assert told.of(TopicsRead)[0].notes
-    assert (told.finished.fallback, told.chosen) == ("", [f"Topic:{memory.topics[0]}"])
+    run = await ask(server.url + "/v1")
+    assert run.of(TopicsRead)[0].notes
+    assert (run.finished.fallback, run.chosen) == ("", [f"Topic:{memory.topics[0]}"])
     assert findings(server) == []
 
 
 async def test_what_the_server_makes_up_from_our_schemas_is_understood(
     server: Server, memory: Memory, ask: Ask
 ) -> None:
-    told = await ask(server.url + "/v1")
+    run = await ask(server.url + "/v1")
     # It makes ids up that are no candidates, and an answer after those has read nothing.
-    assert told.finished.fallback == "protocol_violation"
-    assert [bool(read.unknown) for read in told.of(TopicsRead)] == [True] * 3
+    assert run.finished.fallback == "protocol_violation"
+    assert [bool(read.unknown) for read in run.of(TopicsRead)] == [True] * 3
     assert findings(server) == []

@@ -23,8 +23,8 @@ DAYS = [
 ]
 MESSAGES = [
     {"id": f"m{day}-{place}", "role": role, "author": role, "ts": f"2026-03-{day:02}T10:{place:02}:00Z", "text": text}
-    for day, said in enumerate(DAYS, start=1)
-    for place, (role, text) in enumerate(zip(("user", "assistant"), said, strict=True))
+    for day, texts in enumerate(DAYS, start=1)
+    for place, (role, text) in enumerate(zip(("user", "assistant"), texts, strict=True))
 ]
 QUESTION = {"user": "anna", "query": "Why did vLLM run out of memory on the H100?"}
 
@@ -66,9 +66,9 @@ def test_a_program_talks_to_a_memory_from_the_first_message_to_the_last_event(
     assert program.post("/v1/messages", json=body).json() == {"added": 6, "skipped": 0, "rejected": []}
     assert program.post("/v1/messages", json=body).json()["skipped"] == 6
     assert stack.json("archive", "--now")["messages"] == 6
-    told = program.post("/v1/recall", json=QUESTION).json()
-    assert "Lower gpu_memory_utilization" in told["context"]
-    assert told["url"] == f"{stack.url}/runs/{told['run']}/"
+    document = program.post("/v1/recall", json=QUESTION).json()
+    assert "Lower gpu_memory_utilization" in document["context"]
+    assert document["url"] == f"{stack.url}/runs/{document['run']}/"
     run, events = streamed(program, "POST", "/v1/recall/stream", json=QUESTION)
     assert events[-1][0] == "run_finished"
     lines = [json.loads(line) for line in program.get(f"{run}/events").text.splitlines()]
@@ -76,7 +76,7 @@ def test_a_program_talks_to_a_memory_from_the_first_message_to_the_last_event(
     resumed = streamed(program, "GET", f"{run}/stream", headers={"last-event-id": "2"})[1]
     assert resumed == events[2:]
     topics = program.get("/v1/users/anna/topics").json()["topics"]
-    chosen = program.get(f"/v1/topics/{told['topics'][0]['id']}").json()
+    chosen = program.get(f"/v1/topics/{document['topics'][0]['id']}").json()
     assert chosen["id"] in [topic["id"] for topic in topics]
     assert "vLLM" in chosen["topics"][0]["messages"][0]["text"]
     assert json.loads(stack.command("check_memory", "--json").stdout)["violations"] == []

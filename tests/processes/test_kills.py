@@ -54,7 +54,7 @@ def victims(memory: ChatUser) -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
-def told(process: subprocess.Popen[str]) -> str:
+def line_from(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     return process.stdout.readline().strip()
 
@@ -63,12 +63,12 @@ def kill_while_executing(process: subprocess.Popen[str], names: list[UUID], coun
     """A child that executes these runs lives until they have so many events together, or are all at their end."""
     assert process.stdin
     print(*names, file=process.stdin, flush=True)
-    assert told(process) == "forked"
+    assert line_from(process) == "forked"
     events = RunEvent.objects.filter(run__in=names)
     going = Run.objects.filter(pk__in=names).exclude(state=Run.State.FINISHED)
     wait_for(lambda: events.count() >= count or not going.exists())
     print("kill", file=process.stdin, flush=True)
-    assert told(process) in {str(-signal.SIGKILL), "0"}
+    assert line_from(process) in {str(-signal.SIGKILL), "0"}
 
 
 def test_killed_processes_leave_runs_that_all_end_once(memory: ChatUser, victims: subprocess.Popen[str]) -> None:

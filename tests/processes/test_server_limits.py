@@ -56,20 +56,20 @@ class Running:
             return _all(connection)
 
     def peak_megabytes(self) -> float:
-        told = Path(f"/proc/{self._process.pid}/status").read_text()
-        found = re.search(r"VmHWM:\s+(\d+) kB", told)
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+) kB", status)
         assert found
         return int(found[1]) / 1024
 
 
 def _all(connection: socket.socket) -> str:
-    said = b""
+    received = b""
     try:
         while part := connection.recv(65536):
-            said += part
+            received += part
     except OSError:
         pass
-    return said.decode()
+    return received.decode()
 
 
 @contextmanager

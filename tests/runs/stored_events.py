@@ -33,10 +33,10 @@ def found_in(events: list[Event]) -> tuple[int, CandidatesFound]:
     return next((place, event) for place, event in enumerate(events) if isinstance(event, CandidatesFound))
 
 
-def every_event(first: Topic, second: Topic, said: Message) -> list[Event]:
+def every_event(first: Topic, second: Topic, message: Message) -> list[Event]:
     """One of each kind, as a run with trouble on the way would have them."""
     one, two = f"Topic:{first.pk}", f"Topic:{second.pk}"
-    piece = Piece(said.text[:5], "exact", said.pk, 0, 5)
+    piece = Piece(message.text[:5], "exact", message.pk, 0, 5)
     absent = Piece("never said", "absent")
     return [
         RunStarted("flash", "vllm?", {"max_topics": 15}, "flash-1", "peer", "embedded/use@512"),

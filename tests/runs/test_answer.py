@@ -113,11 +113,11 @@ def test_what_does_not_fit_is_counted_and_no_message_is_cut(anna: ChatUser) -> N
     context = answer.document(ended(anna, topics, [chosen(topic) for topic in topics]))["context"]
     assert len(context) <= parts.CONTEXT_CHARS + 100
     assert context.count("[Topic:") == 12
-    told_lines = [line for line in context.splitlines() if line.startswith(("[User", "[Assistant"))]
-    assert all(line.endswith(FILLER.rstrip()) or line.endswith(FILLER) for line in told_lines)
+    message_lines = [line for line in context.splitlines() if line.startswith(("[User", "[Assistant"))]
+    assert all(line.endswith(FILLER.rstrip()) or line.endswith(FILLER) for line in message_lines)
     left_out = sum(map(int, re.findall(r"^\(messages left out for want of room: (\d+)\)$", context, re.MULTILINE)))
     assert left_out > 0
-    assert len(told_lines) + left_out == Message.objects.of(anna).count()
+    assert len(message_lines) + left_out == Message.objects.of(anna).count()
 
 
 def test_a_message_of_two_topics_is_told_once(anna: ChatUser) -> None:
@@ -207,8 +207,8 @@ def test_a_run_that_goes_on_has_no_answer_yet(anna: ChatUser) -> None:
         answer.document(run)
 
 
-@pytest.mark.parametrize(("dollars", "told"), [(0.0, "no cost. Run "), (0.0123, "$0.0123. Run ")])
-def test_a_run_that_cost_nothing_says_so_in_the_terminal(anna: ChatUser, dollars: float, told: str) -> None:
+@pytest.mark.parametrize(("dollars", "cost"), [(0.0, "no cost. Run "), (0.0123, "$0.0123. Run ")])
+def test_a_run_that_cost_nothing_says_so_in_the_terminal(anna: ChatUser, dollars: float, cost: str) -> None:
     run = ended(anna, [], [])
     run.cost_usd = dollars
-    assert told in answer.text(answer.document(run))
+    assert cost in answer.text(answer.document(run))

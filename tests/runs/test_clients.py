@@ -56,5 +56,5 @@ async def test_what_a_model_cannot_do_is_found_out_once_by_whoever_asks_first(
         other = await collect(clients.chat(http, "acme/pro").converse(PLAIN))
     assert (len(steps), len(again), len(other)) == (2, 1, 2)
     assert isinstance(again[0], Reply)
-    told = [(one.host, one.model, one.step.capability) for one in clients.limitations()]
-    assert told == [("models.example", name, "reasoning effort") for name in ("acme/flash", "acme/pro")]
+    limitations = [(one.host, one.model, one.step.capability) for one in clients.limitations()]
+    assert limitations == [("models.example", name, "reasoning effort") for name in ("acme/flash", "acme/pro")]

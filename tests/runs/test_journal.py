@@ -94,14 +94,14 @@ async def test_the_last_entry_ends_the_run_and_removes_what_its_model_was_saying
     assert await Run.objects.filter(pk=ends.pk).values(*changed).aget() == changed
     await goes.arefresh_from_db()
     assert goes.state == Run.State.RUNNING
-    assert [said.run_id async for said in RunProgress.objects.all()] == [goes.pk]
+    assert [progress.run_id async for progress in RunProgress.objects.all()] == [goes.pk]
 
 
 async def test_who_was_closed_is_told(connections: AsyncConnectionPool) -> None:
     (closed, goes), journal = await made(2), Journal(connections)
     await Run.objects.filter(pk=closed.pk).aupdate(state=Run.State.FINISHED)
-    told = await asyncio.gather(journal.write(entry(closed)), journal.write(entry(goes)))
-    assert list(told) == [None, goes.owner_id]
+    owners = await asyncio.gather(journal.write(entry(closed)), journal.write(entry(goes)))
+    assert list(owners) == [None, goes.owner_id]
     assert [event.run_id async for event in RunEvent.objects.all()] == [goes.pk] * 2
 
 
@@ -178,8 +178,8 @@ class Lossy(Journal):
 
 async def test_what_was_stored_before_a_connection_broke_is_not_stored_again(connections: AsyncConnectionPool) -> None:
     (goes, ends), journal = await made(2), Lossy(connections)
-    told = [await journal.write(entry(goes)), await journal.write(entry(ends, ending=ended()))]
-    assert told == [goes.owner_id, ends.owner_id]
+    owners = [await journal.write(entry(goes)), await journal.write(entry(ends, ending=ended()))]
+    assert owners == [goes.owner_id, ends.owner_id]
     assert [len(await stored(run)) for run in (goes, ends)] == [2, 2]
 
 
@@ -226,5 +226,5 @@ async def test_a_connection_that_is_cut_costs_no_events(connections: AsyncConnec
 async def test_without_a_database_everybody_is_told(connections: AsyncConnectionPool) -> None:
     runs, journal = await made(3), Journal(connections)
     await connections.close()
-    told = await asyncio.gather(*(journal.write(entry(run)) for run in runs), return_exceptions=True)
-    assert [type(error) for error in told] == [PoolClosed] * 3
+    errors = await asyncio.gather(*(journal.write(entry(run)) for run in runs), return_exceptions=True)
+    assert [type(error) for error in errors] == [PoolClosed] * 3

@@ -93,11 +93,11 @@ async def test_the_last_words_before_a_pause_are_shown_too(run: Run) -> None:
     notices = Notices()
     async with pool() as connections:
         showing = Showing(run.pk, connections, notices)
-        for said in ("one", "one two"):
+        for text in ("one", "one two"):
             notices.heard.clear()
-            showing.take(ModelProgress(1, said, ""))
+            showing.take(ModelProgress(1, text, ""))
             await asyncio.wait_for(notices.heard.wait(), PATIENCE)
-            assert (await RunProgress.objects.aget(run=run)).text == said
+            assert (await RunProgress.objects.aget(run=run)).text == text
         await showing.stop()
 
 

@@ -48,10 +48,10 @@ def call(index: int, name: str, arguments: Any) -> dict[str, Any]:
 
 
 def completion(content: Any, stream: bool, **message: Any) -> httpx.Response:
-    said = {"role": "assistant", "content": content, **message}
+    whole = {"role": "assistant", "content": content, **message}
     if stream:
-        return streams(delta(**said), delta(finish="stop"), USAGE, END)
-    choices = [{"finish_reason": "stop", "message": said}]
+        return streams(delta(**whole), delta(finish="stop"), USAGE, END)
+    choices = [{"finish_reason": "stop", "message": whole}]
     return httpx.Response(200, json={"id": "gen-1", "model": "acme/flash-001", "choices": choices})
 
 

@@ -36,11 +36,11 @@ def memory(transactional_db: None) -> ChatUser:
 
 def test_recall_from_the_command_line_prints_one_document(memory: ChatUser, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("recall", "--user", "anna", "H100 out of memory", "--json", "--set", "max_topics=1")
-    told = json.loads(capsys.readouterr().out)
-    assert told["fallback"] is None
-    assert [topic["rank"] for topic in told["topics"]] == [1]
-    assert "Lower gpu_memory_utilization" in told["context"]
-    assert told["usage"]["turns"] == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["fallback"] is None
+    assert [topic["rank"] for topic in document["topics"]] == [1]
+    assert "Lower gpu_memory_utilization" in document["context"]
+    assert document["usage"]["turns"] == 2
 
 
 @pytest.mark.parametrize(

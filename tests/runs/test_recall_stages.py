@@ -110,7 +110,7 @@ def asked(owner: ChatUser, **given: Any) -> RecallRequest:
     return replace(base, **given)
 
 
-async def told(request: RecallRequest, **clients: Any) -> list[Event | ModelProgress]:
+async def recall_events(request: RecallRequest, **clients: Any) -> list[Event | ModelProgress]:
     owner = await ChatUser.objects.aget(pk=request.owner_id)
     known = await background_of(owner.pk, profile=owner.profile, messages=request.messages)
     async with open_clients() as opened:
@@ -126,7 +126,7 @@ def one(events: Sequence[Any], kind: type[Any]) -> Any:
 async def test_a_run_chooses_of_three_kinds_and_hands_over_what_they_hold(anna: ChatUser) -> None:
     named = await numbers()
     chat = await picking(topics=[named["topic"]], people=[named["petrov"]], artifacts=[named["file"]])
-    events = await told(asked(anna), chat=chat)
+    events = await recall_events(asked(anna), chat=chat)
     found, end = one(events, CandidatesFound), one(events, RunFinished)
     assert [person.name for person in found.people][0] == "Petrov"
     assert [file.name for file in found.artifacts] == ["vllm-h100.pdf"]
@@ -145,7 +145,7 @@ async def test_a_run_chooses_of_three_kinds_and_hands_over_what_they_hold(anna: 
 
 async def test_the_model_is_told_of_three_kinds_of_candidates_and_of_who_asks(anna: ChatUser) -> None:
     chat = await picking(topics=[])
-    await told(asked(anna), chat=chat)
+    await recall_events(asked(anna), chat=chat)
     prompt = "\n".join(str(message["content"]) for message in chat.requests[0].messages)
     assert "Petrov [Work_Outer]" in prompt
     assert 'pdf: "vllm-h100.pdf"' in prompt
@@ -173,7 +173,7 @@ async def test_the_answer_is_what_was_measured_when_the_run_ended(anna: ChatUser
 
 
 async def test_a_fallback_hands_over_topics_and_never_people_or_files(anna: ChatUser) -> None:
-    events = await told(asked(anna), chat=ScriptedChat(fails(LLMUnavailable("away"))))
+    events = await recall_events(asked(anna), chat=ScriptedChat(fails(LLMUnavailable("away"))))
     end = one(events, RunFinished)
     assert end.fallback == "llm_error"
     assert (end.people, end.artifacts) == ((), ())
@@ -185,7 +185,7 @@ async def test_a_fallback_hands_over_topics_and_never_people_or_files(anna: Chat
 @pytest.mark.parametrize("strategy", ["vector", "flash"])
 async def test_without_a_model_the_nearest_topics_are_handed_over(anna: ChatUser, settings: Any, strategy: str) -> None:
     settings.RERANKER_ENABLED = False
-    end = one(await told(asked(anna, strategy=strategy)), RunFinished)
+    end = one(await recall_events(asked(anna, strategy=strategy)), RunFinished)
     assert end.fallback == ("" if strategy == "vector" else "disabled")
     assert (await numbers())["topic"] in [item.id for item in end.selected]
     assert {"profile", "topics"} <= {part.name for part in end.context}
@@ -201,9 +201,9 @@ async def test_what_the_caller_says_is_the_conversation_and_its_messages_are_not
         MessageContent(-2, "user", "Anna", at + timedelta(minutes=1), "And what of the cake knife?"),
     )
     chat = await picking(topics=[named["topic"]])
-    end = one(await told(asked(anna, messages=messages), chat=chat), RunFinished)
+    end = one(await recall_events(asked(anna, messages=messages), chat=chat), RunFinished)
     assert "And what of the cake knife?" in str(chat.requests[0].messages)
-    whole = one(await told(asked(anna), chat=await picking(topics=[named["topic"]])), RunFinished)
+    whole = one(await recall_events(asked(anna), chat=await picking(topics=[named["topic"]])), RunFinished)
     chars = {name: next(p.chars for p in run.context if p.name == "topics") for name, run in (("a", end), ("b", whole))}
     assert chars["a"] < chars["b"]
 
@@ -214,7 +214,7 @@ async def started(owner: ChatUser, **given: Any) -> Run:
 
 async def test_the_query_is_kept_as_it_was_compared(anna: ChatUser) -> None:
     run = await started(anna)
-    await told(asked(anna, run_id=run.pk), chat=await picking(topics=[]))
+    await recall_events(asked(anna, run_id=run.pk), chat=await picking(topics=[]))
     kept = await QueryVector.objects.aget(run=run)
     assert (kept.owner_id, len(kept.vector)) == (anna.pk, offline_embedder().profile.dimensions)
     assert np.linalg.norm(kept.vector) == pytest.approx(1, abs=1e-2)
@@ -222,7 +222,7 @@ async def test_the_query_is_kept_as_it_was_compared(anna: ChatUser) -> None:
 
 async def test_without_an_embedding_model_words_find_all_three_kinds(anna: ChatUser) -> None:
     run = await started(anna)
-    events = await told(asked(anna, run_id=run.pk), chat=await picking(topics=[]), embedder=Speechless())
+    events = await recall_events(asked(anna, run_id=run.pk), chat=await picking(topics=[]), embedder=Speechless())
     found = one(events, CandidatesFound)
     assert english(found.notes) == "The embedding model is out of reach."
     assert [person.name for person in found.people if person.shown] == ["Petrov"]
@@ -232,13 +232,13 @@ async def test_without_an_embedding_model_words_find_all_three_kinds(anna: ChatU
 async def test_a_run_that_tries_another_again_takes_its_query_and_candidates_as_they_were(anna: ChatUser) -> None:
     parent = await started(anna)
     named = await numbers()
-    first = await told(asked(anna, run_id=parent.pk), chat=await picking(topics=[]))
+    first = await recall_events(asked(anna, run_id=parent.pk), chat=await picking(topics=[]))
     paid = [replace(e, cost_usd=0.5, input_tokens=9) if isinstance(e, QueryEnriched) else e for e in first]
     await Person.objects.all().adelete()
     child, embedder = await started(anna, parent=parent), Speechless()
     chat = await picking(topics=[named["topic"]])
     request = asked(anna, run_id=child.pk, parent=str(parent.pk), replayed=trials.replayed(paid, "rerank"))
-    again = await told(request, chat=chat, embedder=embedder)
+    again = await recall_events(request, chat=chat, embedder=embedder)
     assert embedder.asked == 0
     assert one(again, CandidatesFound).people == one(first, CandidatesFound).people
     assert one(again, RunStarted).parent == str(parent.pk)
@@ -251,20 +251,20 @@ async def test_a_run_that_tries_another_again_takes_its_query_and_candidates_as_
 
 
 async def test_a_run_that_tries_another_again_tells_its_model_the_same_whatever_was_said_since(anna: ChatUser) -> None:
-    first = await told(asked(anna), chat=await picking(topics=[]))
+    first = await recall_events(asked(anna), chat=await picking(topics=[]))
     await Fact.objects.all().adelete()
     await Message.objects.acreate(owner=anna, external_id="x", role="user", text="By the way!", sent_at=timezone.now())
     later = asked(anna, replayed=trials.replayed(first, "rerank"), today=date(2026, 4, 1))
-    again = await told(later, chat=await picking(topics=[]))
+    again = await recall_events(later, chat=await picking(topics=[]))
     before, after = ([e for e in events if isinstance(e, TurnStarted)][0] for events in (first, again))
     assert after.variables == before.variables
     assert after.prompt == before.prompt
 
 
 async def test_a_parent_that_never_ended_lends_its_candidates_in_their_vector_order(anna: ChatUser) -> None:
-    first = await told(asked(anna), chat=await picking(topics=[]))
+    first = await recall_events(asked(anna), chat=await picking(topics=[]))
     until = [event for event in first if isinstance(event, QueryEnriched | CandidatesFound)]
-    again = await told(asked(anna, strategy="vector", replayed=trials.replayed(until, "rerank")))
+    again = await recall_events(asked(anna, strategy="vector", replayed=trials.replayed(until, "rerank")))
     assert one(again, RunFinished).baseline == one(first, RunFinished).baseline
 
 
@@ -290,7 +290,7 @@ async def test_what_the_model_is_saying_comes_in_between_and_is_no_event(anna: C
         after(asks(number), Progress("", "Let me look")),
         says(json.dumps({"topics": [{"id": named["topic"], "reason": "it is"}]})),
     )
-    events = await told(asked(anna), chat=ScriptedChat(*steps))
+    events = await recall_events(asked(anna), chat=ScriptedChat(*steps))
     shown = [event for event in events if isinstance(event, ModelProgress)]
     assert [(item.turn, item.reasoning) for item in shown] == [(1, "Let me look")]
     assert one(events, RunFinished).totals.turns == len([e for e in events if isinstance(e, ModelReplied)]) == 2
@@ -299,7 +299,7 @@ async def test_what_the_model_is_saying_comes_in_between_and_is_no_event(anna: C
 async def test_no_more_people_and_files_are_shown_and_chosen_than_were_asked_for(anna: ChatUser) -> None:
     named = await numbers()
     few = replace(defaults(), people_candidates=1, artifact_candidates=0, max_people=0)
-    events = await told(asked(anna, parameters=few), chat=await picking(topics=[], people=[named["petrov"]]))
+    events = await recall_events(asked(anna, parameters=few), chat=await picking(topics=[], people=[named["petrov"]]))
     found = one(events, CandidatesFound)
     assert len(found.people) == 2
     assert sum(person.shown for person in found.people) == 1
@@ -308,9 +308,9 @@ async def test_no_more_people_and_files_are_shown_and_chosen_than_were_asked_for
 
 
 async def test_an_evaluation_keeps_what_answers_each_question(anna: ChatUser) -> None:
-    said = await Message.objects.aget(text="A honey cake")
+    message = await Message.objects.aget(text="A honey cake")
     row = await Evaluation.objects.acreate(source="q", strategy="vector")
-    questions = [Question("anna", "q1", "which cake?", "", (said.external_id,))]
+    questions = [Question("anna", "q1", "which cake?", "", (message.external_id,))]
 
     async def scores(clients: Clients) -> AsyncIterator[Score]:
         async for score in evaluate(questions, clients, evaluation=row, parameters={}):
@@ -319,4 +319,4 @@ async def test_an_evaluation_keeps_what_answers_each_question(anna: ChatUser) ->
     async with open_clients() as clients:
         (score,) = [score async for score in scores(clients)]
     assert score.recall_at(5) == 1.0
-    assert (await Run.objects.aget()).evidence == [said.pk]
+    assert (await Run.objects.aget()).evidence == [message.pk]

@@ -92,8 +92,8 @@ async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    said = [event.kind for event in await events_of(run)]
-    assert said == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
+    kinds = [event.kind for event in await events_of(run)]
+    assert kinds == ["run_started", "query_enriched", "candidates_found", "turn_started", "run_finished"]
 
 
 async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_one(run: Run) -> None:

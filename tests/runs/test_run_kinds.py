@@ -79,11 +79,11 @@ def run(anna: ChatUser, picture: MediaItem) -> Run:
 @pytest.fixture
 def events(topic: Topic, picture: MediaItem) -> list[Event]:
     one = f"Topic:{topic.pk}"
-    told = (PromptMessage("system", "choose"), PromptMessage("user", "vllm?", (picture,)))
+    prompt = (PromptMessage("system", "choose"), PromptMessage("user", "vllm?", (picture,)))
     return [
         RunStarted("flash", "vllm?", {}, "rerank-ru-3", "peer", "embedded/use@512", (picture,)),
         CandidatesFound((candidate(topic),), 4, 0.02, people=(PETROV,), artifacts=(REPORT,), cards=9),
-        TurnStarted(1, "auto", "json_schema", told, "rerank-ru-3", {"query": "vllm?", "profile": ""}),
+        TurnStarted(1, "auto", "json_schema", prompt, "rerank-ru-3", {"query": "vllm?", "profile": ""}),
         ModelReplied(1, "{}", "", (), 1, 1, 0.0, 0.1, "peer", provider="Google"),
         RunFinished(
             (Selected(one, 1, "it says so", 0.8, 2),),
@@ -278,10 +278,10 @@ async def test_the_socket_lets_the_words_of_a_turn_grow(run: Run, events: list[E
     await sync_to_async(store)(run, events[:3])
     socket, _ = await connected(run.pk, viewer.user)
     assert 'id="event-3"' in await socket.receive_from(timeout=PATIENCE)
-    for said in ("The first", "The first looks close"):
-        await sync_to_async(speak)(run, 1, said)
+    for text in ("The first", "The first looks close"):
+        await sync_to_async(speak)(run, 1, text)
         await announce(run.pk)
-        assert said in await socket.receive_from(timeout=PATIENCE)
+        assert text in await socket.receive_from(timeout=PATIENCE)
     await socket.disconnect(timeout=PATIENCE)
 
 

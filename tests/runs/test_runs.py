@@ -61,11 +61,11 @@ async def test_the_answer_for_the_assistant_holds_the_real_messages(memory: Chat
     run = await start(memory)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
-    told = await sync_to_async(lambda: answer.document(Run.objects.get(pk=run.pk)))()
-    assert told["fallback"] is None
-    assert "Lower gpu_memory_utilization" in told["context"]
-    assert told["topics"][0]["rank"] == 1
-    assert told["topics"][0]["reason"]
+    document = await sync_to_async(lambda: answer.document(Run.objects.get(pk=run.pk)))()
+    assert document["fallback"] is None
+    assert "Lower gpu_memory_utilization" in document["context"]
+    assert document["topics"][0]["rank"] == 1
+    assert document["topics"][0]["reason"]
 
 
 async def test_two_that_claim_one_run_do_not_mix(memory: ChatUser) -> None:
@@ -315,27 +315,28 @@ async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(m
     run = await start(memory)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
-    told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt
-    assert "off to Kazbegi" in told[1].content
-    assert "Knee after the run" in told[0].content
+    prompt = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt
+    assert "off to Kazbegi" in prompt[1].content
+    assert "Knee after the run" in prompt[0].content
 
 
 async def test_the_conversation_that_was_sent_stands_in_place_of_the_active_session(memory: ChatUser) -> None:
     await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
-    said = [{"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-09T10:00:00Z", "text": "The server is down"}]
-    run = await start(memory, messages=said)
+    at = "2026-03-09T10:00:00Z"
+    messages = [{"id": "x1", "role": "user", "author": "Anna", "ts": at, "text": "The server is down"}]
+    run = await start(memory, messages=messages)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
-    told = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt[1].content
-    assert "The server is down" in told
-    assert "Kazbegi" not in told
+    prompt = next(event for event in await events_of(run) if isinstance(event, TurnStarted)).prompt[1].content
+    assert "The server is down" in prompt
+    assert "Kazbegi" not in prompt
 
 
 async def test_a_message_that_was_sent_and_is_kept_has_its_number(memory: ChatUser) -> None:
     kept = await memory.message_set.order_by("pk").afirst()
     assert kept
-    said = [{"id": kept.external_id, "role": "user", "text": "again"}, {"role": "user", "text": "new"}]
-    run = await start(memory, messages=said)
+    messages = [{"id": kept.external_id, "role": "user", "text": "again"}, {"role": "user", "text": "new"}]
+    run = await start(memory, messages=messages)
     async with pool() as connections:
         claimed = await claim(run.pk, connections)
         assert claimed

@@ -36,7 +36,7 @@ class PassagesScored:
     kind: ClassVar[str] = "passages_scored"
     texts: tuple[str, ...]
     scores: tuple[float, ...]
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ async def recall(request: StrategyRequest[FirstParameters], ports: Ports) -> Asy
     texts = [passage.text for passage in found.passages]
     scores = (await ports.rerank_scores(request.query, texts)).scores
     best = found.passages[int(np.argmax(scores))]
-    said = [message.text for message in await ports.read_messages(best.messages)]
-    yield cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(said)))
+    messages = [message.text for message in await ports.read_messages(best.messages)]
+    yield cast("Event", PassagesScored(tuple(texts), tuple(scores), tuple(messages)))
     (topic,) = await ports.read_topics(best.topics)
     chosen = Selected(topic_id(topic.id), 1, "its passage answers best", best.score, 1)
     yield RunFinished((chosen,), (), "", "", baseline=found.baseline)
@@ -98,7 +98,7 @@ async def test_it_starts_runs_and_is_stored_like_all_others() -> None:
     assert (started.strategy, started.model, started.prompt_version) == ("first", "", "")
     assert started.parameters["passages"] == run.parameters["passages"] == len(scored.texts) == 2
     assert all(0 < score < 1 for score in scored.scores)
-    assert scored.said[0] in scored.texts[0] + scored.texts[1]
+    assert scored.messages[0] in scored.texts[0] + scored.texts[1]
     assert [c.rank for c in found.candidates] == [c.vector_rank for c in found.candidates]
     assert (run.state, run.fallback, run.selected_count) == (Run.State.FINISHED, "", 1)
     assert "vLLM" in found.named(finished.selected)[finished.selected[0].id].summary

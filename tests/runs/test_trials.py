@@ -32,12 +32,12 @@ def without(*kinds: type[Any]) -> list[Event]:
 
 
 def test_a_run_that_asked_both_models_can_be_tried_with_either_prompt() -> None:
-    told = trials.prompts_used(WHOLE)
-    assert {name: (each.key, each.label) for name, each in told.items()} == {
+    used = trials.prompts_used(WHOLE)
+    assert {name: (each.key, each.label) for name, each in used.items()} == {
         "rerank": (("rerank", "en"), "rerank-en-0"),
         "enrich": (("enrich", "en"), "enrich-en-2"),
     }
-    assert told["enrich"].variables == ASKED
+    assert used["enrich"].variables == ASKED
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ class TestAnEnrichersPrompt:
         assert (lines[1].prompt_version, lines[1].enriched) == ("enrich-en-1", "a honey cake for a birthday")
         found = [one(events, CandidatesFound).candidates[0].id for events in (before, after)]
         assert found == [f"Topic:{vllm}", f"Topic:{cake}"]
-        told = [one(events, TurnStarted) for events in (before, after)]
-        assert told[0].prompt_version == told[1].prompt_version == one(after, RunStarted).prompt_version
-        differing = {name for name in told[0].variables if told[0].variables[name] != told[1].variables[name]}
+        turns = [one(events, TurnStarted) for events in (before, after)]
+        assert turns[0].prompt_version == turns[1].prompt_version == one(after, RunStarted).prompt_version
+        differing = {name for name in turns[0].variables if turns[0].variables[name] != turns[1].variables[name]}
         assert differing == {"enriched", "topic_candidates"}
         assert [topic.id for topic in one(after, RunFinished).selected] == [f"Topic:{cake}"]
 

@@ -146,8 +146,8 @@ def test_a_text_that_this_run_cannot_fill_is_not_tried(
     words: str, sentence: str, anna: ChatUser, topic: Topic, as_debugger: Client, launched: list[Any]
 ) -> None:
     known = {name: value for name, value in ASKED.items() if name != "recent_topics"}
-    told = [replace(e, variables=known) if isinstance(e, QueryEnriched) else e for e in events_of(topic)]
-    answer = as_debugger.post(trying(asked(anna, told)), typed("try", words, user="$query"))
+    events = [replace(e, variables=known) if isinstance(e, QueryEnriched) else e for e in events_of(topic)]
+    answer = as_debugger.post(trying(asked(anna, events)), typed("try", words, user="$query"))
     assert answer.status_code == 422
     assert sentence in page_of(answer)
     assert launched == []
@@ -223,7 +223,7 @@ def test_a_run_of_one_prompt_leads_to_it(anna: ChatUser, topic: Topic, as_debugg
 
 def again(parent: Run, topic: Topic, line: str, name: str = "enrich") -> Run:
     prompt = Prompt.objects.create(name=name, language="en", version=1, system="-", user="$query", made_by="ada")
-    told = [
+    events = [
         replace(event, parent=str(parent.pk))
         if isinstance(event, RunStarted)
         else replace(event, enriched=line)
@@ -231,18 +231,18 @@ def again(parent: Run, topic: Topic, line: str, name: str = "enrich") -> Run:
         else event
         for event in events_of(topic)
     ]
-    return asked(parent.owner, told, parent=parent, prompt=prompt)
+    return asked(parent.owner, events, parent=parent, prompt=prompt)
 
 
 def test_the_new_run_tells_which_one_it_tries_again_and_what_that_searched_for(
     parent: Run, topic: Topic, as_viewer: Client
 ) -> None:
     page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm on one card').pk}/"))
-    told = re.search(r'<p class="run-parent.*?</p>', page, re.S)
-    assert told
-    assert "with a search of its own" in told[0]
-    assert f'href="/runs/{parent.pk}/"' in told[0]
-    assert "enrich-en-1" in told[0]
+    parent_line = re.search(r'<p class="run-parent.*?</p>', page, re.S)
+    assert parent_line
+    assert "with a search of its own" in parent_line[0]
+    assert f'href="/runs/{parent.pk}/"' in parent_line[0]
+    assert "enrich-en-1" in parent_line[0]
     assert re.search(r"was:\s*<q>vllm H100</q>", page)
 
 

@@ -122,13 +122,13 @@ def test_another_fusion_ranks_by_itself(anna: ChatUser, topics: list[Topic]) -> 
 
 
 @pytest.mark.parametrize(
-    ("language", "said"),
+    ("language", "sentences"),
     [
         ("en", ("Names taken out of the query: Anna", "Dates meant:", "May 1, 2026 – May 31, 2026", "go = went")),
         ("ru", ("Имена, убранные из запроса: Anna", "1 мая 2026", "31 мая 2026", "Считаются одним словом:")),
     ],
 )
-def test_the_run_page_tells_what_was_understood(language: str, said: tuple[str, ...]) -> None:
+def test_the_run_page_tells_what_was_understood(language: str, sentences: tuple[str, ...]) -> None:
     understood = UnderstoodQuery(
         names=("Anna",),
         dates=(NamedDates("may", "2026-05-01", "2026-05-31"),),
@@ -138,7 +138,7 @@ def test_the_run_page_tells_what_was_understood(language: str, said: tuple[str, 
     with override(language):
         page = " ".join(render_to_string("partials/candidates/understood.html", {"understood": understood}).split())
         nothing = render_to_string("partials/candidates/understood.html", {"understood": UnderstoodQuery()})
-    assert [words for words in said if words not in page] == []
+    assert [words for words in sentences if words not in page] == []
     assert nothing.strip() == ""
 
 

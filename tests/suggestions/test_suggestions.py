@@ -90,9 +90,9 @@ class TestMerges:
         assert found.topics == [one.pk, other.pk]
         assert found.evidence["people"] == ["Petrov"]
         assert (found.evidence["together"], found.evidence["runs"], found.evidence["size_chars"]) == (1, 2, 58)
-        told = suggestions.reasons(found)
-        assert told[0] == "They lie near each other, and what they share adds to it: similarity 0.79."
-        assert told[1:] == [
+        reasons = suggestions.reasons(found)
+        assert reasons[0] == "They lie near each other, and what they share adds to it: similarity 0.79."
+        assert reasons[1:] == [
             "Both speak of Petrov.",
             "1 of the last 2 runs chose both.",
             "1 day lies between them.",
@@ -178,9 +178,9 @@ class TestSplits:
         assert (found.kind, found.topics, found.evidence["at"]) == (Kind.SPLIT, [topic.pk], [border])
         assert found.evidence["gain"] == pytest.approx(1, abs=0.01)
         assert found.evidence["parts"][0][0] == found.evidence["parts"][1][0] == 8
-        told = suggestions.reasons(found)
-        assert told[0] == "Its parts are no nearer than different topics are: 0.00, usual is 0.71."
-        assert told[-1] == "Parts: 8 + 8 messages."
+        reasons = suggestions.reasons(found)
+        assert reasons[0] == "Its parts are no nearer than different topics are: 0.00, usual is 0.71."
+        assert reasons[-1] == "Parts: 8 + 8 messages."
         change = curation.plan_split(anna, topic.pk, found.evidence["at"])
         assert [len(draft.messages) for draft in change.put] == [8, 8]
 
@@ -350,8 +350,8 @@ class TestQueue:
         with django_assert_num_queries(2):
             rows = list(suggestions.opened(anna))
             topics = suggestions.topics_of(rows)
-            told = [(topics[each.topics[0]].summary, suggestions.holder(each)) for each in rows]
-        assert len(told) == 6
+            holders = [(topics[each.topics[0]].summary, suggestions.holder(each)) for each in rows]
+        assert len(holders) == 6
 
     def test_reasons_are_told_in_the_language_of_the_page(self, anna: ChatUser) -> None:
         placed(anna, 0, 1)

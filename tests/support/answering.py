@@ -35,8 +35,8 @@ def answer_of(
         Citation(n, f"Topic:{topic.pk}", message.pk, quote)
         for n, (quote, message) in enumerate(zip(quotes, messages, strict=False), start=1)
     )
-    said = text or " ".join(f"{each.quote} [{each.n}]." for each in cited)
-    return Answered(said, cited, outcome, 0.82, "extracts", notes=(Note("extracts_only"),))
+    answer = text or " ".join(f"{each.quote} [{each.n}]." for each in cited)
+    return Answered(answer, cited, outcome, 0.82, "extracts", notes=(Note("extracts_only"),))
 
 
 def answered_run(owner: ChatUser, topic: Topic, *quotes: str, strategy: str = "plain", **given: Any) -> Run:

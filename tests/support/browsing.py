@@ -48,10 +48,10 @@ def grow(owner: ChatUser, count: int) -> None:
     start = Topic.objects.count()
     for number in range(start, start + count):
         topic = topic_of(owner, f"Summary {number}", [f"Message {number}"], day=number // 2)
-        said = topic.message_set.all()[0]
+        message = topic.message_set.all()[0]
         Person.objects.create(owner=owner, display_name=f"Person {number}", mention_count=number % 3)
         Artifact.objects.create(
-            owner=owner, message=said, name=f"{number}.pdf", file_type="pdf", sha256=str(number), created_at=BEGAN
+            owner=owner, message=message, name=f"{number}.pdf", file_type="pdf", sha256=str(number), created_at=BEGAN
         )
         Fact.objects.create(
             owner=owner,
@@ -78,17 +78,22 @@ def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -
         message_count=len(texts),
         size_chars=sum(map(len, texts)),
     )
-    hold(topic, [said(owner, text, minutes=day * 1440 + place, topic=topic) for place, text in enumerate(texts)])
+    minutes = range(day * 1440, day * 1440 + len(texts))
+    attach(topic, [message_of(owner, text, minutes=at, topic=topic) for at, text in zip(minutes, texts, strict=True)])
     edit = TopicEdit.objects.create(owner=owner, kind="archive", actor="test")
     EditedTopic.objects.create(owner=owner, edit=edit, topic=topic, side="in")
     return topic
 
 
-def hold(topic: Topic, messages: list[Message]) -> None:
+def message_ids(topic: Topic | int) -> list[int]:
+    return list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
+
+
+def attach(topic: Topic, messages: list[Message]) -> None:
     TopicMessage.objects.bulk_create(TopicMessage(owner=topic.owner, topic=topic, message=m) for m in messages)
 
 
-def said(
+def message_of(
     owner: ChatUser, text: str, *, minutes: int = 0, topic: Topic | None = None, role: str = "user", **more: object
 ) -> Message:
     return Message.objects.create(

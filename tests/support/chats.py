@@ -52,8 +52,8 @@ def node(
     key: str, parent: str | None, text: Any = None, role: str = "user", **fields: Any
 ) -> tuple[str, dict[str, Any]]:
     content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
-    said = {"id": key, "author": {"role": role}, "create_time": None, "content": content, **fields}
-    return key, {"id": key, "parent": parent, "children": [], "message": None if text is None else said}
+    message = {"id": key, "author": {"role": role}, "create_time": None, "content": content, **fields}
+    return key, {"id": key, "parent": parent, "children": [], "message": None if text is None else message}
 
 
 def chatgpt(*nodes: tuple[str, dict[str, Any]], **fields: Any) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Program:
 
 def error_of(answer: Any) -> tuple[int, str, str]:
     """Status, code and message of a refusal, which must have its shape."""
-    told = json.loads(answer.content)
-    assert list(told) == ["error"]
+    document = json.loads(answer.content)
+    assert list(document) == ["error"]
     assert answer["Content-Type"].startswith("application/json")
-    return answer.status_code, told["error"]["code"], told["error"]["message"]
+    return answer.status_code, document["error"]["code"], document["error"]["message"]

@@ -24,8 +24,8 @@ class Hesitant:
     model = "hesitant"
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Progress | Reply]:
-        told = "\n".join(str(message["content"]) for message in request.messages)
-        ids = [int(number) for number in re.findall(r"^\[Topic:(\d+)\]", told, re.M)]
+        prompt = "\n".join(str(message["content"]) for message in request.messages)
+        ids = [int(number) for number in re.findall(r"^\[Topic:(\d+)\]", prompt, re.M)]
         for words in range(random.randint(0, 4)):
             await asyncio.sleep(random.random() * 0.25)
             yield Progress("so far " * words, "well")

@@ -89,12 +89,12 @@ class Peer:
 
     def _choice(self, body: dict[str, Any]) -> dict[str, Any]:
         self.pass_gate("chooses")
-        told = next(message["content"] for message in body["messages"] if message["role"] == "tool")
-        number = re.search(r"^=== Topic (\d+) ===", told, re.M)
-        said = re.search(r"^\[User[^\]]*\]: (.+)$", told, re.M)
+        topics_text = next(message["content"] for message in body["messages"] if message["role"] == "tool")
+        number = re.search(r"^=== Topic (\d+) ===", topics_text, re.M)
+        user_line = re.search(r"^\[User[^\]]*\]: (.+)$", topics_text, re.M)
         assert number
-        assert said
-        chosen = {"id": f"Topic:{number[1]}", "reason": "It answers the question.", "excerpt": said[1]}
+        assert user_line
+        chosen = {"id": f"Topic:{number[1]}", "reason": "It answers the question.", "excerpt": user_line[1]}
         return {"content": json.dumps({"topics": [chosen]}, ensure_ascii=False)}
 
     def pass_gate(self, gate: str) -> None:
@@ -140,9 +140,9 @@ def _chunks(answer: dict[str, Any]) -> list[dict[str, Any]]:
     calls = [{"index": place, **call} for place, call in enumerate(choice["message"].get("tool_calls", ()))]
     first = {**choice["message"], "content": text[: len(text) // 2] or None}
     deltas = [{**first, "tool_calls": calls} if calls else first, {"content": text[len(text) // 2 :]}]
-    said = [{**top, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks = [{**top, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
     ended = {**top, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
-    return [*said, ended, {**top, "choices": [], "usage": answer["usage"]}]
+    return [*chunks, ended, {**top, "choices": [], "usage": answer["usage"]}]
 
 
 def _begins_a_choice(chunk: dict[str, Any]) -> bool:

@@ -68,9 +68,9 @@ class Stack:
             if line.startswith("ready:"):
                 return lines
         self.log.seek(0)
-        said = f"up ended with {self.process.wait()}: {lines}\n{self.log.read()[-4000:]}"
+        ending = f"up ended with {self.process.wait()}: {lines}\n{self.log.read()[-4000:]}"
         self._close()
-        raise AssertionError(said)
+        raise AssertionError(ending)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``manage.py`` with these arguments on the same data."""

@@ -172,11 +172,11 @@ def test_what_is_restored_can_be_undone_like_the_original(file: Path) -> None:
 def test_other_importers_read_the_messages_alone(file: Path, anna: ChatUser) -> None:
     found = list(read(file))
     assert not [item for item in found if isinstance(item, Rejected)]
-    said = {item.external_id: item for item in found if isinstance(item, MessageRecord)}
-    assert {name: item.text for name, item in said.items()} == dict(
+    by_id = {item.external_id: item for item in found if isinstance(item, MessageRecord)}
+    assert {name: item.text for name, item in by_id.items()} == dict(
         Message.objects.of(anna).values_list("external_id", "text")
     )
-    assert said["m50"].metadata["attachments"] == [{"name": "plan.pdf"}]
+    assert by_id["m50"].metadata["attachments"] == [{"name": "plan.pdf"}]
 
 
 def test_every_row_of_a_memory_is_exported_or_named_as_left_out() -> None:

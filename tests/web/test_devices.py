@@ -10,7 +10,7 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("user_agent", "name"),
     [
         (f"Mozilla/5.0 (X11; Linux x86_64) {WEBKIT} Chrome/156.0.0.0 Safari/537.36", "Chrome on Linux"),
         (f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/156.0 Safari/537.36 Edg/156.0", "Edge on Windows"),
@@ -25,5 +25,5 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
         ("", ""),
     ],
 )
-def test_a_device_is_named_in_two_words(said: str, name: str) -> None:
-    assert device_name(said) == name
+def test_a_device_is_named_in_two_words(user_agent: str, name: str) -> None:
+    assert device_name(user_agent) == name

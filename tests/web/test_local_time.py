@@ -15,7 +15,7 @@ from rerankui import fragments
 from rerankui.fragments import Seen
 from rerankui.templatetags.memory import absolute, clock, span_of
 from rerankui.web.local_time import COOKIE, reader_zone
-from tests.support.browsing import get, said, topic_of
+from tests.support.browsing import get, message_of, topic_of
 
 EVENING = datetime(2026, 3, 2, 22, 30, tzinfo=UTC)
 
@@ -40,7 +40,7 @@ def test_moments_are_written_on_the_readers_clock_with_its_zone() -> None:
 def test_a_day_of_the_talk_begins_at_the_readers_midnight(as_viewer: Client, anna: ChatUser) -> None:
     """Nine and three o'clock in London are one day; in Tokyo midnight lies between."""
     topic_of(anna, "One day", ["Good morning"])
-    said(anna, "Good afternoon", minutes=360)
+    message_of(anna, "Good afternoon", minutes=360)
     address = f"/memory/{anna.pk}/messages/"
     assert re.findall(r'class="day"><span>([^<]+)', get(as_viewer, address)) == ["Monday, 2 March 2026"]
     as_viewer.cookies[COOKIE] = "Asia/Tokyo"

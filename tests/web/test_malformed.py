@@ -92,7 +92,7 @@ def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]
     owner, topic, person = (memory[noun].pk for noun in ("chatuser", "topic", "person"))
     base, admin = f"/memory/{owner}", "/admin/memoryapp"
     change = {"op": "resplit", "topics": topic, "commit": "1"}
-    said = {"display_name": "a", "circle": "Other"}
+    fields = {"display_name": "a", "circle": "Other"}
     return [
         ("get", f"{base}/messages/", {"at": HUGE}),
         *(("get", f"{base}/messages/", {"on": day}) for day in ("0001-01-01", "9999-12-31", "2026-02-30")),
@@ -107,7 +107,7 @@ def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]
         *(("post", f"{base}/change/", change | {"parts": parts}) for parts in PARTS),
         *(("post", f"{base}/change/", change | {"op": "edit", "summary": text, "reason": text}) for text in TEXTS[:2]),
         ("post", f"{base}/change/", change | {"op": "edit", "summary": "a", "topics": HUGE}),
-        ("post", f"{base}/people/{person}/edit/", said | {"reason": "a\0b"}),
+        ("post", f"{base}/people/{person}/edit/", fields | {"reason": "a\0b"}),
         ("post", f"{base}/people/{person}/delete/", {"reason": "a\0b"}),
         ("post", f"{base}/people/merge/", {"people": [person, HUGE], "survivor": person, "reason": "\0"}),
         ("post", f"{base}/imports/{memory['importbatch'].pk}/withdraw/", {"reason": "a\0b"}),

@@ -19,8 +19,8 @@ MRI = Media(MediaItem("ab" * 32, "image", "image/png", "mri.png", 4), b"\x89PNG"
 
 
 async def heard(query: str, chat: ScriptedChat | None, **fields: Any) -> list[Retried | SteppedDown | QueryEnriched]:
-    told = {"messages": (), "profile": "", "today": date(2026, 3, 2), "seconds": 5.0, **fields}
-    return [event async for event in enrich(query, chat=chat, **told)]
+    arguments = {"messages": (), "profile": "", "today": date(2026, 3, 2), "seconds": 5.0, **fields}
+    return [event async for event in enrich(query, chat=chat, **arguments)]
 
 
 async def enriched(query: str, *steps: Step, **fields: Any) -> tuple[QueryEnriched, ScriptedChat]:
@@ -82,8 +82,8 @@ async def test_what_the_endpoint_lacks_is_told_though_the_enricher_is_the_first_
     chat = ScriptedChat(after(says("a scan"), lacks, busy))
     assert (await heard("what is it?", chat))[:-1] == [lacks, busy]
     blind = ScriptedChat(fails(LLMRefused("no image input")), says("a scan"))
-    told, event = await heard("what is it?", blind, media=(MRI,))
-    assert told == SteppedDown("media", "the text alone", "no image input")
+    step, event = await heard("what is it?", blind, media=(MRI,))
+    assert step == SteppedDown("media", "the text alone", "no image input")
     assert isinstance(event, QueryEnriched)
 
 

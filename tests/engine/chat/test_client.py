@@ -182,8 +182,9 @@ async def test_a_reply_tells_who_served_it_and_what_was_cached_and_thought() -> 
         "prompt_tokens_details": {"cached_tokens": 4},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
-    said = {"provider": "Acme", "choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}], "usage": usage}
-    got = await reply(Endpoint(httpx.Response(200, json=said)))
+    choices = [{"message": {"content": "hi"}, "finish_reason": "stop"}]
+    document = {"provider": "Acme", "choices": choices, "usage": usage}
+    got = await reply(Endpoint(httpx.Response(200, json=document)))
     assert (got.provider, got.usage.cached_tokens, got.usage.reasoning_tokens) == ("Acme", 4, 3)
 
 

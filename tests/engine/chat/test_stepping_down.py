@@ -75,8 +75,8 @@ async def test_a_refusal_that_only_speaks_of_a_stream_is_no_refusal_to_stream() 
 
 
 async def test_a_parameter_that_is_named_beside_the_message_is_named() -> None:
-    said = {"error": {"code": 400, "message": "Unsupported value.", "param": "response_format"}}
-    endpoint = Endpoint(httpx.Response(400, json=said), says("{}"))
+    document = {"error": {"code": 400, "message": "Unsupported value.", "param": "response_format"}}
+    endpoint = Endpoint(httpx.Response(400, json=document), says("{}"))
     step, _ = await collect(endpoint.chat().converse(FREE))
     assert (step.instead, step.why) == ("json_object", "Unsupported value.: parameter response_format")
 
@@ -219,8 +219,8 @@ async def test_unknown_reasoning_fields_are_given_up() -> None:
 
 
 async def test_missing_reasoning_details_are_no_refusal_of_reasoning() -> None:
-    said = "Gemini models require OpenRouter reasoning details to be preserved: missing a thought_signature"
-    endpoint = Endpoint(error(400, said))
+    sentence = "Gemini models require OpenRouter reasoning details to be preserved: missing a thought_signature"
+    endpoint = Endpoint(error(400, sentence))
     assert isinstance(await failure(endpoint), LLMRefused)
     assert len(endpoint.bodies) == 1
 
@@ -233,11 +233,11 @@ async def test_an_endpoint_that_can_do_nothing_is_asked_a_bounded_number_of_time
 
 async def test_two_requests_at_once_do_not_unlearn_each_other() -> None:
     async def strict(sent: httpx.Request) -> httpx.Response:
-        said = json.loads(sent.content)
+        body = json.loads(sent.content)
         await asyncio.sleep(0)
-        if "reasoning" in said:
+        if "reasoning" in body:
             return error(400, "reasoning is unsupported")
-        if said.get("response_format", {}).get("type") == "json_schema":
+        if body.get("response_format", {}).get("type") == "json_schema":
             return error(400, "json_schema is unsupported")
         return says("{}")
 

@@ -390,9 +390,9 @@ async def test_a_long_body_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     read_by: list[int] = []
     honest = attempt.parse_reply
 
-    def parse(said: Mapping[str, Any]) -> Reply:
+    def parse(message: Mapping[str, Any]) -> Reply:
         read_by.append(threading.get_ident())
-        return honest(said)
+        return honest(message)
 
     monkeypatch.setattr(attempt, "parse_reply", parse)
     assert len((await reply(Endpoint(says("x" * 100_000)))).text) == 100_000

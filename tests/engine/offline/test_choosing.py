@@ -22,7 +22,7 @@ def test_the_expected_f1_is_that_of_all_that_may_be_true(chances: list[float], k
     k = min(k, len(chances))
     total = 0.0
     for truth in product((0, 1), repeat=len(chances)):
-        likely = np.prod([p if held else 1 - p for p, held in zip(chances, truth, strict=True)])
+        likely = np.prod([p if holds else 1 - p for p, holds in zip(chances, truth, strict=True)])
         total += float(likely) * 2 * sum(truth[:k]) / (k + sum(truth))
     assert expected_f1(np.array(chances), k) == pytest.approx(total)
 

@@ -25,7 +25,7 @@ from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.engine.prompts import TOOL, TOOL_NAME, RerankRequest
 from memoryapp.engine.strategies.flash import rerank
 from memoryapp.engine.text.lines import candidate_line, topic_text
-from tests.engine.scripted import artifact, person, shelf
+from tests.engine.scripted import artifact, person, topic_reader
 from tests.engine.scripted import opening as opening_of
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
@@ -264,7 +264,7 @@ def items(query: str, *topics: TopicContent) -> RerankRequest:
 
 
 async def chosen_of(query: str) -> tuple[list[str], list[str]]:
-    events = rerank(items(query), chat=OfflineChat(), read_topics=shelf(), limits=Limits())
+    events = rerank(items(query), chat=OfflineChat(), read_topics=topic_reader(), limits=Limits())
     finished = final([event async for event in events])
     assert (finished.fallback, finished.hallucinated) == ("", ())
     assert all(choice.reason for choice in (*finished.people, *finished.artifacts))
@@ -289,7 +289,7 @@ async def test_it_chooses_people_and_files_by_their_lines(query: str, people: li
 
 
 async def test_it_chooses_topics_people_and_files_in_one_answer() -> None:
-    read = shelf(KNEE, TAX)
+    read = topic_reader(KNEE, TAX)
     asked = items("Why does my knee hurt, is it the meniscus?", KNEE, TAX)
     finished = final([e async for e in rerank(asked, chat=OfflineChat(), read_topics=read, limits=Limits())])
     assert [choice.id for choice in finished.selected] == ["Topic:1"]

@@ -183,8 +183,8 @@ IDS = st.lists(st.integers(0, 30), max_size=12)
 
 
 @given(st.lists(IDS, max_size=6), st.integers(0, 20))
-def test_any_drafts_are_made_to_cover_each_message_once(held: list[list[int]], count: int) -> None:
-    drafts = [TopicDraft(f"topic {n}", tuple(ids)) for n, ids in enumerate(held)]
+def test_any_drafts_are_made_to_cover_each_message_once(groups: list[list[int]], count: int) -> None:
+    drafts = [TopicDraft(f"topic {n}", tuple(ids)) for n, ids in enumerate(groups)]
     covered = cover(drafts, list(range(count)))
     assert sorted(id for draft in covered for id in draft.messages) == list(range(count))
     assert [draft.messages[0] for draft in covered] == sorted(draft.messages[0] for draft in covered)

@@ -34,7 +34,7 @@ from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, stems
 from tests.engine.scripted import ScriptedChat
 
 TODAY = date(2026, 3, 1)
-SAID = (
+TALK = (
     (1, "2025-08-03", "Anna", "We rented a flat in Tbilisi, in Vera, because it is quiet there."),
     (1, "2025-08-03", "Dasha", "Is the flat in Vera expensive? The other flats were."),
     (2, "2025-08-20", "Anna", "Dasha baked a poppy seed cake for my birthday."),
@@ -54,7 +54,7 @@ SAID = (
 class Memory:
     """``said`` are (topic, day, author, text); each message is a passage. ``asked`` keeps every search."""
 
-    said: Sequence[tuple[int, str, str, str]] = SAID
+    entries: Sequence[tuple[int, str, str, str]] = TALK
     writer: Chat | None = None
     seconds: float = 30.0
     asked: list[tuple[str, Fusion, int, Where]] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Memory:
     def messages(self) -> list[MessageContent]:
         return [
             MessageContent(number, "user", author, datetime.fromisoformat(f"{day}T12:00:00").replace(tzinfo=UTC), text)
-            for number, (_topic, day, author, text) in enumerate(self.said, start=1)
+            for number, (_topic, day, author, text) in enumerate(self.entries, start=1)
         ]
 
     @property
@@ -94,13 +94,13 @@ class Memory:
         return PreparedSearch(line, find)
 
     def _found(self, query: str, fusion: Fusion, most: int, where: Where) -> Found:
-        texts = [text for _topic, _day, _author, text in self.said]
+        texts = [text for _topic, _day, _author, text in self.entries]
         cosine, words = nearness(query, texts), weighed(query, texts)
         nothing = np.zeros(len(texts), dtype=np.bool_)
         fused = fusion(cosine, words, nothing)
         near = (fusion if isinstance(fusion, Sum) else fuse).weighed(cosine, words, nothing)[0]
         order = [place for place in np.argsort(-fused, kind="stable").tolist() if self._lies_in(place, where)]
-        best = {self.said[place][0]: place for place in reversed(order)}
+        best = {self.entries[place][0]: place for place in reversed(order)}
         ranked = sorted(best, key=lambda topic: order.index(best[topic]))
         candidates = tuple(
             _candidate(topic, rank, cosine[best[topic]], fused[best[topic]], near[best[topic]])
@@ -115,23 +115,23 @@ class Memory:
                 bm25=float(words.total[place]),
                 fused=float(fused[place]),
                 score=1 / (1 + float(np.exp(-fused[place]))),
-                text=f"{self.said[place][2]}: {texts[place]}",
+                text=f"{self.entries[place][2]}: {texts[place]}",
                 messages=(place + 1,),
-                topics=(self.said[place][0],),
+                topics=(self.entries[place][0],),
             )
             for rank, place in enumerate(order[:most], start=1)
         )
         return Found(CandidatesFound(candidates, len(texts), 0.1), baseline, found, words.rarity)
 
     def _lies_in(self, place: int, where: Where) -> bool:
-        _topic, day, author, _text = self.said[place]
+        _topic, day, author, _text = self.entries[place]
         if where.authors and author not in where.authors:
             return False
         return not where.channels and (where.since or day) <= day <= (where.until or day)
 
     async def _topics(self, numbers: Sequence[int]) -> Sequence[TopicContent]:
         by_topic: dict[int, list[MessageContent]] = {}
-        for message, (topic, *_rest) in zip(self.messages, self.said, strict=True):
+        for message, (topic, *_rest) in zip(self.messages, self.entries, strict=True):
             by_topic.setdefault(topic, []).append(message)
         return [
             TopicContent(n, f"about {n}", by_topic[n][0].sent_at, 100, tuple(by_topic[n]))
@@ -159,8 +159,8 @@ def nearness(query: str, texts: Sequence[str]) -> Floats:
     threes = [
         frozenset(text[at : at + 3] for at in range(len(text) - 2)) for text in (query.lower(), *map(str.lower, texts))
     ]
-    asked, *said = threes
-    return np.array([len(asked & each) / max((len(asked) * len(each)) ** 0.5, 1.0) for each in said])
+    asked, *others = threes
+    return np.array([len(asked & each) / max((len(asked) * len(each)) ** 0.5, 1.0) for each in others])
 
 
 def weighed(query: str, texts: Sequence[str]) -> Weighed:

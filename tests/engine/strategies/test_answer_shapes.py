@@ -84,8 +84,8 @@ WRAPS = (
 def test_any_choice_in_any_shape_is_read_as_that_choice(chosen: Chosen, data: st.DataObject) -> None:
     value = data.draw(answers(chosen))
     text = json.dumps(value, ensure_ascii=data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 1])))
-    said = data.draw(st.sampled_from(["", *PROSE])) + data.draw(st.sampled_from(WRAPS))(text)
-    assert read(said) == names(chosen)
+    reply = data.draw(st.sampled_from(["", *PROSE])) + data.draw(st.sampled_from(WRAPS))(text)
+    assert read(reply) == names(chosen)
 
 
 @given(choices, st.data())

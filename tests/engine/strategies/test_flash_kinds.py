@@ -31,8 +31,8 @@ from tests.engine.scripted import (
     person,
     request,
     says,
-    shelf,
     slow,
+    topic_reader,
 )
 
 PETROV, MARIA = person(5, "Петров", "Коллега"), person(6, "Мария")
@@ -45,7 +45,7 @@ def asking(*topics: int, **fields: Any) -> RerankRequest:
 
 async def run(asked: RerankRequest, *steps: Step, **limits: Any) -> tuple[list[Any], ScriptedChat]:
     chat = ScriptedChat(*steps)
-    events = await collect(rerank(asked, chat=chat, read_topics=shelf(), limits=Limits(**limits)))
+    events = await collect(rerank(asked, chat=chat, read_topics=topic_reader(), limits=Limits(**limits)))
     return events, chat
 
 
@@ -213,11 +213,11 @@ def blind(sent: dict[str, Any]) -> httpx.Response:
 async def test_the_next_run_steps_down_from_its_first_turn_without_showing_the_picture_again() -> None:
     endpoint = Endpoint(blind)
     chat = endpoint.chat()
-    told = []
+    outcomes = []
     for _ in "ab":
-        events = await collect(rerank(asking(1, media=(MRI,)), chat=chat, read_topics=shelf(), limits=Limits()))
-        told.append((of(SteppedDown, events), ids(end(events)), of(ModelReplied, events)[0].error))
-    (first, chosen, refusal), (second, chosen_again, not_asked) = told
+        events = await collect(rerank(asking(1, media=(MRI,)), chat=chat, read_topics=topic_reader(), limits=Limits()))
+        outcomes.append((of(SteppedDown, events), ids(end(events)), of(ModelReplied, events)[0].error))
+    (first, chosen, refusal), (second, chosen_again, not_asked) = outcomes
     assert [step.capability for step in (*first, *second)] == ["media", "media"]
     assert chosen == chosen_again == ["Topic:1"]
     assert [step.why for step in (*first, *second)] == [refusal, not_asked]

@@ -30,8 +30,8 @@ from tests.engine.scripted import (
     fails,
     request,
     says,
-    shelf,
     slow,
+    topic_reader,
 )
 from tests.support.clock import passes
 
@@ -86,7 +86,7 @@ async def test_an_unreadable_answer_with_nothing_requested_falls_back_to_the_vec
 )
 async def test_a_call_that_reads_nothing_does_not_count_as_having_read(call: ToolCall) -> None:
     chat = ScriptedChat(calls(call), chooses(1))
-    events = await collect(rerank(request(1, 2, 3, 4, 5, 6, 7), chat=chat, read_topics=shelf(), limits=Limits()))
+    events = await collect(rerank(request(1, 2, 3, 4, 5, 6, 7), chat=chat, read_topics=topic_reader(), limits=Limits()))
     assert (end(events).fallback, ids(end(events)), end(events).requested) == ("protocol_violation", VECTOR_TOP, ())
     assert [turn.tool_choice for turn in of(TurnStarted, events)] == ["forced", "forced"]
     assert [asked.answer_schema for asked in chat.requests] == [None, None]

@@ -125,8 +125,8 @@ def test_no_text_adds_to_the_instructions(text: str) -> None:
 @given(text=hostile)
 def test_a_dollar_in_a_text_is_never_filled_in(text: str) -> None:
     variables: Mapping[str, str] = rerank_variables(hostile_request(text + " $profile ${query} $$"))
-    for told in rendered(CARELESS, {**variables, "profile": "SECRET"}):
-        assert told["content"].count("SECRET") == told["content"].count("<user_profile>")
+    for prompt_message in rendered(CARELESS, {**variables, "profile": "SECRET"}):
+        assert prompt_message["content"].count("SECRET") == prompt_message["content"].count("<user_profile>")
     assert "$profile ${query} $$" in rendered(CARELESS, variables)[1]["content"]
 
 

@@ -86,8 +86,8 @@ async def test_the_answer_quotes_what_was_found_and_no_model_is_asked() -> None:
     assert (line.note, answer.by, answer.outcome) == ("not_wanted", "extracts", "answered")
     for citation in answer.citations:
         assert citation.topic == "Topic:1"
-        said = {each.id: each.text for each in CAKE.messages}[citation.message]
-        assert citation.quote in said
+        text = {each.id: each.text for each in CAKE.messages}[citation.message]
+        assert citation.quote in text
         assert f"[{citation.n}]" in answer.text
     assert answer.citations
     assert [chosen.id for chosen in end.selected] == ["Topic:1"]

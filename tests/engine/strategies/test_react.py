@@ -15,7 +15,7 @@ from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFin
 from memoryapp.engine.kinds.react import StepStarted
 from memoryapp.engine.strategies.ports import PreparedSearch, RerankScores, SearchTimeout
 from tests.engine.scripted import ScriptedChat, calls, fails, says
-from tests.engine.strategies.react_memory import SAID, Memory, answer, trace, used
+from tests.engine.strategies.react_memory import TALK, Memory, answer, trace, used
 
 CAKE = "Which cake did Dasha bake for the birthday?"
 REPLICA = "What froze the replica of vLLM?"
@@ -37,29 +37,30 @@ def plans(*queries: str) -> Any:
 async def test_without_a_model_it_answers_in_the_messages_own_words_and_says_so() -> None:
     memory = Memory()
     events = await memory.run(CAKE)
-    said, end = answer(events), events[-1]
+    answered, end = answer(events), events[-1]
     assert phases(events) == [(1, "plan"), (2, "retrieve"), (3, "answer")]
     assert tools(events) == ["router_select", "query_plan", "search", "fetch_docs", "compose_context", "verify"]
-    assert (said.by, said.outcome, [note.code for note in said.notes]) == ("extracts", "answered", ["extracts_only"])
-    assert "Anna (2025-08-20): “Dasha baked a poppy seed cake for my birthday.” [1]" in said.text
+    assert (answered.by, answered.outcome) == ("extracts", "answered")
+    assert [note.code for note in answered.notes] == ["extracts_only"]
+    assert "Anna (2025-08-20): “Dasha baked a poppy seed cake for my birthday.” [1]" in answered.text
     assert isinstance(end, RunFinished)
     assert [topic.id for topic in end.selected] == ["Topic:2"]
     texts = {message.id: message.text for message in memory.messages}
-    for citation, piece in zip(said.citations, end.selected[0].excerpt, strict=True):
+    for citation, piece in zip(answered.citations, end.selected[0].excerpt, strict=True):
         assert citation.quote == texts[citation.message][piece.start : piece.end] == piece.text
 
 
 async def test_a_quotation_is_not_cut_at_a_decimal_point_or_an_abbreviation() -> None:
     sentence = "Marcello runs the samovar, e.g. the old one, at util 0.9 since v1.2 of samovar.log."
-    memory = Memory(said=(*SAID, (9, "2026-02-12", "Anna", f"{sentence} It is warm.")))
-    said = answer(await memory.run("At which util does Marcello run the samovar?"))
-    assert [citation.quote for citation in said.citations] == [sentence]
+    memory = Memory(entries=(*TALK, (9, "2026-02-12", "Anna", f"{sentence} It is warm.")))
+    answered = answer(await memory.run("At which util does Marcello run the samovar?"))
+    assert [citation.quote for citation in answered.citations] == [sentence]
 
 
 async def test_a_statement_of_a_model_is_not_cut_at_an_abbreviation() -> None:
     chat = ScriptedChat(says("Dasha, i.e. Dr. Smith, baked a poppy seed cake. [1] It had 12 candles. [2]"))
-    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
-    assert said.text == "Dasha, i.e. Dr. Smith, baked a poppy seed cake [1].\nIt had 12 candles [2]."
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert answered.text == "Dasha, i.e. Dr. Smith, baked a poppy seed cake [1].\nIt had 12 candles [2]."
 
 
 async def test_a_model_plans_and_answers_and_its_numbers_are_put_right() -> None:
@@ -69,30 +70,31 @@ async def test_a_model_plans_and_answers_and_its_numbers_are_put_right() -> None
     )
     memory = Memory(writer=chat)
     events = await memory.run(CAKE, planner="always")
-    said = answer(events)
+    answered = answer(events)
     assert [query for query, *_rest in memory.asked] == [CAKE, "poppy seed cake", "birthday candles", "who bakes"]
-    assert (said.by, said.outcome, said.dropped_numbers, said.support) == ("model", "answered", (77,), 1.0)
-    assert said.text == "It was a poppy seed cake [1].\nIt had 12 candles and cherries on top [2]."
-    assert [citation.n for citation in said.citations] == [1, 2]
-    assert {citation.topic for citation in said.citations} == {"Topic:2"}
+    assert (answered.by, answered.outcome) == ("model", "answered")
+    assert (answered.dropped_numbers, answered.support) == ((77,), 1.0)
+    assert answered.text == "It was a poppy seed cake [1].\nIt had 12 candles and cherries on top [2]."
+    assert [citation.n for citation in answered.citations] == [1, 2]
+    assert {citation.topic for citation in answered.citations} == {"Topic:2"}
     turns = [event.turn for event in events if isinstance(event, TurnStarted | ModelReplied)]
     assert turns == [1, 1, 2, 2]
 
 
 async def test_numbers_are_counted_anew_in_the_order_of_citing() -> None:
     chat = ScriptedChat(says("The cake had 12 candles [9]. Dasha baked it with poppy seeds for the birthday [3]."))
-    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
-    assert said.text == "The cake had 12 candles [1].\nDasha baked it with poppy seeds for the birthday [2]."
-    assert [citation.n for citation in said.citations] == [1, 2]
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert answered.text == "The cake had 12 candles [1].\nDasha baked it with poppy seeds for the birthday [2]."
+    assert [citation.n for citation in answered.citations] == [1, 2]
 
 
 async def test_a_statement_without_a_number_gets_that_of_a_source_or_is_left_out() -> None:
     chat = ScriptedChat(says("Dasha baked a poppy seed cake. She learned it in a Paris bakery. Cherries on top [2]."))
-    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
-    assert "Paris" not in said.text
-    assert said.dropped_statements == 1
-    assert said.text.splitlines()[0] == "Dasha baked a poppy seed cake [1]."
-    assert [note.code for note in said.notes][0] == "statements_uncited"
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert "Paris" not in answered.text
+    assert answered.dropped_statements == 1
+    assert answered.text.splitlines()[0] == "Dasha baked a poppy seed cake [1]."
+    assert [note.code for note in answered.notes][0] == "statements_uncited"
 
 
 async def test_what_the_messages_do_not_bear_out_is_not_passed_on_as_it_is() -> None:
@@ -108,17 +110,17 @@ async def test_what_the_messages_do_not_bear_out_is_not_passed_on_as_it_is() -> 
 
 async def test_a_figure_that_no_message_holds_is_no_support() -> None:
     chat = ScriptedChat(says("The cake had 13 candles and cherries on top [1]."))
-    said = answer(await Memory(writer=chat).run(CAKE, planner="never"))
-    assert (said.support, said.outcome) == (0.0, "refused")
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert (answered.support, answered.outcome) == (0.0, "refused")
 
 
 async def test_what_the_memory_does_not_hold_is_looked_for_once_more_and_refused() -> None:
     memory = Memory()
     events = await memory.run(NOWHERE)
-    said, end = answer(events), events[-1]
+    answered, end = answer(events), events[-1]
     assert phases(events) == [(1, "plan"), (2, "retrieve"), (3, "refine"), (4, "answer")]
     assert [most for _query, _fusion, most, _where in memory.asked] == [10, 30]
-    assert (said.outcome, said.citations) == ("refused", ())
+    assert (answered.outcome, answered.citations) == ("refused", ())
     assert isinstance(end, RunFinished)
     assert (end.selected, end.fallback) == ((), "")
 
@@ -131,16 +133,16 @@ async def test_what_the_memory_does_not_hold_is_looked_for_once_more_and_refused
     ],
 )
 async def test_words_that_nobody_says_together_are_no_answer(question: str) -> None:
-    said = answer(await Memory().run(question))
-    assert (said.outcome, said.coverage < 0.5, said.citations) == ("refused", True, ())
-    assert "low_coverage" in [note.code for note in said.notes]
+    answered = answer(await Memory().run(question))
+    assert (answered.outcome, answered.coverage < 0.5, answered.citations) == ("refused", True, ())
+    assert "low_coverage" in [note.code for note in answered.notes]
 
 
 async def test_extracts_that_hold_half_of_the_question_are_passed_on_with_a_warning() -> None:
-    said = answer(await Memory().run(CAKE, enough_coverage=1.0))
-    assert said.outcome == "softened"
-    assert said.text.startswith("The memory bears this out in part only:")
-    assert said.citations
+    answered = answer(await Memory().run(CAKE, enough_coverage=1.0))
+    assert answered.outcome == "softened"
+    assert answered.text.startswith("The memory bears this out in part only:")
+    assert answered.citations
 
 
 async def test_looking_once_more_moves_no_topic() -> None:
@@ -162,8 +164,8 @@ async def test_topics_stay_in_the_order_of_the_search_where_no_cross_encoder_rea
 
 
 async def test_a_model_that_finds_no_answer_in_the_sources_is_believed() -> None:
-    said = answer(await Memory(writer=ScriptedChat(says("NOT_IN_MEMORY"))).run(CAKE, planner="never"))
-    assert (said.outcome, [note.code for note in said.notes]) == ("refused", ["nothing_found"])
+    answered = answer(await Memory(writer=ScriptedChat(says("NOT_IN_MEMORY"))).run(CAKE, planner="never"))
+    assert (answered.outcome, [note.code for note in answered.notes]) == ("refused", ["nothing_found"])
 
 
 async def test_looking_again_adds_other_words_and_takes_nothing_away() -> None:
@@ -187,10 +189,10 @@ async def test_a_model_may_search_once_more_and_the_numbers_of_its_sources_stay(
     more = calls(ToolCall("c1", "search", json.dumps({"queries": ["Kostya got a telescope"], "k": 1})))
     chat = ScriptedChat(more, says("Dasha baked a poppy seed cake [1]. Kostya got a telescope [4]."))
     events = await Memory(writer=chat).run(CAKE, planner="never", hits=3, enough_coverage=0.0)
-    said, asked = answer(events), [event for event in used(events) if event.asked_by == "model"]
+    answered, asked = answer(events), [event for event in used(events) if event.asked_by == "model"]
     assert [(event.tool, event.outcome, event.step) for event in asked] == [("search", "done", 3)]
     assert phases(events)[-2:] == [(3, "answer"), (4, "answer")]
-    assert [citation.topic for citation in said.citations] == ["Topic:2", "Topic:5"]
+    assert [citation.topic for citation in answered.citations] == ["Topic:2", "Topic:5"]
     # The last step takes no more calls.
     assert [bool(request.tools) for request in chat.requests] == [True, False]
 
@@ -248,8 +250,8 @@ async def test_a_search_that_is_late_ends_the_run_as_such() -> None:
 @pytest.mark.parametrize("step", [fails(LLMError("out of order")), says(""), calls(ToolCall("c", "search", "{}"))])
 async def test_a_model_that_gives_no_answer_is_stood_in_for(step: Any) -> None:
     chat = ScriptedChat(step, says(""), says(""), says(""))
-    said = answer(await Memory(writer=chat).run(CAKE, planner="never", enough_coverage=0.0))
-    assert (said.by, said.outcome, said.notes[0].code) == ("extracts", "answered", "model_failed")
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never", enough_coverage=0.0))
+    assert (answered.by, answered.outcome, answered.notes[0].code) == ("extracts", "answered", "model_failed")
 
 
 async def test_a_cross_encoder_decides_the_order_where_there_is_one() -> None:
@@ -261,9 +263,9 @@ async def test_a_cross_encoder_decides_the_order_where_there_is_one() -> None:
 
 
 async def test_many_hits_are_scored_again_unless_that_is_switched_off() -> None:
-    said = (*SAID, *((topic + 10, day, author, f"Again: {text}") for topic, day, author, text in SAID))
-    assert len(used(await Memory(said).run(CAKE, hits=24), "rerank")) == 1
-    assert used(await Memory(said).run(CAKE, hits=24, rerank="never"), "rerank") == []
+    entries = (*TALK, *((topic + 10, day, author, f"Again: {text}") for topic, day, author, text in TALK))
+    assert len(used(await Memory(entries).run(CAKE, hits=24), "rerank")) == 1
+    assert used(await Memory(entries).run(CAKE, hits=24, rerank="never"), "rerank") == []
 
 
 async def test_few_hits_that_differ_are_not_scored_again() -> None:
@@ -341,5 +343,5 @@ async def test_the_seconds_of_a_turn_and_of_the_run_bound_the_model() -> None:
     for bound in ({"turn_seconds": 1.5}, {"seconds": 1.5}):
         waiting = replace(says("Dasha baked a poppy seed cake [1]."), seconds=600.0)
         memory = Memory(writer=ScriptedChat(waiting), seconds=bound.get("seconds", 30.0))
-        said = answer(await memory.run(CAKE, planner="never", enough_coverage=0.0, **bound))
-        assert said.by == "extracts"
+        answered = answer(await memory.run(CAKE, planner="never", enough_coverage=0.0, **bound))
+        assert answered.by == "extracts"

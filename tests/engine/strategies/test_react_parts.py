@@ -127,10 +127,11 @@ def passage(number: int, text: str, score: float) -> FoundPassage:
 
 
 def test_relevance_and_news_are_weighed_against_each_other() -> None:
-    said = [passage(1, "poppy seed cake", 0.9), passage(2, "poppy seed cake again", 0.8), passage(3, "telescope", 0.5)]
-    assert diverse(said, 1.0, 3) == [1, 2, 3]
-    assert diverse(said, 0.5, 3) == [1, 3, 2]
-    assert diverse(said, 0.5, 1) == [1]
+    cake, again = passage(1, "poppy seed cake", 0.9), passage(2, "poppy seed cake again", 0.8)
+    passages = [cake, again, passage(3, "telescope", 0.5)]
+    assert diverse(passages, 1.0, 3) == [1, 2, 3]
+    assert diverse(passages, 0.5, 3) == [1, 3, 2]
+    assert diverse(passages, 0.5, 1) == [1]
 
 
 COSINE = np.array([0.9, 0.1, np.nan, 0.5])
@@ -161,9 +162,9 @@ def test_every_parameter_has_bounds() -> None:
 
 
 async def test_what_is_quoted_is_no_question_where_anything_else_speaks_of_it() -> None:
-    said = [
+    entries = [
         (1, "2025-08-03", "Anna", "What did the vet prescribe for Bublik? The vet prescribed wet food for the cat.")
     ]
-    events = await Memory(said).run("What did the vet prescribe for Bublik?", least_coverage=0.0)
+    events = await Memory(entries).run("What did the vet prescribe for Bublik?", least_coverage=0.0)
     quotes = [citation.quote for citation in answer(events).citations]
     assert quotes == ["The vet prescribed wet food for the cat."]

@@ -118,12 +118,12 @@ def test_lines_left_out_of_a_message_are_noticed() -> None:
 
 @pytest.mark.parametrize("seed", [20_260_301])
 def test_of_a_thousand_excerpts_nearly_every_alteration_and_no_faithful_copy_is_called_altered(seed: int) -> None:
-    random, said = Random(seed), talks()
+    random, every_talk = Random(seed), talks()
     verdicts: Counter[tuple[str, bool]] = Counter()
     for number in range(1_000):
-        talk = random.choice(said)
-        kind, told = misquoted(talk, user_of(talk), random) if number % 2 else ("faithful", faithful(talk, random))
-        pieces = verify((written(told),), talk)
+        talk = random.choice(every_talk)
+        kind, excerpt = misquoted(talk, user_of(talk), random) if number % 2 else ("faithful", faithful(talk, random))
+        pieces = verify((written(excerpt),), talk)
         verdicts[kind, all(piece.status in ("exact", "normalised") for piece in pieces)] += 1
     missed = {kind: count for (kind, verbatim), count in verdicts.items() if verbatim and kind != "faithful"}
     assert sum(missed.values()) <= 5, missed

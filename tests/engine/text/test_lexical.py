@@ -37,8 +37,8 @@ def test_threads_that_stem_at_once_do_not_meet() -> None:
     written = ["".join(letters) + end for letters in permutations("абвгдкос", 5) for end in ("ого", "ешься")]
     alone = snowballstemmer.stemmer("russian")
     with ThreadPoolExecutor(4) as threads:
-        told = threads.map(lambda part: [stems(word) for word in written[part::4]], range(4))
-    assert list(told) == [[[alone.stemWord(word)] for word in written[part::4]] for part in range(4)]
+        stemmed = threads.map(lambda part: [stems(word) for word in written[part::4]], range(4))
+    assert list(stemmed) == [[[alone.stemWord(word)] for word in written[part::4]] for part in range(4)]
 
 
 def test_both_languages_are_stemmed_and_stop_words_left_out() -> None:

@@ -28,8 +28,8 @@ TURNS = st.lists(
 @given(TURNS)
 def test_every_message_lies_in_a_passage_also_an_empty_one(turns: list[tuple[str, str]]) -> None:
     messages = messages_of(*turns)
-    held = {id for passage in cut_passages(messages) for id in passage.messages}
-    assert held == {message.id for message in messages}
+    covered = {id for passage in cut_passages(messages) for id in passage.messages}
+    assert covered == {message.id for message in messages}
 
 
 @given(TURNS)

@@ -17,12 +17,12 @@ AT = datetime(2023, 5, 25, 10, tzinfo=UTC)
 NAMES = {"melanie", "caroline"}
 
 
-def talk(*said: tuple[str, str], assistant: str = "") -> list[MessageContent]:
+def talk(*lines: tuple[str, str], assistant: str = "") -> list[MessageContent]:
     """``(author, text)``; the first author is the user, ``assistant`` the one who is no person."""
-    roles = {said[0][0]: "user", assistant: "assistant"}
+    roles = {lines[0][0]: "user", assistant: "assistant"}
     return [
         MessageContent(number, roles.get(author, "peer"), author, AT + timedelta(minutes=number), text)
-        for number, (author, text) in enumerate(said)
+        for number, (author, text) in enumerate(lines)
     ]
 
 
@@ -93,9 +93,9 @@ def test_talk_that_says_nothing_has_a_summary_all_the_same(text: str) -> None:
     ],
 )
 def test_a_sentence_stands_after_its_speakers_name(sentence: str, text: str) -> None:
-    told = statement_of(sentence, NAMES, questions=False)
-    assert told is not None
-    assert told.text == text
+    statement = statement_of(sentence, NAMES, questions=False)
+    assert statement is not None
+    assert statement.text == text
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_a_sentence_that_points_elsewhere_says_little(sentence: str) -> None:
 
 
 def test_a_sentence_of_nothing_but_fillers_costs_no_more_than_its_beginning() -> None:
-    told = statement_of("so " * 300_000, NAMES, questions=False)
-    assert told is None or len(told.text) < 400
+    statement = statement_of("so " * 300_000, NAMES, questions=False)
+    assert statement is None or len(statement.text) < 400
 
 
 def test_what_a_user_asks_an_assistant_is_the_matter() -> None:
-    told = statement_of("How do I fix vLLM on an H100?", set(), questions=True)
-    assert told is not None
-    assert told.text == "How do I fix vLLM on an H100?"
+    statement = statement_of("How do I fix vLLM on an H100?", set(), questions=True)
+    assert statement is not None
+    assert statement.text == "How do I fix vLLM on an H100?"
