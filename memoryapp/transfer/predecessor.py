@@ -1,8 +1,8 @@
 """What another program had distilled of the messages that an import brings: topics, facts, people and artifacts.
 
 Topics are put over messages that no topic holds yet, in one transaction with the messages themselves, and the rest
-becomes rows as if somebody had written them; each change names the import, so that withdrawing it takes them back. What came once does not come again, whatever became of
-it. A rehearsal finds the same and writes nothing.
+becomes rows as if somebody had written them; each change names the import, so that withdrawing it takes them back.
+What came once does not come again, whatever became of it. A rehearsal finds the same and writes nothing.
 """
 
 from __future__ import annotations
