@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Aggregate, Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models import Aggregate, Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import TruncHour
 
 from memoryapp import consolidation, extraction, work
@@ -54,7 +54,7 @@ class Fault:
     """Something that failed within a day: of whom, when, why.
 
     ``count`` is how many failed so, ``call`` the question of an agent that shows it, ``topic`` one that could not be
-    read, ``code`` the outcome where that says why.
+    read, ``code`` the outcome where that says why, ``file`` one that waits for a person after its import failed.
     """
 
     owner: ChatUser | None
@@ -64,6 +64,7 @@ class Fault:
     count: int = 1
     call: int | None = None
     topic: int | None = None
+    file: int | None = None
     is_work: bool = False
 
 
@@ -257,11 +258,14 @@ def _faults(scope: _Scope) -> dict[str, list[Fault]]:
     unread = scope.of(UnreadTopic.objects.filter(state=UnreadTopic.State.FAILED)).select_related("owner")
     for row in unread.order_by("-at")[:MOST_FAULTS]:
         found.setdefault("extract", []).append(Fault(row.owner, row.at, why=row.fault, topic=row.topic_id))
-    # An import that had begun left its fault in a row of work.
-    refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, started_at=None, at__gte=scope.day_ago)
+    refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, at__gte=scope.day_ago)
     for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
-        found.setdefault("import", []).append(Fault(file.owner, file.at, why=f"{file.source}: {file.fault}"))
-    failed = Work.objects.filter(state=Work.State.FAILED, at__gte=scope.day_ago)
+        fault = Fault(file.owner, file.at, why=f"{file.source}: {file.fault}", file=file.pk)
+        found.setdefault("import", []).append(fault)
+    # Of an import that had begun there may be a row of work, too.
+    named = refused.filter(owner=OuterRef("owner"), source=OuterRef("source"))
+    is_shown = Q(kind=Work.Kind.IMPORT) & Exists(named)
+    failed = Work.objects.filter(~is_shown, state=Work.State.FAILED, at__gte=scope.day_ago)
     for row in scope.of(failed).select_related("owner").order_by("-at")[:50]:
         found.setdefault(row.kind, []).append(Fault(row.owner, row.at, why=row.fault, is_work=True))
     unanswered = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="")
