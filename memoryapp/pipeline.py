@@ -16,6 +16,7 @@ from django.db.models.functions import TruncHour
 
 from memoryapp import consolidation, extraction, work
 from memoryapp.browsing import costs
+from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import (
     AgentCall,
@@ -27,7 +28,6 @@ from memoryapp.models import (
     ImportBatch,
     ImportFile,
     Message,
-    Passage,
     PassageVector,
     Pause,
     Run,
@@ -39,8 +39,6 @@ from memoryapp.models import (
 from memoryapp.search import profiles
 
 MOST = 10_000
-# Each of them is looked up among the vectors.
-MOST_PASSAGES = 2_000
 MOST_FAULTS = 5
 HOURS = 24
 NAMES = ("import", "archive", "embed", "consolidate", "extract", "artifacts", "runs", "erase")
@@ -119,6 +117,10 @@ class _Scope:
     now: datetime
 
     @property
+    def seen(self) -> QuerySet[ChatUser]:
+        return ChatUser.objects.filter(pk=self.owner.pk) if self.owner else self.owners
+
+    @property
     def day_ago(self) -> datetime:
         return self.now - timedelta(days=1)
 
@@ -140,7 +142,7 @@ def stages(
     """
     scope = _Scope(owners, owner, profile, now)
     works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
-    dollars = costs.by_stage(owners if owner is None else ChatUser.objects.filter(pk=owner.pk), scope.day_ago)
+    dollars = costs.by_stage(scope.seen, scope.day_ago)
     return [
         Stage(
             name=name,
@@ -183,18 +185,6 @@ def _files(scope: _Scope) -> int:
     return _counted(scope.of(ImportFile.objects.exclude(state__in=ended)))
 
 
-def _without_vector(scope: _Scope) -> int:
-    """Vectors are made in the order of passages, so missing ones belong to the newest."""
-    vectors = PassageVector.objects.filter(
-        passage=OuterRef("pk"),
-        profile__provider=scope.profile.provider,
-        profile__model=scope.profile.model,
-        profile__dimensions=scope.profile.dimensions,
-    )
-    newest = scope.of(Passage.objects.all()).order_by("-pk").values("pk")[:MOST_PASSAGES]
-    return Passage.objects.filter(~Exists(vectors), pk__in=newest).count()
-
-
 def _unread(scope: _Scope) -> int:
     waiting = (Artifact.State.PENDING, Artifact.State.PROCESSING)
     return _counted(scope.of(Artifact.objects.filter(state__in=waiting)))
@@ -207,7 +197,7 @@ def _running(scope: _Scope) -> int:
 _WAITING: Mapping[str, Callable[[_Scope], int]] = {
     "import": _files,
     "archive": lambda scope: _counted(scope.of(Message.objects.active())),
-    "embed": _without_vector,
+    "embed": lambda scope: passages_without_vector(scope.seen, scope.profile),
     "consolidate": lambda scope: _counted(scope.of(consolidation.unjudged())),
     "extract": lambda scope: _counted(scope.of(extraction.unread())),
     "artifacts": _unread,
@@ -231,7 +221,8 @@ def _hours(scope: _Scope, name: str) -> list[int]:
         return _by_hour(scope, asked, "at", Count("pk"))
     if name == "embed":
         vectors = scope.of(PassageVector.objects.filter(made_at__gte=since))
-        return _by_hour(scope, vectors, "made_at", Count("pk"))
+        # Rows, not numbers: the index of times alone tells.
+        return _by_hour(scope, vectors, "made_at", Count("*"))
     if name == "artifacts":
         return _by_hour(scope, scope.of(Artifact.objects.filter(read_at__gte=since)), "read_at", Count("pk"))
     if name == costs.RUNS:
