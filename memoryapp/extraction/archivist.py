@@ -8,8 +8,7 @@ twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -75,7 +74,7 @@ def extract(
     Nothing is done while another worker is at it, nor for a chat user for whom nothing is to be extracted. Raises
     ModelFailed when the model is at fault; the topic then waits, and so do the others.
     """
-    with _only_worker(owner) as alone:
+    with advisory_locks.exclusive("extract", owner.pk) as alone:
         topics = list(unread.due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
         if not topics:
             return Extracted()
@@ -171,17 +170,6 @@ def _selves(owner: ChatUser, messages: Sequence[MessageContent]) -> frozenset[st
 
 def _names(person: FoundPerson) -> frozenset[str]:
     return frozenset(map(folded, (person.name, person.username))) - {""}
-
-
-@contextmanager
-def _only_worker(owner: ChatUser) -> Iterator[bool]:
-    """Whether this process alone reads the owner's topics now."""
-    alone = advisory_locks.try_acquire("extract", owner.pk)
-    try:
-        yield alone
-    finally:
-        if alone:
-            advisory_locks.release("extract", owner.pk)
 
 
 def enough_after(seconds: float) -> Callable[[], bool]:

@@ -55,8 +55,8 @@ def unarchived(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
     with ExitStack() as locks:
 
         def keep(owner: ChatUser) -> None:
-            if chat.is_distilled and advisory_locks.try_acquire("archive", owner.pk, wait=_PATIENCE):
-                locks.callback(advisory_locks.release, "archive", owner.pk)
+            if chat.is_distilled:
+                locks.enter_context(advisory_locks.exclusive("archive", owner.pk, wait=_PATIENCE))
 
         yield keep
 
