@@ -14,7 +14,7 @@ from tests.house.test_architecture import ROOT, modules, tree
 
 CATALOGUE = ROOT / "rerankui/locale/ru/LC_MESSAGES/django.po"
 WITH_CONTEXT = {"pgettext", "npgettext"}
-FUNCTIONS = {"_", "gettext", "ngettext", *WITH_CONTEXT}
+FUNCTIONS = {"_", "gettext", "gettext_noop", "ngettext", *WITH_CONTEXT}
 CALL = re.compile(r"\b(_|gettext|ngettext|pgettext|npgettext)\((?=u?['\"])")
 
 
