@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Any, Generic, TypeVar
@@ -91,6 +91,6 @@ class Decisions(Generic[Row]):
 def seconds_each(decided: QuerySet[Row]) -> int | None:
     """The seconds that a decision takes, of the latest of these rows; breaks are left out, None before the second."""
     rows = decided.filter(decided_at__isnull=False).order_by("-decided_at")
-    times: list[datetime] = list(rows.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1])
+    times = [at for at in rows.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
     gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]
     return round(median(gap.total_seconds() for gap in gaps)) if gaps else None

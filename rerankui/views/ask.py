@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp import judgements
 from memoryapp.engine.events import Piece
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.engine.strategies import ANSWERING, PLAIN, REACT
+from memoryapp.engine.strategies import ANSWERING, PLAIN, PLANNING, REACT
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
 from memoryapp.runs import following, lifecycle
 from memoryapp.runs.answered import answer_of
@@ -100,7 +100,7 @@ class _Choice:
 def _choices(form: AskForm) -> list[_Choice]:
     chosen = form["strategies"].value() or []
     return [
-        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name == REACT.name and not form.has_react)
+        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name in PLANNING and not form.has_react)
         for name in form.STRATEGIES
     ]
 
