@@ -160,7 +160,7 @@ def _evidence(owner: ChatUser, current: Suggestion) -> dict[str, Any]:
 
 
 def _check(current: Suggestion) -> str:
-    """How far the merger is with it; empty without a chat model."""
+    """Whether the merger has judged the suggestion, or will; empty without a chat model."""
     return suggestions.check_of(current).value if proposals.is_model_connected() else ""
 
 
