@@ -36,7 +36,7 @@ class Answered(Generic[_Answer]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[_Answer]):
+class StoredAsk(Generic[_Answer]):
     """A question that was asked to its end, answered or not, and its row."""
 
     ask: Ask[_Answer]
@@ -61,10 +61,10 @@ class Agent:
         asked = self.asked(question, topics)
         return Answered(asked.ask.result(), asked.call)
 
-    def asked(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> Asked[_Answer]:
+    def asked(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> StoredAsk[_Answer]:
         """The same, for who also wants the row of a question that was not answered."""
         ask, kept = async_to_sync(self._finished)(question)
-        return Asked(ask, kept or self._keep(ask, topics))
+        return StoredAsk(ask, kept or self._keep(ask, topics))
 
     async def _finished(self, question: Callable[[Chat], Ask[_Answer]]) -> tuple[Ask[_Answer], AgentCall | None]:
         async with self.open_chat(self.model) as chat:

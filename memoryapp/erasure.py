@@ -162,11 +162,9 @@ def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure
 
     The receipt has no ``ended_at`` when ``wait`` was too short.
     """
-    if advisory_locks.try_acquire(ERASER, erasure.owner_number, wait=wait):
-        try:
+    with advisory_locks.exclusive(ERASER, erasure.owner_number, wait=wait) as is_alone:
+        if is_alone:
             _go_through(erasure)
-        finally:
-            advisory_locks.release(ERASER, erasure.owner_number)
     erasure.refresh_from_db()
     return erasure
 

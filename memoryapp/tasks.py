@@ -215,13 +215,11 @@ def _suggest(owner: ChatUser) -> None:
 @app.task
 def consolidate_due() -> None:
     """Has the merger judge suggested merges, a batch for each chat user; without a chat model people judge alone."""
-    if not settings.LLM_BASE_URL or not advisory_locks.try_acquire("consolidation", 0):
+    if not settings.LLM_BASE_URL:
         return
-    try:
-        for owner in work.unpaused(consolidation.due(), Work.Kind.CONSOLIDATE).iterator():
+    with advisory_locks.exclusive("consolidation", 0) as is_alone:
+        for owner in work.unpaused(consolidation.due(), Work.Kind.CONSOLIDATE).iterator() if is_alone else ():
             _consolidate(owner)
-    finally:
-        advisory_locks.release("consolidation", 0)
 
 
 def _consolidate(owner: ChatUser) -> None:

@@ -151,7 +151,7 @@ def receipt(named: str) -> Receipt:
         found = _from_file(Path(named))
     if not found.hashes:
         raise UnreadableReceipt(
-            _("This receipt holds no marks to look for: what was erased was too short, or others say it too.")
+            _("This receipt holds no marks to look for: the erased texts are too short, or others contain them too.")
         )
     return found
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.engine.parameters import CONTEXTS, LONGEST_NAME
 from memoryapp.engine.prompts import BUILT_IN, PromptText
-from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, REACT, STRATEGIES
+from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.runs.lifecycle import LONGEST_QUERY
 from memoryapp.runs.parameters import ParameterError, checked, declared
@@ -36,7 +36,7 @@ ALLOWS: Mapping[str, Promise] = {
 
 
 def _strategies() -> list[tuple[str, str]]:
-    return [(name, name) for name in STRATEGIES if settings.ENABLE_AGENT or name != REACT.name]
+    return [(name, name) for name in STRATEGIES if settings.ENABLE_AGENT or name not in PLANNING]
 
 
 class RecallForm(forms.Form):
@@ -82,7 +82,7 @@ class AskForm(forms.Form):
     """A question, and who answers it: one strategy or several side by side."""
 
     NOT_ALLOWED = _("Your role may read answers but not ask. An admin can make you a debugger.")
-    STRATEGIES = tuple(sorted(STRATEGIES, key=lambda name: (name not in ANSWERING, name != REACT.name)))
+    STRATEGIES = tuple(sorted(STRATEGIES, key=lambda name: (name not in ANSWERING, name not in PLANNING)))
 
     query = forms.CharField(
         max_length=LONGEST_QUERY,
@@ -100,8 +100,8 @@ class AskForm(forms.Form):
     def clean_strategies(self) -> list[str]:
         """In the form's order, the plain path instead of *react* where that is switched off."""
         chosen = set(self.cleaned_data["strategies"])
-        if REACT.name in chosen and not self.has_react:
-            chosen = chosen - {REACT.name} | {PLAIN.name}
+        if chosen & PLANNING and not self.has_react:
+            chosen = chosen - PLANNING | {PLAIN.name}
         return [name for name in self.STRATEGIES if name in chosen]
 
 

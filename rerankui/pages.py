@@ -111,8 +111,12 @@ def _read(model: type[Model], by: _Ordering, cursor: str) -> tuple[Any, Any] | N
 
 def show(request: HttpRequest, page: str, fragment: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
     """One address, two answers: the whole page, or its list when htmx asks for a part of it."""
-    htmx = cast(Request, request).htmx
-    template = fragment if htmx and not htmx.history_restore_request else page
-    answer = render(request, template, context, status=status)
+    answer = render(request, fragment if is_partial(request) else page, context, status=status)
     patch_vary_headers(answer, ["HX-Request"])
     return answer
+
+
+def is_partial(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part of the page; going back in the browser's history it asks for the whole."""
+    htmx = cast(Request, request).htmx
+    return bool(htmx) and not htmx.history_restore_request

@@ -23,7 +23,7 @@ from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgre
 from memoryapp.api.streams import described_event, named, unbroken, unbuffered
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
 from memoryapp.engine.kinds.react import StepStarted, ToolUsed
-from memoryapp.engine.strategies import PLAIN, REACT
+from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
 from memoryapp.runs import answered
@@ -96,7 +96,7 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
 
 
 def _begun(request: HttpRequest, run: Run) -> dict[str, Any]:
-    is_agent = run.strategy == REACT.name
+    is_agent = run.strategy in PLANNING
     fields = {"run": str(run.pk), "url": reverse("run", args=[run.pk]), "strategy": run.strategy, "agent": is_agent}
     return _absolute(request, {**fields, "note": "" if is_agent else OFF})
 

@@ -102,7 +102,7 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
         _put_off(row, str(error))
         return False
     except UnreadableAnswer:
-        _put_off(row, _("Nobody can read what the chat model answered."))
+        _put_off(row, _("The chat model’s answer cannot be read."))
         return False
     return True
 

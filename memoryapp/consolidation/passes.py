@@ -7,8 +7,6 @@ model that is away or answers rubbish is neither hammered nor paid for long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -63,7 +61,7 @@ def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORK
     How far it is stands in the owner's row of work. Raises LLMError and UnreadableAnswer, after which the rest waits;
     what was judged before stays so.
     """
-    with _only_worker(owner) as alone:
+    with advisory_locks.exclusive("consolidate", owner.pk) as alone:
         if not alone:
             return Pass(busy=True)
         rests_until = resumes_at(owner)
@@ -129,14 +127,3 @@ def unjudged() -> QuerySet[Suggestion]:
 def _best(owner: ChatUser) -> QuerySet[Suggestion]:
     """One whose questions went unanswered lets the others go first."""
     return unjudged().filter(owner=owner).select_related("owner").order_by("tries", "-score", "-pk")
-
-
-@contextmanager
-def _only_worker(owner: ChatUser) -> Iterator[bool]:
-    """Whether this process alone has the merger judge for the owner now."""
-    alone = advisory_locks.try_acquire("consolidate", owner.pk)
-    try:
-        yield alone
-    finally:
-        if alone:
-            advisory_locks.release("consolidate", owner.pk)

@@ -81,7 +81,7 @@ def _sentences(before: Standing, after: Standing, touched: bool) -> Iterator[str
     if before.shown != after.shown:
         yield _shown(before, after)
     if not touched:
-        yield _("What it rested on lies in other topics.")
+        yield _("The messages it rested on are in other topics.")
     yield _ranks(before.rank, after.rank)
     if before.chars != after.chars:
         chars = {"before": _number(before.chars), "after": _number(after.chars)}

@@ -65,9 +65,9 @@ ENGLISH: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One remark. ``code`` is a key of ``ENGLISH``; ``values`` are what its sentence tells of.
+    """One remark. ``code`` is a key of ``ENGLISH``; ``values`` fill its sentence.
 
-    They are what JSON gives back: texts, numbers, and lists of them.
+    Values are what JSON gives back: texts, numbers, and lists of them.
     """
 
     code: str

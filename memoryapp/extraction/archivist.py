@@ -8,8 +8,7 @@ twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +20,7 @@ from memoryapp.agent_calls import Agent, Answered, OpenChat
 from memoryapp.curation import CurationError
 from memoryapp.engine.agents import extracting
 from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.agents.extracting import Found, FoundPerson
+from memoryapp.engine.agents.extracting import Extract, FoundPerson
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
@@ -75,7 +74,7 @@ def extract(
     Nothing is done while another worker is at it, nor for a chat user for whom nothing is to be extracted. Raises
     ModelFailed when the model is at fault; the topic then waits, and so do the others.
     """
-    with _only_worker(owner) as alone:
+    with advisory_locks.exclusive("extract", owner.pk) as alone:
         topics = list(unread.due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
         if not topics:
             return Extracted()
@@ -127,18 +126,18 @@ class _Archivist:
             return False
         return True
 
-    def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> Answered[Found]:
+    def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> Answered[Extract]:
         question = partial(extracting.extract, part, seconds=self._seconds, prompts=self._prompts)
         return self._agent.ask(lambda chat: question(chat=chat), [topic])
 
-    def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Found]]) -> None:
+    def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Extract]]) -> None:
         """Stores what was found, as soon as everything that it has to be compared with has a vector."""
         facts = [fact for answered in answers for fact in answered.answer.facts]
         while not self._stored(topic, messages, answers):
             self._meanings.learn(KnownFacts(self._owner, self._meanings).texts(facts))
 
     @transaction.atomic
-    def _stored(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Found]]) -> bool:
+    def _stored(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Extract]]) -> bool:
         """False, and nothing is stored, where a vector is missing."""
         knowledge.lock(self._owner)
         owner = ChatUser.objects.get(pk=self._owner.pk)
@@ -171,17 +170,6 @@ def _selves(owner: ChatUser, messages: Sequence[MessageContent]) -> frozenset[st
 
 def _names(person: FoundPerson) -> frozenset[str]:
     return frozenset(map(folded, (person.name, person.username))) - {""}
-
-
-@contextmanager
-def _only_worker(owner: ChatUser) -> Iterator[bool]:
-    """Whether this process alone reads the owner's topics now."""
-    alone = advisory_locks.try_acquire("extract", owner.pk)
-    try:
-        yield alone
-    finally:
-        if alone:
-            advisory_locks.release("extract", owner.pk)
 
 
 def enough_after(seconds: float) -> Callable[[], bool]:

@@ -92,11 +92,9 @@ def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure
 
     It has no ``ended_at`` while a run goes on that may have read what is erased, or when ``wait`` was too short.
     """
-    if advisory_locks.try_acquire(_LOCK, erasure.pk, wait=wait):
-        try:
+    with advisory_locks.exclusive(_LOCK, erasure.pk, wait=wait) as is_alone:
+        if is_alone:
             _go_on(erasure)
-        finally:
-            advisory_locks.release(_LOCK, erasure.pk)
     erasure.refresh_from_db()
     return erasure
 

@@ -82,7 +82,7 @@ def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: An
     """Changes the state, unless somebody was faster."""
     fields = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), **fields}
     if not ImportFile.objects.filter(pk=row.pk, state__in=before).update(**fields):
-        raise Refused(_("This was decided meanwhile; the page shows what is so now."))
+        raise Refused(_("This was decided meanwhile; the page shows the decision."))
     row.refresh_from_db()
 
 

@@ -103,7 +103,7 @@ def _messages(
 ) -> Iterator[MessageRecord | Rejected]:
     broken = path[0][1].get("parent")
     if broken is not None:
-        reason = _("its parent %(node)s is missing: what was said before is lost") % {"node": shown(broken)}
+        reason = _("its parent %(node)s is missing: the messages before it are lost") % {"node": shown(broken)}
         yield Rejected(f"{place}.mapping[{path[0][0]}]", reason)
     before = conversation.get("create_time")
     for node, content in path:

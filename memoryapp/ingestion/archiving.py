@@ -7,7 +7,6 @@ crash in between loses nothing and repeats nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -65,7 +64,7 @@ def archive(
     far it is stands in the owner's row of work, and goes to ``report``. Raises IngestionError, and what ``cutter``
     raises; the sessions before it stay archived.
     """
-    with _only_worker(owner, wait, meanwhile) as alone:
+    with advisory_locks.exclusive("archive", owner.pk, wait=wait, meanwhile=meanwhile) as alone:
         if not alone:
             return Archived(0, 0, 0, busy=True)
         is_asked = work.is_asked(owner)
@@ -163,14 +162,3 @@ def _put(owner: ChatUser, cut: Cut) -> list[Topic]:
     names = [topic.pk for topic in topics]
     AgentCall.objects.filter(owner=owner, pk__in=[call.pk for call in cut.calls]).update(topics=names)
     return topics
-
-
-@contextmanager
-def _only_worker(owner: ChatUser, wait: timedelta, meanwhile: Callable[[], None]) -> Iterator[bool]:
-    """Whether this process alone archives the owner now."""
-    alone = advisory_locks.try_acquire("archive", owner.pk, wait=wait, meanwhile=meanwhile)
-    try:
-        yield alone
-    finally:
-        if alone:
-            advisory_locks.release("archive", owner.pk)

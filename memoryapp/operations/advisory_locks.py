@@ -7,7 +7,8 @@ so a killed worker blocks nobody.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from django.db import connection
@@ -33,6 +34,19 @@ def try_acquire(
         meanwhile()
         time.sleep(0.1)
     return free
+
+
+@contextmanager
+def exclusive(
+    what: str, number: int, *, wait: timedelta = timedelta(0), meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[bool]:
+    """Whether this process alone does the work inside, for it has the lock until the end; see ``try_acquire``."""
+    is_alone = try_acquire(what, number, wait=wait, meanwhile=meanwhile)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            release(what, number)
 
 
 def release(what: str, number: int) -> None:

@@ -31,7 +31,7 @@ LEAST_CONNECTIONS = 2
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-Asked = tuple[str, Mapping[str, Any]]
+SqlStatement = tuple[str, Mapping[str, Any]]
 
 
 def conninfo() -> str:
@@ -101,7 +101,7 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
     return await sync_to_async(closing, thread_sensitive=False)()
 
 
-async def together(connection: psycopg.AsyncConnection[Any], *asked: Asked | None) -> list[list[Any]]:
+async def together(connection: psycopg.AsyncConnection[Any], *asked: SqlStatement | None) -> list[list[Any]]:
     """The rows of each statement with its values, all in one round trip and one transaction; None has no rows.
 
     Sent one after another, the statements of a search take a tenth longer beside the server, and more across a network.

@@ -148,7 +148,7 @@ def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> l
 
 
 def text(document: dict[str, Any]) -> str:
-    """The same for a terminal."""
+    """The run's answer as text for a terminal."""
     lines = [f"{topic['rank']}. {topic['id']}  {topic['score']:.2f}  {topic['reason']}" for topic in document["topics"]]
     lines += [
         f"   {item['id']}  {item['score']:.2f}  {item['name']}  {item['reason']}"

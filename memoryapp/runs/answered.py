@@ -10,7 +10,7 @@ from django.urls import reverse
 from memoryapp.engine.events import Event, RunFinished
 from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.notes import english
-from memoryapp.engine.strategies import REACT
+from memoryapp.engine.strategies import PLANNING
 from memoryapp.models import Message, Run
 from memoryapp.runs import answer, following
 
@@ -30,7 +30,7 @@ def document(run: Run) -> dict[str, Any]:
         "run": str(run.pk),
         "url": reverse("run", args=[run.pk]),
         "strategy": run.strategy,
-        "agent": run.strategy == REACT.name,
+        "agent": run.strategy in PLANNING,
         **_words(run, answer_of(events)),
         "fallback": finished.fallback or None,
         "usage": answer.usage(run),

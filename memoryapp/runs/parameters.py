@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.engine.parameters import Declaration, Parameters, declarations
 from memoryapp.engine.storable import storable
-from memoryapp.engine.strategies import DEFAULT, PLAIN, REACT, STRATEGIES
+from memoryapp.engine.strategies import DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.engine.strategies.strategy import AnyStrategy
 from memoryapp.search.profiles import serving_profile
 
@@ -48,7 +48,7 @@ def strategy_named(name: str) -> AnyStrategy:
 
 def offered(name: str) -> AnyStrategy:
     """The same for a new run. Raises ParameterError also for *react* while it is switched off."""
-    if name == REACT.name and not settings.ENABLE_AGENT:
+    if name in PLANNING and not settings.ENABLE_AGENT:
         raise ParameterError(
             _("The strategy “%(name)s” is switched off (ENABLE_AGENT). “%(plain)s” answers without it.")
             % {"name": name, "plain": PLAIN.name}

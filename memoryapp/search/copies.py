@@ -7,7 +7,7 @@ from typing import Any
 
 from memoryapp.engine.text.copies import Saying, key_of
 from memoryapp.engine.text.passages import label
-from memoryapp.operations.database import Asked, array
+from memoryapp.operations.database import SqlStatement, array
 
 SAYINGS = """
 SELECT p.id, p.text, bool_and(m.forwarded_from <> ''), extract(epoch FROM min(m.sent_at))::float8,
@@ -20,7 +20,7 @@ GROUP BY p.id
 """
 
 
-def sayings_sql(owner_id: int, passages: Sequence[int]) -> Asked | None:
+def sayings_sql(owner_id: int, passages: Sequence[int]) -> SqlStatement | None:
     """Asks what these passages say."""
     return (SAYINGS, {"owner": owner_id, "passages": array(passages)}) if passages else None
 

@@ -26,7 +26,7 @@ from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.text.copies import Saying
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.erasure import erased
-from memoryapp.operations.database import Asked, together
+from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.lifts import Talk
 
@@ -155,7 +155,7 @@ class MemoryIndex:
         return arrays + self.talk.size + facts + _SAYING * len(self.sayings)
 
 
-def versions(owner_id: int) -> tuple[Asked, Asked]:
+def versions(owner_id: int) -> tuple[SqlStatement, SqlStatement]:
     """Asks for the edit that an index is known by, of which there may be none, and for the last erasure of anybody.
 
     They come before what ``parts`` ask for.
@@ -163,7 +163,7 @@ def versions(owner_id: int) -> tuple[Asked, Asked]:
     return (LAST_EDIT, {"owner": owner_id}), (LAST_ERASURE, {})
 
 
-def parts(owner_id: int) -> tuple[Asked, Asked, Asked, Asked]:
+def parts(owner_id: int) -> tuple[SqlStatement, SqlStatement, SqlStatement, SqlStatement]:
     """Asks for what ``built`` puts together."""
     owner = {"owner": owner_id}
     return (PASSAGES, owner), (MESSAGES, owner), (MESSAGES_OF, owner), (AUTHORS, owner)

@@ -18,7 +18,7 @@ from memoryapp.engine.candidates import ItemCandidate
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.memory import item_id
 from memoryapp.engine.text.lines import artifact_line, person_line, texts_of
-from memoryapp.operations.database import Asked
+from memoryapp.operations.database import SqlStatement
 from memoryapp.search.similarity import WORDINGS, Compared
 
 SESSION_ARTIFACTS = 5
@@ -42,7 +42,7 @@ UNION ALL (
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _RankedItem:
     """One person or artifact: its number, and its fields as a candidate that the search fills."""
 
     number: int
@@ -50,16 +50,16 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedItems:
     """Both kinds, best first."""
 
-    people: tuple[_Found, ...]
-    artifacts: tuple[_Found, ...]
+    people: tuple[_RankedItem, ...]
+    artifacts: tuple[_RankedItem, ...]
 
 
-def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> Found:
+def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> RankedItems:
     """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown; ties by number."""
-    return Found(
+    return RankedItems(
         people=_ranked(compared, np.flatnonzero(compared.items > 0), threshold, shown[0], most),
         artifacts=_ranked(compared, np.flatnonzero(compared.items < 0), threshold, shown[1], most),
     )
@@ -67,7 +67,7 @@ def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most:
 
 def _ranked(
     compared: Compared, places: NDArray[np.intp], threshold: float, shown: int, most: int
-) -> tuple[_Found, ...]:
+) -> tuple[_RankedItem, ...]:
     if not len(places):
         return ()
     numbers = np.abs(compared.items[places])
@@ -90,7 +90,7 @@ def _ranked(
         return {wording: ranks[wording][at] for wording in ranks} if at in seen else {}
 
     return tuple(
-        _Found(
+        _RankedItem(
             int(numbers[at]),
             {"vector_rank": nearest.get(at, beyond), "shown": at in seen, "found_by": found_by(at), **row},
         )
@@ -98,7 +98,7 @@ def _ranked(
     )
 
 
-def rows_sql(owner_id: int, found: Found) -> tuple[Asked | None, Asked]:
+def rows_sql(owner_id: int, found: RankedItems) -> tuple[SqlStatement | None, SqlStatement]:
     """What the found ones are called, and the files of the running conversation."""
     people = [each.number for each in found.people]
     artifacts = [each.number for each in found.artifacts]
@@ -108,14 +108,14 @@ def rows_sql(owner_id: int, found: Found) -> tuple[Asked | None, Asked]:
     )
 
 
-def people(found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
+def people(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
     """Candidates out of the rows of ``PEOPLE``; who was erased meanwhile is none."""
     known = {row[0]: row[1:] for row in rows}
     here = [each for each in found if each.number in known]
     return tuple(_person(each, rank, known[each.number]) for rank, each in enumerate(here, start=1))
 
 
-def artifacts(found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
+def artifacts(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
     """Candidates out of the rows of ``ARTIFACTS``: files of the running conversation, newest first, then the others."""
     rows = list(rows)
     session = {row[0]: row[1:-1] for row in rows if row[-1]}
@@ -126,7 +126,7 @@ def artifacts(found: Sequence[_Found], rows: Iterable[Sequence[Any]]) -> tuple[I
     return (*first, *rest)
 
 
-def _person(each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
+def _person(each: _RankedItem, rank: int, row: Sequence[Any]) -> ItemCandidate:
     id = item_id("Person", each.number)
     name, username, aliases, circle, mentions, bio = row
     shown = (name, username, texts_of(aliases), circle, mentions, bio)
@@ -134,7 +134,7 @@ def _person(each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
     return ItemCandidate(id=id, rank=rank, name=_name(name), line=line, **each.scores)
 
 
-def _artifact(each: _Found, rank: int, row: Sequence[Any]) -> ItemCandidate:
+def _artifact(each: _RankedItem, rank: int, row: Sequence[Any]) -> ItemCandidate:
     id = item_id("Artifact", each.number)
     line = _line(id, each.scores["score"], row) if each.scores["shown"] else ""
     return ItemCandidate(id=id, rank=rank, name=_name(row[1]), line=line, **each.scores)

@@ -28,7 +28,7 @@ from memoryapp.engine.text.instructions import INSTRUCTION, asks_to_make
 from memoryapp.engine.text.irregular import other_forms
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.engine.text.queries import matter_of
-from memoryapp.operations.database import Asked
+from memoryapp.operations.database import SqlStatement
 from memoryapp.search.columns import Ids, Positions, positions
 
 DATES = 4.0
@@ -82,7 +82,7 @@ class Talk:
         return self.days.nbytes + self.replies.nbytes
 
 
-def instructions_sql(owner_id: int, queries: Sequence[str], talk: Talk | None) -> Asked | None:
+def instructions_sql(owner_id: int, queries: Sequence[str], talk: Talk | None) -> SqlStatement | None:
     """Asks for the passages with standing instructions, where any of the ``queries`` wants something made.
 
     It is asked of chats with an assistant alone, and where it is not known yet whether it is one.

@@ -10,7 +10,7 @@ import numpy as np
 from memoryapp.engine.fusion import descending
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.text.copies import Saying, originals
-from memoryapp.operations.database import Asked, array
+from memoryapp.operations.database import SqlStatement, array
 from memoryapp.search.columns import Positions
 from memoryapp.search.similarity import Compared
 
@@ -30,7 +30,7 @@ def best(compared: Compared, most: int, within: Positions) -> Positions:
     return within[descending(compared.fused[within])[:most]] if most else np.zeros(0, np.intp)
 
 
-def rows_sql(owner_id: int, compared: Compared, at: Positions) -> Asked | None:
+def rows_sql(owner_id: int, compared: Compared, at: Positions) -> SqlStatement | None:
     """The texts and messages of the passages at those positions; nothing to ask where there are none."""
     return (ROWS, {"owner": owner_id, "passages": array(compared.ids[at].tolist())}) if len(at) else None
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from psycopg_pool import AsyncConnectionPool
 
-from memoryapp.operations.database import Asked
+from memoryapp.operations.database import SqlStatement
 from memoryapp.search.similarity import Question
 
 KEEP = """
@@ -21,7 +21,7 @@ ON CONFLICT DO NOTHING
 """
 
 
-def kept(run_id: UUID | None, asked: Question) -> list[Asked]:
+def kept(run_id: UUID | None, asked: Question) -> list[SqlStatement]:
     """The statement that keeps the vectors of a question; none where it has none, or belongs to no run."""
     *typed, last = (wording.vector for wording in asked.wordings)
     if last is None or run_id is None:

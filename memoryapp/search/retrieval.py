@@ -19,7 +19,7 @@ from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.text.copies import Saying, originals
 from memoryapp.engine.text.lines import candidate_line
-from memoryapp.operations.database import Asked, array, together
+from memoryapp.operations.database import SqlStatement, array, together
 from memoryapp.search import copies, items, passages
 from memoryapp.search.columns import Ids
 from memoryapp.search.index_cache import IndexCache, TopicFacts
@@ -100,7 +100,7 @@ async def search(
     *,
     threshold: float | None = None,
     sizes: Sizes = Sizes(),
-    keep: Sequence[Asked] = (),
+    keep: Sequence[SqlStatement] = (),
     cache: IndexCache | None = None,
     fusion: Fusion = fuse,
 ) -> SearchResult:
@@ -165,7 +165,7 @@ def _ranks(topics: Ids) -> dict[int, int]:
     return {topic: rank for rank, topic in enumerate(topics.tolist(), start=1)}
 
 
-def _topics_sql(owner_id: int, topics: Sequence[int]) -> Asked | None:
+def _topics_sql(owner_id: int, topics: Sequence[int]) -> SqlStatement | None:
     """Asks for the facts of these topics."""
     return (TOPICS, {"owner": owner_id, "topics": array(topics)}) if topics else None
 

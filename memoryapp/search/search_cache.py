@@ -20,7 +20,7 @@ from django.dispatch import receiver
 
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.erasure import erased
-from memoryapp.operations.database import Asked, together
+from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search import retrieval
 from memoryapp.search.index_cache import IndexCache
 from memoryapp.search.retrieval import SearchResult, Sizes
@@ -39,7 +39,7 @@ SELECT (SELECT row(id, at)::text FROM memoryapp_topicedit WHERE owner_id = %(own
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedResult:
     """A result, the state of the memory that it is of, and when it was found on the process's clock."""
 
     result: SearchResult
@@ -51,7 +51,7 @@ class SearchCache:
     """The results of the last ``seconds``; none are kept for 0."""
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self._kept: TTLCache[Hashable, Kept] = TTLCache(MOST, seconds)
+        self._kept: TTLCache[Hashable, CachedResult] = TTLCache(MOST, seconds)
         # Searches run in the event loop, erasures in threads.
         self._lock = Lock()
         _caches.add(self)
@@ -60,13 +60,13 @@ class SearchCache:
     def is_on(self) -> bool:
         return bool(self._kept.ttl > 0)
 
-    def of(self, key: Hashable, version: tuple[Any, ...]) -> Kept | None:
+    def of(self, key: Hashable, version: tuple[Any, ...]) -> CachedResult | None:
         """What was found for the same, where the memory has not changed since."""
         with self._lock:
             known = self._kept.get(key)
         return known if known and known.version == version else None
 
-    def keep(self, key: Hashable, kept: Kept) -> None:
+    def keep(self, key: Hashable, kept: CachedResult) -> None:
         with self._lock:
             self._kept[key] = kept
 
@@ -82,7 +82,7 @@ async def search(
     cache: SearchCache,
     *,
     sizes: Sizes,
-    keep: Sequence[Asked] = (),
+    keep: Sequence[SqlStatement] = (),
     index: IndexCache | None = None,
     fusion: Fusion = fuse,
 ) -> tuple[SearchResult, float | None]:
@@ -97,7 +97,7 @@ async def search(
         return known.result, round(monotonic() - known.at, 3)
     result = await retrieval.search(connection, asked, sizes=sizes, keep=keep, cache=index, fusion=fusion)
     if not result.without_vector:
-        cache.keep(key, Kept(result, version, monotonic()))
+        cache.keep(key, CachedResult(result, version, monotonic()))
     return result, None
 
 

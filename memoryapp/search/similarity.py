@@ -30,7 +30,7 @@ from memoryapp.engine.fusion import Fusion, Sum, TopicPassages, fuse, shown_scor
 from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, is_wide
 from memoryapp.models.embedding import COVERED_DIMENSIONS
-from memoryapp.operations.database import Asked, together
+from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, parts, reread, versions
 from memoryapp.search.lifts import instructions_sql, lifts, understood_of
@@ -354,7 +354,7 @@ def _together(one: Texts, other: Texts) -> Texts:
     )
 
 
-def _statements(asked: Question) -> tuple[Asked, Asked]:
+def _statements(asked: Question) -> tuple[SqlStatement, SqlStatement]:
     owner = {"owner": asked.owner_id}
     rewrite = asked.rewrite or Wording("", None)
     is_rewritten = rewrite.vector is not None

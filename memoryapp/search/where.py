@@ -11,7 +11,7 @@ from typing import Any
 
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import Where
-from memoryapp.operations.database import Asked
+from memoryapp.operations.database import SqlStatement
 from memoryapp.search.columns import Ids, int64s, positions
 
 PAIRS = """
@@ -30,7 +30,7 @@ _CONDITIONS = {
 }
 
 
-def pairs_sql(owner_id: int, where: Where) -> Asked | None:
+def pairs_sql(owner_id: int, where: Where) -> SqlStatement | None:
     """Asks for the topics and passages of the messages that are let through; nothing to ask where all are."""
     if not where:
         return None

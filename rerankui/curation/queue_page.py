@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from itertools import pairwise
-from statistics import median
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -18,12 +15,11 @@ from memoryapp import consolidation, proposals, suggestions
 from memoryapp.curation.plans import opening
 from memoryapp.models import ChatUser, Message, Suggestion
 from memoryapp.reading import content
+from rerankui.curation.decisions import Around, seconds_each
 
 LISTED_BEFORE = 6
 LISTED_AFTER = 18
 MOST_OPEN = 1_000
-_DECISIONS_TIMED = 20
-_BREAK = timedelta(minutes=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +30,6 @@ class Line:
     summaries: tuple[str, ...]
     holder: str
     is_current: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """The lines near the open suggestion, the numbers of those not listed, and its neighbours in the queue."""
-
-    lines: tuple[Line, ...]
-    above: int
-    below: int
-    previous: int | None
-    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +73,14 @@ def _rest(owner: ChatUser) -> Iterator[str]:
         yield _("Its last answer failed; it is asked again at %(time)s.") % {"time": at}
 
 
-def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around:
+def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around[Line]:
     """The current one may be decided already; then it is not listed."""
     rows = list(suggestions.opened(owner).defer("evidence")[:MOST_OPEN])
     place = next((place for place, row in enumerate(rows) if row.pk == current.pk), -1)
     first = max(0, place - LISTED_BEFORE)
     shown = rows[first : max(place, 0) + LISTED_AFTER + 1]
     return Around(
-        lines=_lines(shown, current, user),
+        listed=_lines(shown, current, user),
         above=first,
         below=len(rows) - first - len(shown),
         previous=rows[place - 1].pk if place > 0 else None,
@@ -134,10 +119,7 @@ def parts_of(owner: ChatUser, split: Suggestion) -> list[Part]:
 
 def pace(owner: ChatUser, actor: str) -> Pace:
     counted = suggestions.progress(owner)
-    own = Suggestion.objects.filter(owner=owner, decided_by=actor, decided_at__isnull=False).order_by("-decided_at")
-    times = [at for at in own.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
-    gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]
-    seconds = round(median(gap.total_seconds() for gap in gaps)) if gaps else None
+    seconds = seconds_each(Suggestion.objects.filter(owner=owner, decided_by=actor))
     return Pace(counted.decided, counted.decided + counted.open, seconds)
 
 

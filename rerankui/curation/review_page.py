@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import reduce
-from itertools import pairwise
 from operator import or_
-from statistics import median
 from typing import Any
 
 from django.db.models import Q
@@ -17,6 +14,7 @@ from django.utils.translation import gettext as _
 from memoryapp import extraction
 from memoryapp.knowledge import Row
 from memoryapp.models import ChatUser, Fact, Finding, Message, Person
+from rerankui.curation.decisions import Around, seconds_each
 from rerankui.curation.entry_views import Rewording, field_rewordings
 from rerankui.rows import values_of
 
@@ -24,19 +22,6 @@ LISTED_BEFORE = 4
 LISTED_AFTER = 16
 MOST_ALIKE = 5
 _LEAST_NAME = 3
-_DECISIONS_TIMED = 20
-_BREAK = timedelta(minutes=3)
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """The findings near the one shown, how many are not listed, and its neighbours."""
-
-    findings: tuple[Finding, ...]
-    above: int
-    below: int
-    previous: int | None
-    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +38,14 @@ class Shown:
     messages: Sequence[Message]
 
 
-def around(owner: ChatUser, current: Finding) -> Around:
+def around(owner: ChatUser, current: Finding) -> Around[Finding]:
     rows = extraction.waiting(owner)
     before = list(rows.filter(pk__lt=current.pk).order_by("-pk")[: LISTED_BEFORE + 1])[::-1]
     after = list(rows.filter(pk__gt=current.pk)[: LISTED_AFTER + 1])
     here = [current] if current.state == Finding.State.WAITING else []
     listed_before, listed_after = before[-LISTED_BEFORE:], after[:LISTED_AFTER]
     return Around(
-        findings=(*listed_before, *here, *listed_after),
+        listed=(*listed_before, *here, *listed_after),
         above=rows.filter(pk__lt=current.pk).count() - len(listed_before),
         below=rows.filter(pk__gt=current.pk).count() - len(listed_after),
         previous=before[-1].pk if before else None,
@@ -70,10 +55,7 @@ def around(owner: ChatUser, current: Finding) -> Around:
 
 def pace(owner: ChatUser, actor: str) -> int | None:
     """The seconds that a decision of this person takes, lately; None before the second one."""
-    own = Finding.objects.filter(owner=owner, decided_by=actor, decided_at__isnull=False).order_by("-decided_at")
-    times = [at for at in own.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
-    gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]
-    return round(median(gap.total_seconds() for gap in gaps)) if gaps else None
+    return seconds_each(Finding.objects.filter(owner=owner, decided_by=actor))
 
 
 def shown(owner: ChatUser, finding: Finding) -> Shown:

@@ -92,7 +92,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionRow:
     """A question with an answer of each column, the reference first; None where a column did not ask it."""
 
     answers: tuple[Answer | None, ...]
@@ -147,7 +147,7 @@ def _row(measure: Measure, reports: Sequence[Mapping[str, Any]], changes: Sequen
     return Row(NAMES[measure.name], measure.sign < 0, cells)
 
 
-def questions(shown: Sequence[Column]) -> list[Asked]:
+def questions(shown: Sequence[Column]) -> list[QuestionRow]:
     """What the reference was asked, the worst losses first, then in its own order."""
     reference, *others = (column.evaluation.report for column in shown)
     matched = [{ours["qid"]: theirs for ours, theirs in pairs(reference, other)} for other in others]
@@ -155,5 +155,5 @@ def questions(shown: Sequence[Column]) -> list[Asked]:
     return sorted(asked, key=lambda each: -each.loss)
 
 
-def _asked(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | None]) -> Asked:
-    return Asked((Answer(row), *(Answer(other, loss(row, other)) if other else None for other in others)))
+def _asked(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | None]) -> QuestionRow:
+    return QuestionRow((Answer(row), *(Answer(other, loss(row, other)) if other else None for other in others)))

@@ -31,7 +31,7 @@ TRIALS: dict[str, Promise] = {
     "enrich": _("A past run is repeated: another text writes the line that search looks for."),
 }
 DIFFERS: dict[str, Promise] = {
-    "rerank": _("The new run takes the same candidates, so what differs is the prompt's doing."),
+    "rerank": _("The new run takes the same candidates, so any difference comes from the prompt."),
     "enrich": _(
         "The new run gets the same query, searches today's memory for its own line and chooses with the rerank prompt"
         " in force."

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp import judgements
 from memoryapp.engine.events import Piece
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.engine.strategies import ANSWERING, PLAIN, REACT
+from memoryapp.engine.strategies import ANSWERING, PLAIN, PLANNING, REACT
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
 from memoryapp.runs import following, lifecycle
 from memoryapp.runs.answered import answer_of
@@ -41,7 +41,7 @@ VERDICTS = {"good": True, "bad": False, "none": None}
 
 
 @dataclass(slots=True)
-class _Asked:
+class _QuestionRuns:
     """A question that was asked, with its runs side by side."""
 
     first: Run
@@ -100,7 +100,7 @@ class _Choice:
 def _choices(form: AskForm) -> list[_Choice]:
     chosen = form["strategies"].value() or []
     return [
-        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name == REACT.name and not form.has_react)
+        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name in PLANNING and not form.has_react)
         for name in form.STRATEGIES
     ]
 
@@ -117,7 +117,7 @@ def _begun(request: HttpRequest, memory: ChatUser, query: str, strategies: Itera
     runs = [lifecycle.start(memory, query, strategy=strategy, operator=operator) for strategy in strategies]
     for run in runs:
         runner.launch(run.pk)
-    return _Asked(runs[0], runs[::-1]).address
+    return _QuestionRuns(runs[0], runs[::-1]).address
 
 
 def _runs(memory: ChatUser, names: Sequence[str]) -> list[Run]:
@@ -135,15 +135,15 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _recent(memory: ChatUser) -> list[_Asked]:
+def _recent(memory: ChatUser) -> list[_QuestionRuns]:
     """The last questions that were answered in words, newest first."""
-    asked: list[_Asked] = []
+    asked: list[_QuestionRuns] = []
     rows = Run.objects.of(memory).by_hand().select_related("operator")
     for run in rows.filter(token__isnull=True)[:LOOKED_AT]:
         if asked and asked[-1].includes(run):
             asked[-1].runs.append(run)
         else:
-            asked.append(_Asked(run, [run]))
+            asked.append(_QuestionRuns(run, [run]))
     return [each for each in asked if any(run.strategy in ANSWERING for run in each.runs)][:RECENT]
 
 
@@ -207,11 +207,11 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Keep what the operator thinks of an answer, nothing where they take it back; whoever only looks is shown it."""
     run = run_or_404(request, pk)
     if request.method != "POST":
-        return redirect(_Asked(run, [run]).address)
+        return redirect(_QuestionRuns(run, [run]).address)
     verdict = request.POST.get("verdict", "")
     if verdict not in VERDICTS or _answered(run) is None:
         raise Http404
     judgements.judge(run, operator_of(request).user, VERDICTS[verdict])
     if cast(Request, request).htmx:
         return render(request, "partials/ask/verdict.html", {"run": run, "verdict": VERDICTS[verdict]})
-    return redirect(_Asked(run, [run]).address)
+    return redirect(_QuestionRuns(run, [run]).address)

@@ -74,7 +74,7 @@ def _serve(request: HttpRequest, row: EmbeddingProfile) -> None:
 
 def _retry(request: HttpRequest, row: EmbeddingProfile) -> None:
     profiles.ask_again(row)
-    messages.success(request, _("What has no vector yet is sent again within seconds."))
+    messages.success(request, _("Texts without a vector are sent again within seconds."))
 
 
 def _adopt(request: HttpRequest, row: EmbeddingProfile) -> None:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from memoryapp.evaluation.bootstrap import RESAMPLES
 from memoryapp.models import Evaluation, Role, Run
 from rerankui.access import operator_of, requires, seen_owners
-from rerankui.evaluations.side_by_side import Answer, Asked, Column, columns, questions, rows
+from rerankui.evaluations.side_by_side import Answer, Column, QuestionRow, columns, questions, rows
 from rerankui.pages import page_of, show
 
 PAGE_SIZE = 20
@@ -26,7 +26,7 @@ class Listed:
     """A question with its words, empty where its runs are gone, and each strategy's answer with its run."""
 
     query: str
-    asked: Asked
+    asked: QuestionRow
     answers: tuple[tuple[Answer | None, str], ...]
 
 
@@ -84,7 +84,7 @@ def _others(seen: QuerySet[Evaluation], beside: Sequence[Evaluation]) -> list[Ev
     return list(rest[:MOST_EARLIER])
 
 
-def _listed(asked: Sequence[Asked]) -> list[Listed]:
+def _listed(asked: Sequence[QuestionRow]) -> list[Listed]:
     numbers = {number for each in asked for number in each.runs}
     queries = {str(pk): query for pk, query in Run.objects.filter(pk__in=numbers).values_list("pk", "query")}
     return [

@@ -5,27 +5,24 @@ A decision answers htmx with the next finding and a toast, and anybody else with
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
-from django_htmx.http import push_url
+from django.views.decorators.http import require_safe
 
 from memoryapp import extraction
-from memoryapp.curation import CurationError, Depends
-from memoryapp.models import ChatUser, Finding, KnowledgeEdit, Role
+from memoryapp.curation import CurationError
+from memoryapp.models import ChatUser, Finding, Role
 from memoryapp.proposals import is_model_connected
 from rerankui import toasts
-from rerankui.access import Request, operator_of, owner_or_404, requires
-from rerankui.addresses import undo_address
+from rerankui.access import operator_of, owner_or_404
+from rerankui.curation.decisions import Decisions
 from rerankui.curation.review_page import around, pace, shown
-from rerankui.pages import show
+from rerankui.pages import is_partial, show
 from rerankui.rows import FORMS, RowForm
-
-READS = ("GET", "HEAD", "POST")
 
 
 @require_safe
@@ -35,16 +32,6 @@ def review(request: HttpRequest, owner: int) -> HttpResponse:
     return _page(request, of, extraction.next_waiting(of))
 
 
-@require_http_methods(READS)
-def finding(request: HttpRequest, owner: int, finding: int) -> HttpResponse:
-    """One finding; posted, the decision about it, which leads to the next."""
-    of = owner_or_404(request, owner)
-    found = _finding_or_404(of, finding)
-    answer: HttpResponse = _decide(request, of, found) if request.method == "POST" else _page(request, of, found)
-    return answer
-
-
-@requires(Role.CURATOR)
 def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:
     form = FORMS[found.noun](request.POST)
     if request.POST.get("decision") in ("confirm", "both") and not form.is_valid():
@@ -55,11 +42,7 @@ def _decide(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpRespon
         found.refresh_from_db()
         return _page(request, owner, found, form=form, sentence=str(error), status=422)
     toasts.add(request, sentence, reverse("finding_undo", args=[owner.pk, found.pk]), _("Undo"))
-    following = extraction.next_waiting(owner, found.pk)
-    address = reverse("finding", args=[owner.pk, following.pk]) if following else reverse("review", args=[owner.pk])
-    if not _is_partial(request):
-        return redirect(address)
-    return push_url(_page(request, owner, following), address)
+    return DECISIONS.onward(request, owner, extraction.next_waiting(owner, found.pk))
 
 
 def _carry_out(request: HttpRequest, found: Finding, form: RowForm) -> str:
@@ -82,27 +65,6 @@ def _carry_out(request: HttpRequest, found: Finding, form: RowForm) -> str:
     return _("Confirmed: %(what)s") % {"what": found}
 
 
-@require_http_methods(READS)
-def finding_undo(request: HttpRequest, owner: int, finding: int) -> HttpResponse:
-    """Posted, takes the decision back; either way the finding is shown."""
-    of = owner_or_404(request, owner)
-    found = _finding_or_404(of, finding)
-    answer: HttpResponse = _undo(request, of, found) if request.method == "POST" else _page(request, of, found)
-    return answer
-
-
-@requires(Role.CURATOR)
-def _undo(request: HttpRequest, owner: ChatUser, found: Finding) -> HttpResponse:
-    if found.state != Finding.State.WAITING:
-        try:
-            extraction.take_back(found, actor=request.user.get_username())
-        except Depends:
-            return redirect(undo_address(cast(KnowledgeEdit, found.edit), request.path))
-        except CurationError as error:
-            return _page(request, owner, found, sentence=str(error), status=422)
-    return redirect("finding", owner=owner.pk, finding=found.pk)
-
-
 def _page(
     request: HttpRequest,
     owner: ChatUser,
@@ -120,7 +82,7 @@ def _page(
         "left": extraction.waiting(owner).count(),
         "seconds": pace(owner, actor),
         "last": extraction.last_decided(owner, actor) if may_change else None,
-        "is_partial": _is_partial(request),
+        "is_partial": is_partial(request),
         "has_model": is_model_connected(),
         "backlog": extraction.backlog(owner),
     }
@@ -138,6 +100,6 @@ def _finding_or_404(owner: ChatUser, pk: int) -> Finding:
     return get_object_or_404(Finding.objects.filter(owner=owner).select_related("topic", "follows", "edit"), pk=pk)
 
 
-def _is_partial(request: HttpRequest) -> bool:
-    htmx = cast(Request, request).htmx
-    return bool(htmx) and not htmx.history_restore_request
+DECISIONS = Decisions("finding", "review", Finding.State.WAITING, _finding_or_404, _page, extraction.take_back)
+finding = DECISIONS.view(_decide)
+finding_undo = DECISIONS.view(DECISIONS.undo)

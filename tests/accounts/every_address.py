@@ -66,6 +66,8 @@ SECRET = "кларнет"
 MEDIA = WORD.encode()
 MEDIA_HASH = hashlib.sha256(MEDIA).hexdigest()
 # the same for every operator, though the address has arguments
+# Nouns whose rows an address under a memory names by themselves.
+OF_MEMORY = ("person", "fact", "artifact", "finding", "suggestion")
 SHARED = {"prompt", "prompt_diff", "prompt_version"}
 EVIDENCE = {
     "similarity": 0.8,
@@ -184,13 +186,12 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
     kind = route.partition("/")[0]
     known: dict[tuple[str, str], Callable[[], object]] = {
         ("memory", "owner"): lambda: memory["chatuser"].pk,
-        **{("memory", noun): lambda noun=noun: memory[noun].pk for noun in ("person", "fact", "artifact", "finding")},
+        **{("memory", noun): lambda noun=noun: memory[noun].pk for noun in OF_MEMORY},
         ("memory", "edit"): lambda: memory["topicedit"].pk,
         ("memory", "change"): lambda: memory["knowledgeedit"].pk,
         ("memory", "batch"): lambda: memory["importbatch"].pk,
         ("memory", "file"): lambda: memory["importfile"].pk,
         ("memory", "ticket"): lambda: uploads.ticket(memory["chatuser"].pk, 1),
-        ("memory", "pk"): lambda: memory["suggestion"].pk,
         ("topics", "pk"): lambda: memory["topic"].pk,
         ("edits", "pk"): lambda: memory["topicedit"].pk,
         ("edits", "id"): lambda: memory["topicedit"].pk,

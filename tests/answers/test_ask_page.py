@@ -66,11 +66,9 @@ def test_one_question_is_asked_of_several_side_by_side(as_admin: Client, anna: C
     assert '<noscript><meta http-equiv="refresh"' in page
 
 
-def test_without_the_agent_the_plain_path_answers_and_the_page_says_so(
-    as_admin: Client, anna: ChatUser, settings: Any
-) -> None:
+def test_without_the_agent_plain_answers_and_the_page_says_so(as_admin: Client, anna: ChatUser, settings: Any) -> None:
     settings.ENABLE_AGENT = False
-    assert "The agent is switched off (ENABLE_AGENT)" in shown(as_admin, f"/memory/{anna.pk}/ask/")
+    assert "The strategy react is switched off (ENABLE_AGENT)" in shown(as_admin, f"/memory/{anna.pk}/ask/")
     asked(as_admin, anna, REACT.name)
     assert Run.objects.get().strategy == PLAIN.name
 

@@ -188,7 +188,7 @@ def test_what_a_run_is_can_be_copied(page: Page, run: Run, events: list[Event]) 
 
     assert copied("The run's id") == str(run.pk)
     assert copied("The query") == "vllm?"
-    assert copied("The ids of what was chosen").startswith("Topic:")
+    assert copied("The ids of the chosen candidates").startswith("Topic:")
     document = json.loads(copied("The run as JSON"))
     assert (document["run"], document["query"], document["topics"][0]["reason"]) == (str(run.pk), "vllm?", "it says so")
     page.locator(".excerpt .copy-button").first.click()

@@ -210,7 +210,7 @@ class TestVerdict:
         asked(anna, "tax", [tax])
         row = only(effect_of(anna, curation.plan_merge(anna, [knee.pk, stairs.pk])))
         assert (row.verdict, row.before_rank) == ("same", 1)
-        assert row.sentence == "What it rested on lies in other topics. Rank 1 as today."
+        assert row.sentence == "The messages it rested on are in other topics. Rank 1 as today."
 
     def test_a_run_that_chose_no_topic_has_nothing_to_lose(self, anna: ChatUser, knees: list[Topic]) -> None:
         asked(anna, "my knee")

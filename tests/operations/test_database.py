@@ -143,7 +143,7 @@ async def test_after_a_pipeline_was_cut_off_its_statements_work_for_whoever_come
     assert 0 < place < PLACES - 1
 
 
-async def prepared(pool: AsyncConnectionPool, *asked: database.Asked) -> list[list[Any]]:
+async def prepared(pool: AsyncConnectionPool, *asked: database.SqlStatement) -> list[list[Any]]:
     """The rows of statements that are prepared at their second use."""
     async with pool.connection() as connection:
         connection.prepare_threshold = 1

@@ -145,7 +145,7 @@ def test_a_chat_file_that_is_cut_off_leaves_nothing(served: Running) -> None:
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("en", "What was sent is larger than 2 MB, the most that a page takes."),
+        ("en", "The request is larger than 2 MB, the most that a page takes."),
         ("ru", "Отправлено больше 2 МБ, а больше страница не принимает."),
     ],
 )

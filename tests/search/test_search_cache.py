@@ -17,7 +17,7 @@ from memoryapp.models import ChatUser, Person, Topic
 from memoryapp.operations import database
 from memoryapp.search import cards, search_cache
 from memoryapp.search.retrieval import SearchResult, Sizes
-from memoryapp.search.search_cache import Kept, SearchCache
+from memoryapp.search.search_cache import CachedResult, SearchCache
 from memoryapp.search.similarity import Question
 from tests.conftest import talk
 from tests.curation.test_curation import made
@@ -116,7 +116,7 @@ def test_what_lacks_vectors_is_searched_again(anna: ChatUser) -> None:
 @pytest.mark.usefixtures("topics")
 def test_an_erased_memory_leaves_the_cache_at_once(anna: ChatUser) -> None:
     cache, version, key = SearchCache(HOUR), (), "key"
-    cache.keep(key, Kept(search(anna, cache)[0], version, 0.0))
+    cache.keep(key, CachedResult(search(anna, cache)[0], version, 0.0))
     assert cache.of(key, version)
     erasure.erase(anna, "ada")
     assert cache.of(key, version) is None

@@ -274,7 +274,7 @@ class TestUndoing:
     def test_the_pages_say_what_comes_and_what_goes(self, anna: ChatUser, path: Path, as_admin: Client) -> None:
         row = staged(anna, path)
         address = f"/memory/{anna.pk}/imports/files/{row.pk}/"
-        assert "What was made of it already" in flat(as_admin.get(address).content.decode())
+        assert "Extracted from it already" in flat(as_admin.get(address).content.decode())
         import_files.begin(row)
         worked(row)
         assert "With them came:" in flat(as_admin.get(address).content.decode())

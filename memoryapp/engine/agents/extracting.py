@@ -98,7 +98,7 @@ class FoundPerson:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Extract:
     facts: tuple[FoundFact, ...] = ()
     people: tuple[FoundPerson, ...] = ()
 
@@ -125,7 +125,7 @@ def _pieces(messages: Iterable[MessageContent]) -> Iterator[MessageContent]:
 
 def extract(
     messages: Sequence[MessageContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
-) -> Ask[Found]:
+) -> Ask[Extract]:
     """What the model finds in ``messages``, one of the ``parts``. Nothing is asked about no messages."""
     ids = frozenset(message.id for message in messages)
     return Ask(
@@ -135,7 +135,7 @@ def extract(
         read=lambda answer: _found(answer, ids),
         schema=EXTRACT_SCHEMA,
         seconds=seconds,
-        answer=None if messages else Found(),
+        answer=None if messages else Extract(),
     )
 
 
@@ -150,13 +150,13 @@ def _line(message: MessageContent) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _found(answer: str, ids: frozenset[int]) -> Found | None:
+def _found(answer: str, ids: frozenset[int]) -> Extract | None:
     """What an answer lists; None where it lists nothing readable, though it does not say that there is nothing."""
     value = _mended(answer[:_MOST_ANSWER_CHARS])
     listed = list(_objects(value))[:_MOST_FINDINGS]
     facts = tuple(fact for each in listed if (fact := _fact(each, ids)))
     people = tuple(person for each in listed if (person := _person(each, ids)))
-    return Found(facts, people) if facts or people or _is_empty(value) else None
+    return Extract(facts, people) if facts or people or _is_empty(value) else None
 
 
 def _mended(text: str) -> Any:

@@ -51,7 +51,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ItemChoice:
     """A chosen item: why, and the query's words that say so."""
 
     item: Item
@@ -69,12 +69,12 @@ def files_in(lines: str) -> list[Item]:
     return [_file(found) for found in _LINE.finditer(lines) if found["kind"] == "Artifact"]
 
 
-def choose_people(query: str, people: Sequence[Item]) -> list[Kept]:
+def choose_people(query: str, people: Sequence[Item]) -> list[ItemChoice]:
     """Those the query is about, the named first; ties keep their order."""
     terms = _terms(query)
-    named = [Kept(each, "named", called) for each in people if (called := _called(query, each.names))]
+    named = [ItemChoice(each, "named", called) for each in people if (called := _called(query, each.names))]
     known = [
-        Kept(each, "known", shared)
+        ItemChoice(each, "known", shared)
         for each in people
         if not _called(query, each.names) and len(shared := _shared(terms, each.known)) >= 2
         if len(shared) >= _PERSON_SHARE * len(terms)
@@ -82,18 +82,18 @@ def choose_people(query: str, people: Sequence[Item]) -> list[Kept]:
     return [*named, *_by_words(known)][:_MOST]
 
 
-def choose_files(query: str, files: Sequence[Item]) -> list[Kept]:
+def choose_files(query: str, files: Sequence[Item]) -> list[ItemChoice]:
     """Those that may hold the answer, the ones pointed at first, then by shared words; ties keep their order."""
     terms = _terms(query)
     here = [each for each in files if each.in_session and points_at(query, each.file_type, each.file_name)]
     described = [
-        Kept(each, "described", shared)
+        ItemChoice(each, "described", shared)
         for each in files
         if each not in here and _shared(terms, " ".join(each.names))
         if len(shared := _shared(terms, each.known)) >= _FILE_SHARE * len(terms)
         if len(shared) > 1 or each.score >= _LEAST_SCORE
     ]
-    return [*(Kept(each, "here") for each in here), *_by_words(described)][:_MOST]
+    return [*(ItemChoice(each, "here") for each in here), *_by_words(described)][:_MOST]
 
 
 def _person(found: re.Match[str]) -> Item:
@@ -145,5 +145,5 @@ def is_name(word: str, name: str) -> bool:
     return len(name) > 1 and word in forms(name)
 
 
-def _by_words(kept: Iterable[Kept]) -> list[Kept]:
+def _by_words(kept: Iterable[ItemChoice]) -> list[ItemChoice]:
     return sorted(kept, key=lambda each: (-len(each.words), -each.item.score))

@@ -22,7 +22,7 @@ from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.offline.choosing import choose
-from memoryapp.engine.offline.items import Item, Kept, choose_files, choose_people, files_in, people_in
+from memoryapp.engine.offline.items import Item, ItemChoice, choose_files, choose_people, files_in, people_in
 from memoryapp.engine.offline.judging import Judged, Topic, judge
 from memoryapp.engine.prompts import TOOL_NAME, Language, language_of
 from memoryapp.engine.text.answers import parse_ids
@@ -310,7 +310,7 @@ def _glance(talk: _Talk, kept: int) -> str:
     return _say("items", talk, people=len(talk.people), files=len(talk.files), kept=kept) if seen else ""
 
 
-def _items(kept: Sequence[Kept], talk: _Talk) -> list[Mapping[str, str]]:
+def _items(kept: Sequence[ItemChoice], talk: _Talk) -> list[Mapping[str, str]]:
     return [
         {"id": each.item.id, "reason": _say(each.why, talk, words=_quote(talk, each.words), score=each.item.score)}
         for each in kept

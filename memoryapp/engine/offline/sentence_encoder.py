@@ -31,7 +31,7 @@ _BLANK = "-"
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Job:
     """Texts to embed, the vectors made so far, and where they are waited for."""
 
     rest: list[str]
@@ -57,7 +57,7 @@ class OfflineEmbedder:
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[_Job] = deque()
         self._thread = ThreadPoolExecutor(1, "embedder")
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -67,7 +67,7 @@ class OfflineEmbedder:
         if self._process != os.getpid():
             # A fork takes the model along, but neither the thread nor those who wait.
             self._begin()
-        asked = _Asked([_readable(text) for text in texts])
+        asked = _Job([_readable(text) for text in texts])
         self._waiting.append(asked)
         self._thread.submit(self._serve)
         return await asyncio.wrap_future(asked.all)
@@ -82,9 +82,9 @@ class OfflineEmbedder:
                     asked.rest = []
                     _settle(asked.all, error)
 
-    def _batch(self) -> list[tuple[_Asked, list[str]]]:
+    def _batch(self) -> list[tuple[_Job, list[str]]]:
         """The next texts; who has more than fit into a batch queues anew, so that nobody waits for all of them."""
-        batch: list[tuple[_Asked, list[str]]] = []
+        batch: list[tuple[_Job, list[str]]] = []
         room = _BATCH
         while room and self._waiting:
             asked = self._waiting.popleft()
@@ -93,7 +93,7 @@ class OfflineEmbedder:
             batch.append((asked, texts))
         return batch
 
-    def _hand_out(self, batch: Sequence[tuple[_Asked, list[str]]], vectors: Vectors) -> None:
+    def _hand_out(self, batch: Sequence[tuple[_Job, list[str]]], vectors: Vectors) -> None:
         for asked, texts in batch:
             asked.vectors.append(vectors[: len(texts)])
             vectors = vectors[len(texts) :]

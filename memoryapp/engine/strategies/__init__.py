@@ -16,7 +16,8 @@ PLAIN: AnyStrategy = plain.STRATEGY
 STRATEGIES: dict[str, AnyStrategy] = {
     strategy.name: strategy for strategy in (DEFAULT, REACT, PLAIN, filter.STRATEGY, vector.STRATEGY)
 }
-ANSWERING = frozenset((REACT.name, PLAIN.name))
+ANSWERING = frozenset(name for name, strategy in STRATEGIES.items() if strategy.answers)
+PLANNING = frozenset(name for name, strategy in STRATEGIES.items() if strategy.plans)
 
 
 def needs_model(name: str) -> bool:

@@ -40,6 +40,7 @@ class Strategy(Generic[Own]):
     It leaves the context and the totals of ``RunFinished`` empty: the run adds them. A run is labelled with the first
     of its ``prompts``. A strategy that ``needs_model`` is stood in for by the nearest topics while models are
     switched off. ``context`` makes the text of the chosen topics that the chat model is handed.
+    One that ``answers`` ends in words; one that ``plans`` chooses its own steps, which a program may switch off.
     ``calibrated`` holds the defaults of parameters that are others with an embedding profile, by its name.
     """
 
@@ -48,6 +49,8 @@ class Strategy(Generic[Own]):
     parameters: type[Own]
     prompts: tuple[Literal["rerank", "enrich", "plan", "answer", "expand"], ...] = ()
     needs_model: bool = False
+    answers: bool = False
+    plans: bool = False
     ranking: Ranking = FUSED
     context: TopicsText = topics_text
     calibrated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

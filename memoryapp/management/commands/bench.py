@@ -40,13 +40,13 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, **options: Any) -> None:
-        if not advisory_locks.try_acquire("bench", 0):
-            raise CommandError("Another bench is running on this database; two would measure each other.")
-        try:
-            self._print(_rows(quick=options["quick"]), as_json=options["json"])
-        finally:
-            pages.forget_viewer()
-            advisory_locks.release("bench", 0)
+        with advisory_locks.exclusive("bench", 0) as is_alone:
+            if not is_alone:
+                raise CommandError("Another bench is running on this database; two would measure each other.")
+            try:
+                self._print(_rows(quick=options["quick"]), as_json=options["json"])
+            finally:
+                pages.forget_viewer()
 
     def _print(self, rows: Iterator[Row], *, as_json: bool) -> None:
         if as_json:

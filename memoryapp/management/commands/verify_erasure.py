@@ -32,6 +32,6 @@ class Command(BaseCommand):
             for place in found:
                 self.stdout.write(place)
             if not found:
-                self.stdout.write(_("Nothing of what was erased was found."))
+                self.stdout.write(_("No erased text was found."))
         if found:
             raise CommandError(_("Erased words were found in %(count)s places.") % {"count": len(found)})

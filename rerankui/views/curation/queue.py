@@ -16,22 +16,19 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
-from django_htmx.http import push_url
 
 from memoryapp import consolidation, proposals, suggestions, work
 from memoryapp.browsing.comparison import compare
-from memoryapp.curation import CurationError, Depends
+from memoryapp.curation import CurationError
 from memoryapp.models import ChatUser, Role, Suggestion, Topic, TopicEdit, Work
 from memoryapp.proposals import ProposalError
 from rerankui import toasts
-from rerankui.access import Request, operator_of, owner_or_404, requires
-from rerankui.addresses import undo_address
+from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.curation.change_words import made_words, would_words
+from rerankui.curation.decisions import READS, Decisions
 from rerankui.curation.merged_summary import MODEL, survivor
 from rerankui.curation.queue_page import around, consolidation_words, last_decided, other_holder, pace, parts_of
-from rerankui.pages import show
-
-READS = ("GET", "HEAD", "POST")
+from rerankui.pages import is_partial, show
 
 
 @require_http_methods(READS)
@@ -53,21 +50,11 @@ def _first(request: HttpRequest, owner: ChatUser) -> Suggestion | None:
 def _update(request: HttpRequest, owner: ChatUser) -> HttpResponse:
     made = suggestions.suggest(owner)
     sentence = ngettext("%(n)d new suggestion.", "%(n)d new suggestions.", made) % {"n": made}
-    if not _is_partial(request):
+    if not is_partial(request):
         return redirect("queue", owner=owner.pk)
     return _page(request, owner, _first(request, owner), sentence=sentence)
 
 
-@require_http_methods(READS)
-def suggestion(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
-    """One suggestion; posted, the decision about it, which leads to the next."""
-    of = owner_or_404(request, owner)
-    shown = _suggestion_or_404(of, pk)
-    answer: HttpResponse = _decide(request, of, shown) if request.method == "POST" else _page(request, of, shown)
-    return answer
-
-
-@requires(Role.CURATOR)
 def _decide(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> HttpResponse:
     holder = other_holder(decided, request.user)
     if holder:
@@ -77,7 +64,7 @@ def _decide(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> HttpR
         _carry_out(request, owner, decided)
     except CurationError as error:
         return _page(request, owner, decided, sentence=str(error), status=422)
-    return _onward(request, owner, suggestions.next_open(owner, _user(request), after=decided))
+    return DECISIONS.onward(request, owner, suggestions.next_open(owner, _user(request), after=decided))
 
 
 def _carry_out(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> None:
@@ -96,60 +83,14 @@ def _carry_out(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> No
     toasts.add(request, made_words(edit.kind, change), back, _("Undo"))
 
 
-def _onward(request: HttpRequest, owner: ChatUser, following: Suggestion | None) -> HttpResponse:
-    address = reverse("suggestion", args=[owner.pk, following.pk]) if following else reverse("queue", args=[owner.pk])
-    if not _is_partial(request):
-        return redirect(address)
-    return push_url(_page(request, owner, following), address)
-
-
-@require_http_methods(READS)
-def suggestion_undo(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
-    """Posted, takes the decision back; either way the suggestion is shown."""
-    of = owner_or_404(request, owner)
-    shown = _suggestion_or_404(of, pk)
-    answer: HttpResponse = _undo(request, of, shown) if request.method == "POST" else _page(request, of, shown)
-    return answer
-
-
-@requires(Role.CURATOR)
-def _undo(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> HttpResponse:
-    if decided.state != Suggestion.State.OPEN:
-        try:
-            suggestions.take_back(decided, actor=request.user.get_username())
-        except Depends:
-            return redirect(undo_address(cast(TopicEdit, decided.edit), request.path))
-        except CurationError as error:
-            return _page(request, owner, decided, sentence=str(error), status=422)
-    return redirect("suggestion", owner=owner.pk, pk=decided.pk)
-
-
-@require_http_methods(READS)
-def suggestion_hold(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
-    """Posted by a page that is still looked at; otherwise the suggestion is shown."""
-    of = owner_or_404(request, owner)
-    shown = _suggestion_or_404(of, pk)
-    answer: HttpResponse = _hold(request, shown) if request.method == "POST" else _page(request, of, shown)
-    return answer
-
-
-@requires(Role.CURATOR)
-def _hold(request: HttpRequest, suggestion: Suggestion) -> HttpResponse:
-    suggestions.lease(suggestion, _user(request))
+def _hold(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResponse:
+    """A page that is still looked at keeps its suggestion."""
+    suggestions.lease(shown, _user(request))
     return HttpResponse(status=204)
 
 
-@require_http_methods(READS)
-def suggestion_judge(request: HttpRequest, owner: int, pk: int) -> HttpResponse:
-    """Posted, has the merger judge this one, for the person who asks; either way the suggestion is shown."""
-    of = owner_or_404(request, owner)
-    shown = _suggestion_or_404(of, pk)
-    answer: HttpResponse = _judge(request, of, shown) if request.method == "POST" else _page(request, of, shown)
-    return answer
-
-
-@requires(Role.CURATOR)
 def _judge(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResponse:
+    """The merger judges this one, for the person who asks."""
     topics = list(Topic.objects.of(owner).live().filter(pk__in=shown.topics).order_by("started_at", "pk"))
     if shown.kind != Suggestion.Kind.MERGE or len(topics) < 2:
         return _page(request, owner, shown, sentence=_("Its topics no longer exist."), status=422)
@@ -180,7 +121,7 @@ def _page(
         "sentence": sentence,
         "progress": pace(owner, actor),
         "last": last_decided(owner, actor) if may_change else None,
-        "is_partial": _is_partial(request),
+        "is_partial": is_partial(request),
     }
     if current is not None:
         is_open = current.state == Suggestion.State.OPEN
@@ -219,7 +160,7 @@ def _evidence(owner: ChatUser, current: Suggestion) -> dict[str, Any]:
 
 
 def _check(current: Suggestion) -> str:
-    """How far the merger is with it; empty without a chat model."""
+    """Whether the merger has judged the suggestion, or will; empty without a chat model."""
     return suggestions.check_of(current).value if proposals.is_model_connected() else ""
 
 
@@ -234,10 +175,12 @@ def _suggestion_or_404(owner: ChatUser, pk: int) -> Suggestion:
     return get_object_or_404(rows, pk=pk)
 
 
-def _is_partial(request: HttpRequest) -> bool:
-    htmx = cast(Request, request).htmx
-    return bool(htmx) and not htmx.history_restore_request
-
-
 def _user(request: HttpRequest) -> User:
     return cast(User, request.user)
+
+
+DECISIONS = Decisions("suggestion", "queue", Suggestion.State.OPEN, _suggestion_or_404, _page, suggestions.take_back)
+suggestion = DECISIONS.view(_decide)
+suggestion_undo = DECISIONS.view(DECISIONS.undo)
+suggestion_hold = DECISIONS.view(_hold)
+suggestion_judge = DECISIONS.view(_judge)

@@ -91,9 +91,9 @@ def _drawn(topic: Topic, messages: Sequence[Message], cuts: Sequence[int], known
 def _proposal(request: HttpRequest, topic: Topic) -> _Proposal:
     asked = _numbers(request.GET.get("at", ""))
     if "ask" in request.POST:
-        return _models(topic, asked or set(), request.user.get_username())
+        return _cuts_by_model(topic, asked or set(), request.user.get_username())
     if asked is None:
-        return _segmenters(topic)
+        return _cuts_by_segmenter(topic)
     is_models = request.GET.get("by") == "model" and proposals.is_model_connected()
     return _Proposal(asked, by="model" if is_models else "")
 
@@ -105,7 +105,7 @@ def _numbers(text: str) -> set[int] | None:
     return {int(part) for part in text[:LONGEST_LIST].split(",") if part.isdecimal() and len(part) < 19}
 
 
-def _models(topic: Topic, cuts: Collection[int], asked_by: str) -> _Proposal:
+def _cuts_by_model(topic: Topic, cuts: Collection[int], asked_by: str) -> _Proposal:
     """The chat model's cuts; those of the page stay, with a sentence, when it has none."""
     try:
         drafts = proposals.topics_proposed(topic.owner, topic, asked_by)
@@ -114,7 +114,7 @@ def _models(topic: Topic, cuts: Collection[int], asked_by: str) -> _Proposal:
     return _Proposal(*_read(drafts), by="model")
 
 
-def _segmenters(topic: Topic) -> _Proposal:
+def _cuts_by_segmenter(topic: Topic) -> _Proposal:
     """The embedded segmenter's cuts, or why it proposes none."""
     try:
         drafts = proposals.topics_segmented(topic.owner, topic.pk)

@@ -65,7 +65,7 @@ class Folded:
 
 
 def _folded(request: HttpRequest, owner: ChatUser, filters: HistoryFilter, found: history.Page) -> list[Folded | None]:
-    """Before each entry, and after the last one."""
+    """The folded changes before each entry, and those after the last one."""
     if not filters.is_of_people:
         return [None] * (len(found.entries) + 1)
     runs = history.automatic_changes(owner, filters.narrowing, found)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.agents.extracting import CIRCLES, FACT_TYPES, PART_CHARS, Found, FoundFact, extract, parts
+from memoryapp.engine.agents.extracting import CIRCLES, FACT_TYPES, PART_CHARS, Extract, FoundFact, extract, parts
 from memoryapp.engine.chat.protocol import LLMTimeout
 from memoryapp.engine.memory import MessageContent
 from tests.engine.scripted import ScriptedChat, Step, message, says, slow
@@ -36,7 +36,7 @@ FINDINGS = st.dictionaries(
 )
 
 
-def found(answer: str, *more: str, talk: list[MessageContent] = TALK) -> Found:
+def found(answer: str, *more: str, talk: list[MessageContent] = TALK) -> Extract:
     ask = extract(talk, chat=ScriptedChat(says(answer), *map(says, more or (answer,))), seconds=5.0)
     return asyncio.run(ask.finished()).result()
 
@@ -84,7 +84,7 @@ def test_what_names_no_message_of_the_talk_is_left_out() -> None:
 
 @pytest.mark.parametrize("answer", ['{"facts": [], "people": []}', "[]", '{"facts": []}', '[{"people": []}]'])
 def test_nothing_found_is_an_answer(answer: str) -> None:
-    assert found(answer) == Found()
+    assert found(answer) == Extract()
 
 
 @pytest.mark.parametrize("answer", ["I found nothing of note.", "{}", '{"facts": ["x"]}', "[1]", '"{"', ""])

@@ -11,4 +11,6 @@ from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.steps import recall
 from memoryapp.engine.strategies.strategy import Strategy
 
-STRATEGY = Strategy("react", recall, ReactParameters, prompts=("answer", "plan", "expand", "enrich"))
+STRATEGY = Strategy(
+    "react", recall, ReactParameters, prompts=("answer", "plan", "expand", "enrich"), answers=True, plans=True
+)

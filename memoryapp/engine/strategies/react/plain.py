@@ -81,4 +81,4 @@ async def _extract(question: str, composing: Composing, candidates: Mapping[str,
     return extracted(question, composing.sources, topics, candidates, language_of(question), why)
 
 
-STRATEGY = Strategy("plain", recall, PlainParameters)
+STRATEGY = Strategy("plain", recall, PlainParameters, answers=True)

@@ -1,0 +1,96 @@
+"""One row after another, each decided by a key: what the queue of suggestions and the review of findings share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any, Generic, TypeVar
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+from django_htmx.http import push_url
+
+from memoryapp.curation import CurationError, Depends
+from memoryapp.models import ChatUser, Finding, Role, Suggestion
+from rerankui.access import owner_or_404, requires
+from rerankui.addresses import undo_address
+from rerankui.pages import is_partial
+
+READS = ("GET", "HEAD", "POST")
+_DECISIONS_TIMED = 20
+_BREAK = timedelta(minutes=3)
+
+Row = TypeVar("Row", Suggestion, Finding)
+Listed = TypeVar("Listed")
+Act = Callable[[HttpRequest, ChatUser, Row], HttpResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class Around(Generic[Listed]):
+    """What is listed near the open row, the numbers of those not listed, and its neighbours in the list."""
+
+    listed: tuple[Listed, ...]
+    above: int
+    below: int
+    previous: int | None
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions(Generic[Row]):
+    """How one noun's rows are read, shown and taken back.
+
+    ``noun`` names the address of a row and its number there, ``section`` the address that shows the next one.
+    ``page`` takes a request, an owner and a row or None, and by name a sentence and a status.
+    """
+
+    noun: str
+    section: str
+    undecided: str
+    row_or_404: Callable[[ChatUser, int], Row]
+    page: Callable[..., HttpResponse]
+    take_back: Callable[..., Any]
+
+    def view(self, act: Act[Row]) -> Callable[..., HttpResponse]:
+        """The view of one row: a look is answered with the page, a post by ``act``, which needs a curator."""
+        permitted = requires(Role.CURATOR)(act)
+
+        @require_http_methods(READS)
+        def view(request: HttpRequest, owner: int, **numbers: int) -> HttpResponse:
+            of = owner_or_404(request, owner)
+            row = self.row_or_404(of, numbers[self.noun])
+            return permitted(request, of, row) if request.method == "POST" else self.page(request, of, row)
+
+        return view
+
+    def undo(self, request: HttpRequest, owner: ChatUser, row: Row) -> HttpResponse:
+        """The decision is taken back, and the row shown; an edit that something later depends on has a page."""
+        if row.state != self.undecided:
+            try:
+                self.take_back(row, actor=request.user.get_username())
+            except Depends:
+                assert row.edit, "only an edit can be depended on"
+                return redirect(undo_address(row.edit, request.path))
+            except CurationError as error:
+                return self.page(request, owner, row, sentence=str(error), status=422)
+        return redirect(self.noun, owner.pk, row.pk)
+
+    def onward(self, request: HttpRequest, owner: ChatUser, following: Row | None) -> HttpResponse:
+        """The next row, or the section's page where there is none."""
+        name, numbers = (self.noun, [owner.pk, following.pk]) if following else (self.section, [owner.pk])
+        address = reverse(name, args=numbers)
+        return push_url(self.page(request, owner, following), address) if is_partial(request) else redirect(address)
+
+
+def seconds_each(decided: QuerySet[Row]) -> int | None:
+    """The seconds that a decision takes, of the latest of these rows; breaks are left out, None before the second."""
+    rows = decided.filter(decided_at__isnull=False).order_by("-decided_at")
+    times = [at for at in rows.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
+    gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]
+    return round(median(gap.total_seconds() for gap in gaps)) if gaps else None
