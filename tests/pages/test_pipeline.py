@@ -177,6 +177,21 @@ class TestPage:
         assert "secret" not in page
         assert "sentence encoder" in section(page, "embed")
 
+    @pytest.mark.parametrize(
+        ("address", "words", "others"),
+        [
+            ("", "the embedded segmenter cuts sessions", "pictures and sound wait for one"),
+            ("http://models.example/v1", "some/splitter at models.example", "describes pictures and sound"),
+        ],
+    )
+    def test_where_work_is_given_it_says_which_model_does_it(
+        self, anna: ChatUser, as_admin: Client, settings: Any, address: str, words: str, others: str
+    ) -> None:
+        settings.LLM_BASE_URL, settings.SPLITTER_MODEL = address, "some/splitter"
+        add_messages(anna, [record(1, "hello")])
+        assert words in as_admin.get(f"/memory/{anna.pk}/work/").content.decode()
+        assert others in as_admin.get(f"/memory/{anna.pk}/artifacts/").content.decode()
+
     def test_a_stranger_sees_nothing_of_another_memory(self, anna: ChatUser, as_stranger: Client) -> None:
         Work.objects.create(owner=anna, kind="archive", state="failed", fault="about Anna")
         page = as_stranger.get("/pipeline/").content.decode()
