@@ -62,12 +62,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if mark := FOLDERS.get(item.path.parent.name):
             item.add_marker(mark)
+        if item.path.parent.name != "api" and _commits(item):
+            item.add_marker("commits")
         if item.get_closest_marker("browser"):
             item.add_marker(without_browser)
     if "thorough" not in config.option.markexpr:
         long = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def _commits(item: pytest.Item) -> bool:
+    """Whether the test's transactions are real ones, so that the tables have to be emptied after it."""
+    marker = item.get_closest_marker("django_db")
+    asked = {"transactional_db", "live_server"} & {*getattr(item, "fixturenames", ())}
+    return bool(asked) or bool(marker and marker.kwargs.get("transaction"))
 
 
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:

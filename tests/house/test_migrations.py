@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from memoryapp.models import ChatUser, Run, RunEvent
 
+pytestmark = pytest.mark.slow
+
 BEFORE, COUNTED = "0005", "0006"
 PERSON, FILE = {"id": "Person:5", "rank": 1}, {"id": "Artifact:3", "rank": 1}
 ENDS: dict[str, Any] = {
