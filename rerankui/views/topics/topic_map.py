@@ -51,13 +51,12 @@ def _region(region: MapRegion) -> dict[str, Any]:
 def _dot(point: MapPoint) -> list[Any]:
     """Number, place, first and last second, messages, characters, summary, region: as short as many of them must be."""
     topic, x, y = point.topic, round(point.x, 4), round(point.y, 4)
-    began, ended = int(topic.started_at.timestamp()), int(topic.ended_at.timestamp())
     return [
         topic.pk,
         x,
         y,
-        began,
-        ended,
+        topic.began,
+        topic.ended,
         topic.message_count,
         topic.size_chars,
         topic.summary[:SUMMARY_CHARS],
