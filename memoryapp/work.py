@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -128,11 +128,17 @@ class JointWork:
         self._steps: dict[int, Steps] = {}
         self._done: Counter[int] = Counter()
 
+    def begin(self, owners: Iterable[int]) -> None:
+        """Work for these is under way: their rows are there before the first thing is done; time counts from now."""
+        for owner in set(owners):
+            # A chat user who is erased meanwhile needs no row, and takes nobody's work down.
+            with suppress(IntegrityError):
+                self._of(owner)
+
     def add(self, owners: Sequence[int]) -> None:
         """One thing more is done for each of ``owners``."""
         for owner, count in Counter(owners).items():
             self._done[owner] += count
-            # A chat user who is erased meanwhile needs no row, and takes nobody's work down.
             with suppress(IntegrityError):
                 self._of(owner).reached(self._done[owner], self._done[owner] / max(1, self._totals.get(owner, 1)))
 

@@ -123,6 +123,7 @@ async def _embed_passages(task: _Task) -> int:
     made = 0
     async with _in_sight(task) as joint:
         while passages:
+            await sync_to_async(joint.begin)([passage.owner_id for passage in passages])
             vectors = await _vectors_of(task, "passage", {passage: [passage.text] for passage in passages})
             made += await sync_to_async(_store_passages)(task.row, vectors)
             await sync_to_async(joint.add)([passage.owner_id for passage in passages])

@@ -159,6 +159,19 @@ class TestRows:
         async_to_sync(embed_pending)(Hashing())
         assert rows.count() == 2
 
+    def test_vectors_are_in_sight_while_the_model_has_not_answered_yet(self, anna: ChatUser) -> None:
+        add_messages(anna, [message_record(number) for number in range(3)])
+        archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True)
+        seen: list[str] = []
+
+        class Watched(Hashing):
+            async def embed(self, texts: Sequence[str]) -> Vectors:
+                seen.extend([row.state async for row in Work.objects.filter(kind=Work.Kind.EMBED, owner=anna)])
+                return await super().embed(texts)
+
+        async_to_sync(embed_pending)(Watched())
+        assert seen[0] == Work.State.GOING_ON
+
     def test_work_that_fails_says_why_and_the_next_one_works(self, anna: ChatUser) -> None:
         add_messages(anna, [message_record(number) for number in range(4)])
         work.ask_to_archive(anna, "ada")
