@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memoryapp.models import ChatUser, Operator, Topic
+from memoryapp.search import profiles
 from tests.browser.conftest import Browse
 from tests.support.browsing import assert_fits, message_of, run_of, settle, topic_of
 
@@ -76,6 +77,18 @@ def test_a_list_on_a_phone_fits_and_opens_without_a_preview(page: Page, anna: Ch
     assert_fits(page, page.locator("#list"))
     page.get_by_role("link", name="vLLM crash").click()
     expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_an_embedding_model_that_is_away_is_named_within_the_width_of_a_phone(
+    topics: list[Topic], admin: Operator, browse: Browse
+) -> None:
+    address = "https://embeddings.a-rather-long-name.example.com:8443/v1/embeddings"
+    profiles.put_off(profiles.serving(), f"The embedding endpoint {address} cannot be reached")
+    with browse(admin) as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto("/embedding/")
+        expect(page.get_by_role("button", name="Ask it now")).to_be_in_viewport(ratio=1)
+        assert_fits(page, page.locator(".notice-warning"))
 
 
 def test_a_row_on_a_phone_opens_wherever_it_is_touched(page: Page, anna: ChatUser) -> None:
