@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
@@ -31,11 +34,29 @@ def _choice(label: Any, first: Any, choices: Choices) -> forms.ChoiceField:
     return field
 
 
-def _moment(label: Any) -> forms.DateTimeField:
+class _MomentInput(forms.DateTimeInput):
+    """Shows the exact moment of a link as its minute on the reader's clock: a browser's field takes no zone.
+
+    Rounded by ``later``, so that what the link lists stays in the list when the form is sent.
+    """
+
+    def __init__(self, later: timedelta, **options: Any) -> None:
+        super().__init__(format="%Y-%m-%dT%H:%M", **options)
+        self._later = later
+
+    def format_value(self, value: Any) -> str | None:
+        try:
+            moment = parse_datetime(value) if isinstance(value, str) else None
+        except ValueError:
+            moment = None
+        is_exact = moment and moment.tzinfo
+        return super().format_value(timezone.localtime(moment) + self._later if is_exact else value)
+
+
+def _moment(label: Any, later: timedelta = timedelta(0)) -> forms.DateTimeField:
     """A moment on the reader's clock, as every page writes them."""
     words = {"class": "field", "type": "datetime-local", "aria-label": label, "title": label}
-    widget = forms.DateTimeInput(attrs=words, format="%Y-%m-%dT%H:%M")
-    return forms.DateTimeField(label=label, required=False, widget=widget)
+    return forms.DateTimeField(label=label, required=False, widget=_MomentInput(later, attrs=words))
 
 
 class Filter(forms.Form):
@@ -207,7 +228,7 @@ class HistoryFilter(Filter):
         list(dict([*TopicEdit.Kind.choices, *KnowledgeEdit.Kind.choices]).items()),
     )
     since = _moment(_("From"))
-    until = _moment(_("Until"))
+    until = _moment(_("Until"), later=timedelta(minutes=1))
 
     def __init__(self, *args: Any, actors: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -160,6 +160,14 @@ class TestList:
             shown = listed(get(client, address(anna, query)))
             assert shown == found if found is not None else len(shown) == 2, query
 
+    def test_the_moments_of_a_link_stand_in_the_fields_and_narrow_less_than_it(
+        self, anna: ChatUser, client: Client
+    ) -> None:
+        since, until = "2026-03-01T10:00:30.5%2B00:00", "2026-03-01T10:02:30.5%2B00:00"
+        page = get(client, address(anna, f"?since={since}&until={until}"))
+        fields = dict(re.findall(r'type="datetime-local" name="(\w+)" value="([^"]*)"', page))
+        assert fields == {"since": "2026-03-01T10:00", "until": "2026-03-01T10:03"}
+
     def test_each_filter_is_a_chip_that_takes_itself_off(self, anna: ChatUser, client: Client) -> None:
         edited(anna, talk(anna, ("Cats", ["A cat?"]))[0], "Dogs")
         page = get(client, address(anna, "?kind=edit&actor=ada"))
