@@ -187,6 +187,13 @@ class TestHistory:
         assert suggestions.suggest(anna) == 0
         assert "Undone: 3 changes of the merger" in get(as_cora, self.address(anna))
 
+    def test_a_nights_merges_are_listed_with_their_reasons_from_one_link(self, anna: ChatUser, as_cora: Client) -> None:
+        edits = night(anna, 0, 5, 90, 95)
+        [link] = re.findall(r'<a href="(\?actor=merger[^"]*)"', get(as_cora, self.address(anna)))
+        page = get(as_cora, self.address(anna, link.replace("&amp;", "&")))
+        assert all(f'id="edit-{edit.pk}"' in page for edit in edits)
+        assert page.count(REASON) == 2
+
     def test_what_stands_on_one_of_them_is_named_and_nothing_is_undone(self, anna: ChatUser, as_cora: Client) -> None:
         first, _second = night(anna, 0, 5, 90, 95)
         renamed(anna, curation.put_in(first)[0], 0)

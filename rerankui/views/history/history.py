@@ -72,10 +72,14 @@ def _folded(request: HttpRequest, owner: ChatUser, filters: HistoryFilter, found
     return [Folded(run, _address_of(request, filters, run)) if run else None for run in runs]
 
 
-def _nights(owner: ChatUser) -> list[tuple[Night, str]]:
-    """What the program merged by itself, with where all of a night's is taken back."""
+def _nights(owner: ChatUser) -> list[tuple[Night, str, str]]:
+    """What the program merged by itself, with where it is listed, and where all of a night's is taken back."""
     page = reverse("undo_range", args=[owner.pk])
-    return [(night, f"{page}?{urlencode({'by': MERGER, **_span(night)})}") for night in history.nights(owner)]
+    spans = [(night, _span(night)) for night in history.nights(owner)]
+    return [
+        (night, f"?{urlencode({'actor': MERGER, **span})}", f"{page}?{urlencode({'by': MERGER, **span})}")
+        for night, span in spans
+    ]
 
 
 def _span(changes: AutomaticChanges | Night) -> dict[str, str]:
