@@ -147,6 +147,17 @@ def away() -> EmbeddingProfile | None:
     return made.order_by("-is_serving").first()
 
 
+def awaiting_consent() -> Profile | None:
+    """The profile that the settings ask for while another serves and nobody agreed to its vectors; makes no profile."""
+    profile = clients.profile()
+    first = EmbeddingProfile.objects.filter(is_serving=True).first()
+    if first is None or _named(first) == _named(profile):
+        return None
+    provider, model, dimensions = _named(profile)
+    rows = EmbeddingProfile.objects.filter(provider=provider, model=model, dimensions=dimensions)
+    return None if rows.filter(asked_at__isnull=False).exists() else profile
+
+
 def ask_again(row: EmbeddingProfile) -> int:
     """The model is asked with the next sweep, for the texts that it refused too; returns how many these are."""
     EmbeddingProfile.objects.filter(pk=row.pk).update(failures=0, rests_until=None)

@@ -21,7 +21,7 @@ from memoryapp.browsing.months import messages_by_month
 from memoryapp.browsing.usage import usage, worst_runs
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
 from memoryapp.operations import heartbeats
-from memoryapp.search.profiles import serving_profile
+from memoryapp.search.profiles import awaiting_consent, serving_profile
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
@@ -33,11 +33,12 @@ FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do next, and whose memory to archive or to ask."""
+    """Something to do next, and whose memory to archive or to ask; or that it is done on the page of embedding."""
 
     sentence: str
     owner: ChatUser | None = None
     to_archive: ChatUser | None = None
+    is_embedding: bool = False
 
 
 @require_safe
@@ -76,7 +77,7 @@ def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
 
 def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
     """What an operator could do next and may do."""
-    steps = []
+    steps = _consent() if operator_of(request).may(Role.ADMIN) else []
     if operator_of(request).may(Role.CURATOR):
         steps += [*_silent(), *_waiting(seen, rows)]
     if operator_of(request).may(Role.DEBUGGER):
@@ -84,6 +85,15 @@ def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[Chat
         if idle:
             steps.append(Step(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
     return steps
+
+
+def _consent() -> list[Step]:
+    """An embedding model that is connected and waits for an admin to agree to what it costs."""
+    profile = awaiting_consent()
+    if profile is None:
+        return []
+    form = _("The settings name the embedding model %(name)s, and another one serves until you agree to its cost.")
+    return [Step(form % {"name": profile.model}, is_embedding=True)]
 
 
 def _silent() -> list[Step]:

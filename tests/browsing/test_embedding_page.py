@@ -61,6 +61,18 @@ def test_an_admin_reads_what_it_costs_agrees_and_sees_it_serve(
     assert "Make these vectors" not in page(browser)
 
 
+def test_the_overview_leads_an_admin_to_a_model_that_nobody_agreed_to(
+    browser: Client, as_debugger: Client, changed: EmbeddingProfile
+) -> None:
+    waits = "The settings name the embedding model new"
+    assert waits in browser.get("/").content.decode()
+    assert waits not in as_debugger.get("/").content.decode()
+    change(browser, changed, "ask")
+    assert waits not in browser.get("/").content.decode()
+    profiles.serve(changed)
+    assert waits not in browser.get("/").content.decode()
+
+
 def test_a_price_that_is_not_known_is_not_made_up(browser: Client, changed: EmbeddingProfile, settings: Any) -> None:
     settings.EMBEDDING_PRICE = -1.0
     assert "What they cost is not known" in page(browser)
