@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -170,6 +171,14 @@ def test_a_thumb_is_a_judgement_and_the_last_word_counts(
     assert Judgement.objects.get().owner == anna
     assert as_viewer.post(door, {"verdict": "maybe"}).status_code == 404
     assert as_viewer.post(f"/runs/{uuid4()}/answer/judge/", {"verdict": "good"}).status_code == 404
+
+
+def test_a_thumb_leads_back_to_all_answers_side_by_side(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    runs = [answered_run(anna, topic, *QUOTES, strategy=name) for name in (REACT.name, PLAIN.name)]
+    an_hour_before = answered_run(anna, topic, *QUOTES, strategy="vector")
+    Run.objects.filter(pk=an_hour_before.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    judged = as_viewer.post(f"/runs/{runs[1].pk}/answer/judge/", {"verdict": "good"})
+    assert judged["Location"] == page_of(*runs)
 
 
 def test_good_answers_are_golden_questions(
