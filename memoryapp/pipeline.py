@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Aggregate, Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models import Aggregate, Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import TruncHour
 
 from memoryapp import consolidation, extraction, work
 from memoryapp.browsing import costs
+from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
 from memoryapp.engine.embeddings import Profile
 from memoryapp.models import (
     AgentCall,
@@ -27,7 +28,6 @@ from memoryapp.models import (
     ImportBatch,
     ImportFile,
     Message,
-    Passage,
     PassageVector,
     Pause,
     Run,
@@ -39,8 +39,6 @@ from memoryapp.models import (
 from memoryapp.search import profiles
 
 MOST = 10_000
-# Each of them is looked up among the vectors.
-MOST_PASSAGES = 2_000
 MOST_FAULTS = 5
 HOURS = 24
 NAMES = ("import", "archive", "embed", "consolidate", "extract", "artifacts", "runs", "erase")
@@ -54,7 +52,7 @@ class Fault:
     """Something that failed within a day: of whom, when, why.
 
     ``count`` is how many failed so, ``call`` the question of an agent that shows it, ``topic`` one that could not be
-    read, ``code`` the outcome where that says why.
+    read, ``code`` the outcome where that says why, ``file`` one that waits for a person after its import failed.
     """
 
     owner: ChatUser | None
@@ -64,6 +62,7 @@ class Fault:
     count: int = 1
     call: int | None = None
     topic: int | None = None
+    file: int | None = None
     is_work: bool = False
 
 
@@ -118,6 +117,10 @@ class _Scope:
     now: datetime
 
     @property
+    def seen(self) -> QuerySet[ChatUser]:
+        return ChatUser.objects.filter(pk=self.owner.pk) if self.owner else self.owners
+
+    @property
     def day_ago(self) -> datetime:
         return self.now - timedelta(days=1)
 
@@ -139,7 +142,7 @@ def stages(
     """
     scope = _Scope(owners, owner, profile, now)
     works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
-    dollars = costs.by_stage(owners if owner is None else ChatUser.objects.filter(pk=owner.pk), scope.day_ago)
+    dollars = costs.by_stage(scope.seen, scope.day_ago)
     return [
         Stage(
             name=name,
@@ -182,18 +185,6 @@ def _files(scope: _Scope) -> int:
     return _counted(scope.of(ImportFile.objects.exclude(state__in=ended)))
 
 
-def _without_vector(scope: _Scope) -> int:
-    """Vectors are made in the order of passages, so missing ones belong to the newest."""
-    vectors = PassageVector.objects.filter(
-        passage=OuterRef("pk"),
-        profile__provider=scope.profile.provider,
-        profile__model=scope.profile.model,
-        profile__dimensions=scope.profile.dimensions,
-    )
-    newest = scope.of(Passage.objects.all()).order_by("-pk").values("pk")[:MOST_PASSAGES]
-    return Passage.objects.filter(~Exists(vectors), pk__in=newest).count()
-
-
 def _unread(scope: _Scope) -> int:
     waiting = (Artifact.State.PENDING, Artifact.State.PROCESSING)
     return _counted(scope.of(Artifact.objects.filter(state__in=waiting)))
@@ -206,7 +197,7 @@ def _running(scope: _Scope) -> int:
 _WAITING: Mapping[str, Callable[[_Scope], int]] = {
     "import": _files,
     "archive": lambda scope: _counted(scope.of(Message.objects.active())),
-    "embed": _without_vector,
+    "embed": lambda scope: passages_without_vector(scope.seen, scope.profile),
     "consolidate": lambda scope: _counted(scope.of(consolidation.unjudged())),
     "extract": lambda scope: _counted(scope.of(extraction.unread())),
     "artifacts": _unread,
@@ -230,7 +221,8 @@ def _hours(scope: _Scope, name: str) -> list[int]:
         return _by_hour(scope, asked, "at", Count("pk"))
     if name == "embed":
         vectors = scope.of(PassageVector.objects.filter(made_at__gte=since))
-        return _by_hour(scope, vectors, "made_at", Count("pk"))
+        # Rows, not numbers: the index of times alone tells.
+        return _by_hour(scope, vectors, "made_at", Count("*"))
     if name == "artifacts":
         return _by_hour(scope, scope.of(Artifact.objects.filter(read_at__gte=since)), "read_at", Count("pk"))
     if name == costs.RUNS:
@@ -257,11 +249,14 @@ def _faults(scope: _Scope) -> dict[str, list[Fault]]:
     unread = scope.of(UnreadTopic.objects.filter(state=UnreadTopic.State.FAILED)).select_related("owner")
     for row in unread.order_by("-at")[:MOST_FAULTS]:
         found.setdefault("extract", []).append(Fault(row.owner, row.at, why=row.fault, topic=row.topic_id))
-    # An import that had begun left its fault in a row of work.
-    refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, started_at=None, at__gte=scope.day_ago)
+    refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, at__gte=scope.day_ago)
     for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
-        found.setdefault("import", []).append(Fault(file.owner, file.at, why=f"{file.source}: {file.fault}"))
-    failed = Work.objects.filter(state=Work.State.FAILED, at__gte=scope.day_ago)
+        fault = Fault(file.owner, file.at, why=f"{file.source}: {file.fault}", file=file.pk)
+        found.setdefault("import", []).append(fault)
+    # Of an import that had begun there may be a row of work, too.
+    named = refused.filter(owner=OuterRef("owner"), source=OuterRef("source"))
+    is_shown = Q(kind=Work.Kind.IMPORT) & Exists(named)
+    failed = Work.objects.filter(~is_shown, state=Work.State.FAILED, at__gte=scope.day_ago)
     for row in scope.of(failed).select_related("owner").order_by("-at")[:50]:
         found.setdefault(row.kind, []).append(Fault(row.owner, row.at, why=row.fault, is_work=True))
     unanswered = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="")

@@ -96,7 +96,8 @@ class RowForm(forms.Form):
 
     @property
     def shown(self) -> list[forms.BoundField]:
-        return [self[name] for name in EDITABLE[self.noun]]
+        """What a person may change, in the order in which it is declared: what is changed most stands first."""
+        return [self[name] for name in self.fields if name in EDITABLE[self.noun]]
 
     def over(self, current: Mapping[str, Any]) -> dict[str, Any]:
         """What was sent where it differs from what was seen, else what the row says by now."""

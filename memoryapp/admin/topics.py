@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memoryapp import curation, models, proposals
+from memoryapp import curation, history, models, proposals
 from memoryapp.admin.base import OwnedAdmin, ReadOnlyAdmin, actor_of, sentence_of
 from memoryapp.curation import CurationError
 from memoryapp.curation.bounds import too_many_splits
@@ -153,7 +153,7 @@ def undo_each(page: OwnedAdmin, request: HttpRequest, edits: list[models.TopicEd
     """Undoes the newest edits first, because they may depend on older ones; each refused undo has its sentence."""
     for edit in sorted(set(edits), key=lambda edit: -edit.pk):
         try:
-            curation.undo(edit.owner, edit, actor=actor_of(request))
+            history.undo(edit, actor=actor_of(request))
         except CurationError as error:
             page.message_user(request, f"{edit}: {sentence_of(error)}", messages.ERROR)
         else:

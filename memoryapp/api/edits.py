@@ -89,7 +89,7 @@ def _undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> d
             change = curation.plan_undo(edit.owner, edit)
             back = [topic_head(topic) for topic in curation.taken_out(edit)]
             return changed_answer(None, back, change.out, effect_of(edit.owner, change))
-        made = curation.undo(edit.owner, edit, actor=actor_of(grant), reason=reason)
+        made = history.undo(edit, actor=actor_of(grant), reason=reason)
     except Stale as stale:
         raise refused_as_stale(stale) from None
     except Depends as depends:

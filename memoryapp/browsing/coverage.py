@@ -6,17 +6,24 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from memoryapp.browsing.neighbours import vectors_of_profile
 from memoryapp.engine.embeddings import Profile
-from memoryapp.models import ChatUser, EmbeddingProfile, Passage, PassageVector, Topic
+from memoryapp.models import ChatUser, Passage, PassageVector, Topic
+
+# Each of them is looked up among the vectors.
+MOST_PASSAGES = 2_000
 
 
 def passages_without_vector(owners: QuerySet[ChatUser], profile: Profile) -> int:
-    """How many passages search cannot compare by meaning yet: vectors of another profile do not help."""
-    # Found once rather than joined, so that an index of one profile's vectors is all that is read.
-    row = EmbeddingProfile.objects.filter(
-        provider=profile.provider, model=profile.model, dimensions=profile.dimensions
-    ).values("pk")[:1]
-    vectors = PassageVector.objects.filter(passage=OuterRef("pk"), profile=row)
-    return Passage.objects.filter(~Exists(vectors), owner__in=owners).count()
+    """How many of the newest ``MOST_PASSAGES`` search cannot compare by meaning yet: vectors of another profile do not
+    help. Vectors are made in the order of passages, so missing ones belong to the newest.
+    """
+    vectors = PassageVector.objects.filter(
+        passage=OuterRef("pk"),
+        profile__provider=profile.provider,
+        profile__model=profile.model,
+        profile__dimensions=profile.dimensions,
+    )
+    newest = Passage.objects.filter(owner__in=owners).order_by("-pk").values("pk")[:MOST_PASSAGES]
+    return Passage.objects.filter(~Exists(vectors), pk__in=newest).count()
 
 
 def has_vector(topic: Topic, profile: Profile) -> bool:

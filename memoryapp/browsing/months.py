@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 
 from django.db import connection
-from django.db.models import Count
-from django.db.models.functions import TruncMonth
 from django.utils import timezone
 
-from memoryapp.models import ChatUser, Message
+from memoryapp.models import ChatUser
 
 MOST_MONTHS = 240
-# From the latest month to the one before it that holds a message, and so on: the index ``message_counted`` finds each
-# in one step and counts it, and no month is computed of every single message.
-MONTHS = """
+# The messages of an owner's month from ``start`` on: the index ``message_counted`` finds and counts them, and no month
+# is computed of every single message.
+_COUNT = """
+    SELECT count(*) FROM memoryapp_message WHERE owner_id = {owner} AND NOT is_withdrawn
+    AND sent_at >= start AND sent_at < (start AT TIME ZONE %(zone)s + interval '1 month') AT TIME ZONE %(zone)s
+"""
+# From the latest month to the one before it that holds a message, and so on.
+MONTHS = f"""
 WITH RECURSIVE month (start) AS (
     (SELECT date_trunc('month', sent_at, %(zone)s) FROM memoryapp_message
      WHERE owner_id = %(owner)s AND NOT is_withdrawn ORDER BY sent_at DESC, id DESC LIMIT 1)
@@ -26,10 +29,12 @@ WITH RECURSIVE month (start) AS (
         ORDER BY sent_at DESC, id DESC LIMIT 1
     ) earlier
 )
-SELECT (start AT TIME ZONE %(zone)s)::date, (
-    SELECT count(*) FROM memoryapp_message WHERE owner_id = %(owner)s AND NOT is_withdrawn
-    AND sent_at >= start AND sent_at < (start AT TIME ZONE %(zone)s + interval '1 month') AT TIME ZONE %(zone)s
-) FROM month LIMIT %(most)s
+SELECT (start AT TIME ZONE %(zone)s)::date, ({_COUNT.format(owner="%(owner)s")}) FROM month LIMIT %(most)s
+"""
+LISTED_MONTHS = f"""
+SELECT listed.owner, month, ({_COUNT.format(owner="listed.owner")})
+FROM unnest(%(owners)s::bigint[]) AS listed (owner), unnest(%(months)s::date[]) AS month,
+     LATERAL (SELECT month::timestamp AT TIME ZONE %(zone)s AS start) began
 """
 
 
@@ -37,11 +42,11 @@ def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Messages of each of the last twelve months, the oldest first, for each owner."""
     today = timezone.now().date()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
-    since = datetime(*shown[0].timetuple()[:3], tzinfo=UTC)
-    rows = Message.objects.filter(owner__in=owners, sent_at__gte=since).present()
-    counted = rows.annotate(month=TruncMonth("sent_at")).values_list("owner", "month").annotate(n=Count("id"))
-    found = {(owner, month.date()): n for owner, month, n in counted.order_by()}
-    return {owner: tuple(found.get((owner, month), 0) for month in shown) for owner in owners}
+    values = {"owners": list(owners), "months": shown, "zone": timezone.get_current_timezone_name()}
+    with connection.cursor() as cursor:
+        cursor.execute(LISTED_MONTHS, values)
+        found = {(owner, month): n for owner, month, n in cursor.fetchall()}
+    return {owner: tuple(found[owner, month] for month in shown) for owner in owners}
 
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:

@@ -139,16 +139,21 @@ def _topic_sizes(topics: QuerySet[Topic], most_chars: int) -> tuple[int, int]:
 
 def _state(row: EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
     refused = missing.refused(row)
+    passages = Coverage(PassageVector.objects.filter(profile=row).count(), Passage.objects.count())
+    cards = Coverage(CardVector.objects.filter(profile=row).count(), Card.objects.count())
+    topics = Coverage(
+        TopicVector.objects.filter(profile=row, topic__is_live=True).count(), Topic.objects.live().count()
+    )
+    # Where every text has its vector, none is looked for: that takes longer than all the rest.
+    is_complete = all(kind.made >= kind.total for kind in (passages, cards, topics))
     return ProfileState(
         row=row,
         is_wanted=is_wanted,
         is_reachable=clients.is_reachable(profiles.profile_of(row)),
-        passages=Coverage(PassageVector.objects.filter(profile=row).count(), Passage.objects.count()),
-        cards=Coverage(CardVector.objects.filter(profile=row).count(), Card.objects.count()),
-        topics=Coverage(
-            TopicVector.objects.filter(profile=row, topic__is_live=True).count(), Topic.objects.live().count()
-        ),
+        passages=passages,
+        cards=cards,
+        topics=topics,
         refused=refused.count(),
         refusals=list(refused.select_related("owner").order_by("-pk")[:5]),
-        forecast=forecast(row) if is_wanted or row.is_serving else None,
+        forecast=forecast(row) if not is_complete and (is_wanted or row.is_serving) else None,
     )

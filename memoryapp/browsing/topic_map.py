@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from django.db import connection
@@ -21,29 +23,53 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.plane import plane
 from memoryapp.engine.regions import hull, names, regions
 from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
+from memoryapp.operations.database import array
 
 MOST_TOPICS = 2_000
 # So many texts of a region, evenly among them, tell what it is about as well as all.
 NAMED_BY = 100
 
+# Of the latest topics with a vector. Times as seconds: to make four thousand of them takes longer than the query.
+TOPICS = """
+SELECT id, summary, floor(date_part('epoch', started_at))::bigint, floor(date_part('epoch', ended_at))::bigint,
+       message_count, size_chars
+FROM memoryapp_topic t
+WHERE owner_id = %(owner)s AND is_live
+AND EXISTS (SELECT FROM memoryapp_topicvector v WHERE v.topic_id = t.id AND v.profile_id = %(profile)s)
+ORDER BY ended_at DESC, id DESC LIMIT %(most)s
+"""
 # The four bytes before the numbers tell their count; halves come in network order.
 VECTORS = """
 SELECT string_agg(int8send(topic_id), ''::bytea ORDER BY topic_id),
        string_agg(substr(halfvec_send(vector), 5), ''::bytea ORDER BY topic_id)
-FROM (
-    SELECT v.topic_id, v.vector FROM memoryapp_topicvector v
-    JOIN memoryapp_topic t ON t.id = v.topic_id AND t.owner_id = %(owner)s AND t.is_live
-    WHERE v.owner_id = %(owner)s AND v.profile_id = %(profile)s
-    ORDER BY t.ended_at DESC, t.id DESC LIMIT %(most)s
-) placed
+FROM memoryapp_topicvector
+WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND topic_id = ANY(%(topics)s::bigint[])
 """
+
+
+class MapTopic(NamedTuple):
+    """What the map shows of a topic; it ``began`` and ``ended`` so many seconds after 1970 began.
+
+    Two thousand whole rows take longer to make and clear away than all the rest.
+    """
+
+    pk: int
+    summary: str
+    began: int
+    ended: int
+    message_count: int
+    size_chars: int
+
+    @property
+    def ended_at(self) -> datetime:
+        return datetime.fromtimestamp(self.ended, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class MapPoint:
     """``region`` is the number of its region, from 0."""
 
-    topic: Topic
+    topic: MapTopic
     x: float
     y: float
     region: int
@@ -82,17 +108,26 @@ class TopicMap:
 
 
 def topic_map(owner: ChatUser) -> TopicMap:
-    """The live topics by their vectors in the profile that serves, else the newest that has any; four queries."""
-    ids, vectors = _vectors(owner)
+    """The live topics by their vectors in the profile that serves, else the newest that has any; five queries."""
+    served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
+    profile = served.values_list("profile", flat=True).first()
+    topics = _latest(owner, profile)
+    ids, vectors = _vectors(owner, profile, topics)
     placed, shown = plane(vectors)
     where = {
         number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
     }
-    topics = Topic.objects.of(owner).filter(pk__in=ids).order_by("-ended_at", "-pk")
-    points = tuple(MapPoint(topic, *where[topic.pk]) for topic in topics)
+    points = tuple(MapPoint(topic, *where[topic.pk]) for topic in topics if topic.pk in where)
     live = Topic.objects.of(owner).live()
     with_vector = live.filter(Exists(TopicVector.objects.filter(topic=OuterRef("pk")))).count()
     return TopicMap(points, live.count() - with_vector, max(0, with_vector - len(points)), shown, _regions(points))
+
+
+def _latest(owner: ChatUser, profile: int | None) -> list[MapTopic]:
+    """The latest live topics that have a vector in the profile of this number, the latest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(TOPICS, {"owner": owner.pk, "profile": profile, "most": MOST_TOPICS})
+        return [MapTopic(*row) for row in cursor.fetchall()]
 
 
 def _regions(points: Sequence[MapPoint]) -> tuple[MapRegion, ...]:
@@ -131,14 +166,11 @@ def last_run(owner: ChatUser) -> LastRun | None:
     )
 
 
-def _vectors(owner: ChatUser) -> tuple[list[int], NDArray[np.float32]]:
-    served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
-    newest = served.values_list("profile").first()
-    if newest is None:
-        return [], np.zeros((0, 0), np.float32)
+def _vectors(owner: ChatUser, profile: int | None, topics: Sequence[MapTopic]) -> tuple[list[int], NDArray[np.float32]]:
+    values = {"owner": owner.pk, "profile": profile, "topics": array(topic.pk for topic in topics)}
     with connection.cursor() as cursor:
-        cursor.execute(VECTORS, {"owner": owner.pk, "profile": newest[0], "most": MOST_TOPICS})
+        cursor.execute(VECTORS, values)
         numbers, halves = cursor.fetchone()
     ids = np.frombuffer(numbers or b"", ">i8").tolist()
-    values = np.frombuffer(halves or b"", ">f2").astype(np.float32)
-    return ids, values.reshape(len(ids), -1) if ids else np.zeros((0, 0), np.float32)
+    vectors = np.frombuffer(halves or b"", ">f2").astype(np.float32)
+    return ids, vectors.reshape(len(ids), -1) if ids else np.zeros((0, 0), np.float32)

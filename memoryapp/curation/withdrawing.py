@@ -16,14 +16,16 @@ from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 
 
-def plan_withdraw(owner: ChatUser, batch: ImportBatch) -> Change:
-    """What withdrawing the import would do to the topics; it reads only. Raises CurationError."""
+def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False) -> Change:
+    """What withdrawing the import would do to the topics; it reads only. Raises CurationError, also where no message
+    would go and, but for ``has_rows``, nothing else.
+    """
     if batch.owner_id != owner.pk:
         raise CurationError(_("There is no such import in this memory."))
     if TopicEdit.objects.filter(owner=owner, batch=batch, kind=TopicEdit.Kind.REWORD).exists():
         raise CurationError(_("These are changed texts that were taken over: undo that in the history."))
     mine = Message.objects.of(owner).filter(batch=batch, is_withdrawn=False)
-    if not mine.exists():
+    if not (has_rows or mine.exists()):
         raise CurationError(_("This import has no messages that could be withdrawn."))
     touched = Topic.objects.of(owner).live().filter(pk__in=mine.filter(topic__isnull=False).values("topic"))
     summaries = dict(touched.order_by("started_at", "pk").values_list("pk", "summary"))
@@ -36,10 +38,12 @@ def plan_withdraw(owner: ChatUser, batch: ImportBatch) -> Change:
 
 
 @transaction.atomic
-def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> TopicEdit:
-    """Takes back what the import brought, archived or not. Raises CurationError."""
+def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "", has_rows: bool = False) -> TopicEdit:
+    """Takes back the messages that the import brought, archived or not; ``has_rows`` says that other rows go with
+    them. Raises CurationError.
+    """
     lock_owner(owner)
-    change = plan_withdraw(owner, batch)
+    change = plan_withdraw(owner, batch, has_rows=has_rows)
     edit = swap(owner, change, kind=TopicEdit.Kind.WITHDRAW, actor=actor, reason=reason, batch=batch)
     withdraw_active(owner, batch)
     return edit

@@ -17,7 +17,7 @@ from django.db import connection
 
 from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.search.columns import Ids, int64s
-from memoryapp.search.index_cache import PASSAGES, TOPICS_OF, Passages, talk
+from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES, Passages, Spoken
 from memoryapp.search.lifts import Talk, instructions_sql, lifts
 from memoryapp.search.similarity import Compared, Texts, better, weighed
 from memoryapp.search.words import QUERY_CHARS, folded, matches_in, one_term_each
@@ -80,8 +80,8 @@ def _compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> It
     cosines = _cosines(owner_id, passages.ids, queries)
     terms = _stems([folded(query.text) for query in queries])
     matches = term_matches(owner_id, passages.ids, terms)
-    (pairs,) = _fetched(TOPICS_OF, {"owner": owner_id})
-    spoken = talk(passages.ids, pairs)
+    (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
+    spoken = Spoken.of(passages.ids, messages, pairs).talk()
     instructions = _instructions(owner_id, queries, spoken)
     for query, cosine, wanted in zip(queries, cosines, terms, strict=True):
         nobody = np.zeros(len(passages.ids), np.int64)

@@ -42,6 +42,7 @@ class Child:
         self._hang_timeout = hang_timeout
         self._watchdog = -1
         self._hangs_after = 0.0
+        self._hanging = ""
         self._niceness = niceness
         self._inherits = inherits
         self.failures = 0
@@ -77,7 +78,7 @@ class Child:
         now = time.monotonic()
         if self.alive:
             if self._hangs(now):
-                say(f"{self.name} gave no sign of life for {self._hang_timeout:g} s; killing it")
+                say(f"{self.name} {self._hanging}; killing it")
                 self.signal(signal.SIGKILL)
                 self._hangs_after = now + self._hang_timeout
             return
@@ -96,7 +97,9 @@ class Child:
         self._watchdog, pipe = os.pipe()
         os.set_blocking(self._watchdog, False)
         os.set_blocking(pipe, False)
-        self._hangs_after = self._started + max(_LONGEST_START, self._hang_timeout)
+        start_timeout = max(_LONGEST_START, self._hang_timeout)
+        self._hangs_after = self._started + start_timeout
+        self._hanging = f"did not start within {start_timeout:g} s"
         return pipe
 
     def _hangs(self, now: float) -> bool:
@@ -106,6 +109,7 @@ class Child:
             received = b""
         if received:
             self._hangs_after = now + self._hang_timeout
+            self._hanging = f"gave no sign of life for {self._hang_timeout:g} s"
         return now > self._hangs_after
 
     def signal(self, number: signal.Signals) -> None:

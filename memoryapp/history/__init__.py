@@ -9,7 +9,7 @@ from memoryapp.history.entries import Cursor, Entry, Record, Source, Topics, ent
 from memoryapp.history.import_batches import Import, Withdrawal, imports, withdraw, withdrawal
 from memoryapp.history.listing import MODELS, Narrowing, Page, actors, page
 from memoryapp.history.nights import Night, night_of, nights, undo_night
-from memoryapp.history.undoing import standing_between, undo_between
+from memoryapp.history.undoing import standing_between, undo, undo_between, undo_with_dependents
 
 __all__ = [
     "MODELS",
@@ -33,8 +33,10 @@ __all__ = [
     "nights",
     "page",
     "standing_between",
+    "undo",
     "undo_between",
     "undo_night",
+    "undo_with_dependents",
     "withdraw",
     "withdrawal",
 ]

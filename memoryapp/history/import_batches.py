@@ -9,8 +9,8 @@ from django.db import transaction
 from django.db.models import Count, Q
 
 from memoryapp import curation, knowledge
-from memoryapp.curation import Change
-from memoryapp.history.entries import MOST_TOPICS_SHOWN, Record, Topics
+from memoryapp.curation.swapping import lock_owner
+from memoryapp.history.entries import MOST_TOPICS_SHOWN, Topics
 from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit, Message, Topic, TopicEdit
 
 
@@ -72,7 +72,7 @@ class Withdrawal:
 def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
     """Read only. Raises CurationError when there is nothing to withdraw."""
     rows = sum(map(len, knowledge.brought(owner, batch).values()))
-    change = _planned(owner, batch, rows)
+    change = curation.plan_withdraw(owner, batch, has_rows=bool(rows))
     counted = imports([batch])[0]
     left = dict(
         Message.objects.of(owner)
@@ -89,22 +89,12 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
 
 
 @transaction.atomic
-def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> Record:
-    """Takes back what the import brought, messages and all that came with them; the change that is undone first to
-    have it again. Raises CurationError."""
+def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> TopicEdit:
+    """Takes back what the import brought, messages and all that came with them; ``undo`` of the edit brings all of
+    it again. Raises CurationError."""
+    lock_owner(owner)
     rows = knowledge.take_back(owner, batch, actor=actor, reason=reason)
-    if rows and not _has_messages(batch):
-        return rows[-1]
-    return curation.withdraw(owner, batch, actor=actor, reason=reason)
-
-
-def _planned(owner: ChatUser, batch: ImportBatch, rows: int) -> Change:
-    """Raises CurationError where neither messages nor ``rows`` would go."""
-    return Change((), ()) if rows and not _has_messages(batch) else curation.plan_withdraw(owner, batch)
-
-
-def _has_messages(batch: ImportBatch) -> bool:
-    return Message.objects.present().filter(batch=batch).exists()
+    return curation.withdraw(owner, batch, actor=actor, reason=reason, has_rows=bool(rows))
 
 
 def _first(ids: Sequence[int]) -> Topics:

@@ -1,4 +1,7 @@
-"""All that one person changed in a time taken back, of topics and of people, facts and artifacts: all or nothing."""
+"""Changes taken back, of topics and of people, facts and artifacts alike: one, or all that one person made in a time.
+
+The undo of a withdrawn import also brings back the rows that came with its messages.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,41 @@ from memoryapp import curation, knowledge
 from memoryapp.curation import CurationError, Depends
 from memoryapp.history.entries import Record, cursor_of
 from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
+
+
+@transaction.atomic
+def undo_with_dependents(owner: ChatUser, record: Record, *, actor: str, reason: str = "") -> list[Record]:
+    """Undoes what stands on the change, newest first, and then the change: all of it or nothing.
+
+    Raises CurationError.
+    """
+    if isinstance(record, KnowledgeEdit):
+        return [*knowledge.undo_with_dependents(owner, record, actor=actor, reason=reason)]
+    made = curation.undo_with_dependents(owner, record, actor=actor, reason=reason)
+    for edit in made:
+        _turn_rows(edit, reason)
+    return [*made]
+
+
+@transaction.atomic
+def undo(edit: TopicEdit, *, actor: str, reason: str = "") -> TopicEdit:
+    """Takes back what the edit did. Raises Depends with the edits that have to be undone first, CurationError."""
+    made = curation.undo(edit.owner, edit, actor=actor, reason=reason)
+    _turn_rows(made, reason)
+    return made
+
+
+def _turn_rows(made: TopicEdit, reason: str) -> None:
+    """The rows of an import go or come back with its messages."""
+    first = made
+    while first.undoes is not None:
+        first = first.undoes
+    if first.kind != TopicEdit.Kind.WITHDRAW or made.batch is None:
+        return
+    if curation.in_effect(made.owner_id, [first.pk])[first.pk]:
+        knowledge.take_back(made.owner, made.batch, actor=made.actor, reason=reason)
+    else:
+        knowledge.give_back(made.owner, made.batch, actor=made.actor, reason=reason)
 
 
 def standing_between(owner: ChatUser, by: str, since: datetime, until: datetime) -> tuple[list[Record], list[Record]]:

@@ -1,7 +1,8 @@
 """The work on a file that a person gave: it is looked through, then imported, or a whole memory restored from it.
 
 Whoever works on a file holds its lock, so a file whose worker was killed is taken up by the next sweep: the rehearsal
-begins anew, the import goes on in the batches it had begun, a restoration, which is one transaction, begins anew.
+begins anew, the import goes on in the batches it had begun; a restoration and an import that brings topics, which are
+one transaction each, begin anew.
 """
 
 from __future__ import annotations
@@ -105,8 +106,7 @@ def _restore(row: ImportFile) -> None:
 
     def stored(count: int) -> None:
         watch.share = lambda: count / max(1, total)
-        with ThreadPoolExecutor(1) as beside:
-            beside.submit(_on_own_connection, watch, count).result()
+        _beside(watch, count)
 
     with transaction.atomic():
         restored = transfer.restore(row.path, row.owner.name, stored)
@@ -118,6 +118,12 @@ def _restore(row: ImportFile) -> None:
         if not _end(row, State.DONE, findings={**row.findings, **numbers}, done=total, share=1.0):
             raise Paused
     row.path.unlink(missing_ok=True)
+
+
+def _beside(watch: _Watch, count: int) -> None:
+    """Calls ``watch`` outside of the transaction in which this is called. Raises Paused."""
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(_on_own_connection, watch, count).result()
 
 
 def _on_own_connection(watch: _Watch, count: int) -> None:
@@ -173,8 +179,9 @@ def _nothing(row: ImportFile, found: Findings) -> str:
 def _import(row: ImportFile, chat: ChatFile) -> None:
     watch = _Watch(row, lambda: chat.meter.share)
     taker = row.asked_by if row.takes_changes else ""
-    with predecessor.unarchived(chat) as keep:
-        course = Course(worker="worker", source=row.source, key=row.key, stored=watch, taker=taker, opened=keep)
+    with predecessor.together(chat) as opened:
+        stored = partial(_beside, watch) if chat.is_distilled else watch
+        course = Course(worker="worker", source=row.source, key=row.key, stored=stored, taker=taker, opened=opened)
         imported = import_for(chat, addressee(row), course)
         batch = partial(batch_of, key=row.key, source=row.source, format=chat.format)
         brought = predecessor.bring(chat, addressee(row), lambda owner: batch(owner)[0], actor=row.asked_by)

@@ -19,7 +19,14 @@ from memoryapp.knowledge.edits import (
     take_back,
 )
 from memoryapp.knowledge.rows import EDITABLE, LISTS, MODELS, Row
-from memoryapp.knowledge.undoing import dependents, standing_between, undo, undo_between, undo_with_dependents
+from memoryapp.knowledge.undoing import (
+    dependents,
+    give_back,
+    standing_between,
+    undo,
+    undo_between,
+    undo_with_dependents,
+)
 from memoryapp.knowledge.values import check, cleaned
 from memoryapp.knowledge.writing import lock
 
@@ -37,6 +44,7 @@ __all__ = [
     "delete",
     "dependents",
     "edit",
+    "give_back",
     "lock",
     "merge_people",
     "merged",

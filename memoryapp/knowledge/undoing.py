@@ -11,11 +11,11 @@ from datetime import datetime
 from django.db import models, transaction
 from django.utils.translation import gettext as _
 
-from memoryapp.curation.chains import chains, flipped_by
+from memoryapp.curation.chains import chains, flipped_by, in_effect
 from memoryapp.curation.change import CurationError, Depends, Stale
 from memoryapp.knowledge.rows import MODELS, Kind
 from memoryapp.knowledge.writing import apply, has_values, lock, record
-from memoryapp.models import ChatUser, KnowledgeEdit
+from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit
 
 MOST_CHANGES = 500
 
@@ -69,6 +69,14 @@ def undo_with_dependents(
     lock(owner)
     made = [undo(owner, later, actor=actor, reason=reason) for later in dependents(change)]
     return [*made, undo(owner, change, actor=actor, reason=reason)]
+
+
+def give_back(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> list[KnowledgeEdit]:
+    """The rows of the import that went with it and are not back yet come back. Raises CurationError."""
+    lock(owner)
+    went = KnowledgeEdit.objects.filter(owner=owner, batch=batch, kind=Kind.DELETE).order_by("-pk")
+    stands = in_effect(KnowledgeEdit, owner.pk, [change.pk for change in went])
+    return [undo(owner, change, actor=actor, reason=reason) for change in went if stands[change.pk]]
 
 
 @transaction.atomic

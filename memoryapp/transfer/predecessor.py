@@ -1,17 +1,16 @@
 """What another program had distilled of the messages that an import brings: topics, facts, people and artifacts.
 
-Topics are put over messages that no topic holds yet, and the rest becomes rows as if somebody had written them; each
-change names the import, so that withdrawing it takes them back. What came once does not come again, whatever became of
-it. A rehearsal finds the same and writes nothing.
+Topics are put over messages that no topic holds yet, in one transaction with the messages themselves, and the rest
+becomes rows as if somebody had written them; each change names the import, so that withdrawing it takes them back.
+What came once does not come again, whatever became of it. A rehearsal finds the same and writes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import groupby, islice
 from typing import Any
 
@@ -26,12 +25,9 @@ from memoryapp.importers import ChatFile, Distilled, MessageRecord, Rejected
 from memoryapp.ingestion.imports import Addressee, Named
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, KnowledgeEdit, Message, Person, Topic
-from memoryapp.operations import advisory_locks
 
 KINDS = ("topic", "fact", "person", "artifact")
 _AT_ONCE = 500
-# Whoever archives a chat user may be waiting for a model.
-_PATIENCE = timedelta(hours=1)
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "fact": ("relation", "content"),
     "person": ("display_name",),
@@ -49,16 +45,18 @@ class Brought:
 
 
 @contextmanager
-def unarchived(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
-    """Keeps the messages of the chat users it is called with from being archived until the block ends, where their
-    topics come from the file, after them."""
-    with ExitStack() as locks:
+def together(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
+    """One transaction for the messages of a file and what had been made of them, where it has both: nobody archives
+    messages whose topics are yet to come, also not after a kill.
 
-        def keep(owner: ChatUser) -> None:
-            if chat.is_distilled:
-                locks.enter_context(advisory_locks.exclusive("archive", owner.pk, wait=_PATIENCE))
-
-        yield keep
+    It gives what is called with each chat user before anything is stored for them; their topics stay as they are until
+    the block ends.
+    """
+    if not chat.is_distilled:
+        yield lambda owner: None
+        return
+    with transaction.atomic():
+        yield lock_owner
 
 
 def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:

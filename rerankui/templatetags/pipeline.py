@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from memoryapp.pipeline import Stage
 from rerankui.templatetags.memory import grouped
-from rerankui.text.stage_words import WORDS, StageWords, served_by
+from rerankui.text.stage_words import WORDS, StageWords, chat_model_of, served_by
 
 register = template.Library()
 
@@ -38,6 +38,11 @@ def stage_name(name: str) -> str | Promise:
 @register.simple_tag(takes_context=True)
 def served(context: Context, stage: Stage) -> str:
     return served_by(stage.name, context["profile"])
+
+
+@register.simple_tag
+def chat_model(stage: str) -> str:
+    return chat_model_of(stage)
 
 
 @register.simple_tag

@@ -78,8 +78,11 @@ WORDS: dict[str, StageWords] = {
 
 def served_by(stage: str, profile: Profile) -> str:
     """Which model does the work of a stage, or that none does, as the settings are."""
-    if stage == "embed":
-        return _embedder(profile)
+    return _embedder(profile) if stage == "embed" else chat_model_of(stage)
+
+
+def chat_model_of(stage: str) -> str:
+    """The same of a stage that a chat model does; empty for others."""
     has_model = bool(settings.LLM_BASE_URL)
     sentence = (_with_model if has_model else _without_model)().get(stage, "")
     return sentence % {"host": host_of(settings.LLM_BASE_URL), **_models()} if has_model else sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
-from memoryapp.browsing.months import messages_by_month
+from memoryapp.browsing.months import MOST_MONTHS, messages_by_month
 from memoryapp.models import ChatUser, Message, Role
 from rerankui.access import Request, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
@@ -19,6 +20,9 @@ from rerankui.pages import Page, page_around, page_of, show
 from rerankui.text.talk import talk_of
 
 SHOWN = 80
+MOST_COUNTED = 1_000
+
+Month = tuple[date, int]
 
 
 @require_safe
@@ -29,24 +33,35 @@ def messages(request: Request, owner: int) -> HttpResponse:
     found = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn)).select_related("topic")
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
+    months = [] if request.htmx else messages_by_month(of)
+    total = 0 if at else _total(found, page, filters, months)
     context: dict[str, Any] = {
         "owner": of,
         "filters": filters,
         "page": page,
         "talk": talk_of(rows, here=at.pk if at else None),
-        "total": _total(found, page),
+        "total": total,
+        "more": "+" if filters.chosen["q"] and total >= MOST_COUNTED else "",
         "at": at,
         "may_erase": operator_of(request).may(Role.ADMIN),
+        "months": months,
+        "busiest": max((count for _month, count in months), default=0),
     }
-    if not request.htmx:
-        context["months"] = messages_by_month(of)
-        context["busiest"] = max((count for _month, count in context["months"]), default=0)
     return show(request, "pages/messages.html", "partials/messages/messages.html", context)
 
 
-def _total(found: QuerySet[Message], page: Page[Message]) -> int:
-    """How many are found; where the page holds all of them the texts are not searched a second time."""
-    return found.count() if page.before or page.after else len(page)
+def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter, months: Sequence[Month]) -> int:
+    """How many are found, by their texts up to ``MOST_COUNTED``: each is looked at.
+
+    Nothing is counted where the page holds all of them, nor where ``months`` say how many there are.
+    """
+    if not (page.before or page.after):
+        return len(page)
+    if filters.chosen["q"]:
+        return found.order_by().values("pk")[:MOST_COUNTED].count()
+    if months and len(months) < MOST_MONTHS and not filters.is_narrowed:
+        return sum(count for _month, count in months)
+    return found.count()
 
 
 def _filtered(owner: ChatUser, filters: MessageFilter, *, with_withdrawn: bool) -> QuerySet[Message]:

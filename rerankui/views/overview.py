@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
 from memoryapp import clients
-from memoryapp.browsing.coverage import passages_without_vector
+from memoryapp.browsing.coverage import MOST_PASSAGES, passages_without_vector
 from memoryapp.browsing.holdings import Holdings, holdings
 from memoryapp.browsing.months import messages_by_month
 from memoryapp.browsing.usage import usage, worst_runs
@@ -114,7 +114,7 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
             "%(n)s passages are found by their words only until the worker has embedded them.",
             missing,
         )
-        steps.append(Step(sentence % {"n": missing}))
+        steps.append(Step(sentence % {"n": f"{missing}+" if missing >= MOST_PASSAGES else missing}))
     return steps
 
 

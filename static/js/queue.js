@@ -46,7 +46,10 @@
   addEventListener("keydown", (event) => {
     if (!event.target.matches?.("#queue :is(textarea, select, input:not([type=checkbox], [type=radio]))")) return;
     if (event.key === "Escape") event.target.blur();
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) press("[data-merge], [data-confirm]")(event);
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    // or the same field of the next one is written into by the next key
+    event.target.blur();
+    press("[data-merge], [data-confirm]")(event);
   });
   // what came is read from its question on, wherever one had got to in the last one; the list keeps to itself
   const tell = () => {

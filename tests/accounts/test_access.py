@@ -32,6 +32,8 @@ from tests.accounts.every_address import SECRET, WORD, filled, holdings, routes
 from tests.conftest import operator, signed_in, talk
 from tests.support.clock import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 OPEN_TO_ALL = {
     "login",
     "language",

@@ -341,6 +341,7 @@ def tireless(anna: ChatUser, settings: Any) -> Program:
     return Program(token_for())
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=bodies, door=st.sampled_from(["/v1/messages", "/v1/recall"]))
 def test_no_body_whatever_breaks_a_door(
@@ -351,6 +352,7 @@ def test_no_body_whatever_breaks_a_door(
     assert answer.status_code == 200 or error_of(answer)[0] in {400, 404, 413, 422}, answer.content
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(word=words, after=words)
 def test_no_address_whatever_breaks_a_door(word: str, after: str, topic: Topic, tireless: Program) -> None:

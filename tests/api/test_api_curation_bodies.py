@@ -18,7 +18,7 @@ from tests.api.test_api import anything, words
 from tests.search.test_vectors import Hashing
 from tests.support.doors import Program, error_of, token_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture

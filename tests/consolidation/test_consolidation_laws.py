@@ -28,6 +28,8 @@ from tests.consolidation.merger_passes import rested
 from tests.suggestions.placed_topics import place
 from tests.support.merging import Merger, verdict
 
+pytestmark = pytest.mark.slow
+
 Mode = ChatUser.Consolidation
 ANGLES = 8
 STEPS = st.lists(

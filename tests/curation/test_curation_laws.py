@@ -25,6 +25,8 @@ from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, ImportBatch, Message, TopicEdit
 from tests.conftest import record, talk
 
+pytestmark = pytest.mark.slow
+
 Kind = TopicEdit.Kind
 Plan = tuple[Kind, Change]
 

@@ -18,6 +18,8 @@ from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Fact, Finding, KnowledgeEdit, Person
 from tests.extraction.reading import Archivist, conversations, fact, finds, home, person
 
+pytestmark = pytest.mark.slow
+
 CONTENTS = ["Likes figs.", "Likes dates.", "Likes green figs.", "Loves figs."]
 HOMES = ["Lives in Riga.", "Lives in Bonn.", "Lives in Rome."]
 NAMES = ["Dora", "Dora Blau", "Egon", "Dorotea", "Blau"]

@@ -22,7 +22,7 @@ from tests.conftest import talk
 from tests.forgetting.conftest import SECRET, Filled
 from tests.forgetting.test_forgetting import places, tables_with
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 TEXTS = [f"Word {number} of a talk about apples number {number * 7919}" for number in range(8)]
 STEPS = st.lists(st.tuples(st.sampled_from(("merge", "split", "move", "edit", "undo")), st.integers(0, 7)), max_size=6)

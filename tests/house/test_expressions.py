@@ -27,6 +27,8 @@ import pytest
 import memoryapp
 import rerankui
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split")
 SHORT, LONG = 2_000, 16_000

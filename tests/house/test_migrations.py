@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from memoryapp.models import ChatUser, Run, RunEvent
 
+pytestmark = pytest.mark.slow
+
 BEFORE, COUNTED = "0005", "0006"
 PERSON, FILE = {"id": "Person:5", "rank": 1}, {"id": "Artifact:3", "rank": 1}
 ENDS: dict[str, Any] = {
@@ -66,16 +68,17 @@ def runs(anna: ChatUser) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize("at_once", [1, 3, 10_000])
-def test_past_runs_are_told_what_people_and_files_they_chose(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_past_runs_are_told_what_people_and_files_they_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many events are read at once."""
     bounded = checks()
-    migrate(BEFORE)
-    assert not {"selected_people_count", "selected_artifact_count"} & columns()
     module = "memoryapp.migrations.0006_people_and_artifacts_chosen"
-    monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", at_once)
-    migrate(COUNTED)
-    assert counted() == CHOSEN
-    assert checks() == bounded
+    for at_once in (1, 3, 10_000):
+        monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", at_once)
+        migrate(BEFORE)
+        assert not {"selected_people_count", "selected_artifact_count"} & columns()
+        migrate(COUNTED)
+        assert counted() == CHOSEN, at_once
+        assert checks() == bounded
 
 
 def test_a_memory_without_runs_is_migrated_too(db: None) -> None:

@@ -234,6 +234,7 @@ def peak(path: Path) -> tuple[int, int]:
     return count, size
 
 
+@pytest.mark.slow
 def test_a_large_export_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
     write: Callable[[int, str], Path] = lambda count, name: written(  # noqa: E731
         tmp_path, telegram(*(sent(number, text="о чём угодно " * 20) for number in range(count))), name

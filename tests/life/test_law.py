@@ -18,6 +18,8 @@ from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message, TopicMessage
 from tests.life.world import DEEDS, DEEDS_MORE, PASSES, World
 
+pytestmark = pytest.mark.slow
+
 STEP = st.one_of(
     st.tuples(st.sampled_from(PASSES), st.integers(0, 9_999)),
     st.tuples(st.sampled_from(PASSES), st.integers(0, 9_999)),

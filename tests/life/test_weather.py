@@ -42,7 +42,7 @@ from tests.search.test_vectors import Hashing
 
 EACH = 8
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 class Models:

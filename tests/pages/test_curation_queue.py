@@ -175,7 +175,7 @@ def test_what_somebody_else_looks_at_is_theirs_for_a_while(anna: ChatUser, as_co
 def test_an_open_page_goes_on_holding(anna: ChatUser, as_cora: Client) -> None:
     first = pairs(anna, 1)[0]
     get(as_cora, queue(anna, first))
-    long_ago = timezone.now() - timedelta(seconds=100)
+    long_ago = timezone.now() - timedelta(seconds=60)
     Suggestion.objects.filter(pk=first.pk).update(held_at=long_ago)
     assert as_cora.post(queue(anna, first, "hold/")).status_code == 204
     first.refresh_from_db()

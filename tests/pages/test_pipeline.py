@@ -124,7 +124,9 @@ class TestPage:
         self, anna: ChatUser, as_viewer: Client, as_admin: Client
     ) -> None:
         Work.objects.create(owner=anna, kind="archive", state="failed", fault="The endpoint is away.")
-        ImportFile.objects.create(owner=anna, source="a.zip", size_bytes=9, state="failed", fault="Not a chat.")
+        file = ImportFile.objects.create(owner=anna, source="a.zip", size_bytes=9, state="failed", fault="Not a chat.")
+        Work.objects.create(owner=anna, kind="import", source="a.zip", state="failed", fault="The same, as work.")
+        Work.objects.create(owner=anna, kind="import", source="b.zip", state="failed", fault="By the command.")
         Work.objects.create(owner=anna, kind="embed", state="failed", fault="No such model.")
         call = AgentCall.objects.create(owner=anna, agent="archivist", outcome="parse_error")
         [topic] = talk(anna, ("Tea", ["green?", "yes"]))
@@ -135,7 +137,11 @@ class TestPage:
         assert "The endpoint is away." in section(page, "archive")
         assert "Try again" not in page
         assert "No such model." in section(page, "embed")
-        assert "a.zip: Not a chat." in section(page, "import")
+        imports = section(page, "import")
+        assert "a.zip: Not a chat." in imports
+        assert "The same, as work." not in imports
+        assert "By the command." in imports
+        assert f'href="/memory/{anna.pk}/imports/files/{file.pk}/"' in page
         assert "tried again by itself" in section(page, "embed")
         assert "unreadable answer" in section(page, "extract")
         assert f'href="/agents/{call.pk}/"' in page
@@ -170,6 +176,21 @@ class TestPage:
         assert ("No chat model is connected" in section(page, "extract")) == (not address)
         assert "secret" not in page
         assert "sentence encoder" in section(page, "embed")
+
+    @pytest.mark.parametrize(
+        ("address", "words", "others"),
+        [
+            ("", "the embedded segmenter cuts sessions", "pictures and sound wait for one"),
+            ("http://models.example/v1", "some/splitter at models.example", "describes pictures and sound"),
+        ],
+    )
+    def test_where_work_is_given_it_says_which_model_does_it(
+        self, anna: ChatUser, as_admin: Client, settings: Any, address: str, words: str, others: str
+    ) -> None:
+        settings.LLM_BASE_URL, settings.SPLITTER_MODEL = address, "some/splitter"
+        add_messages(anna, [record(1, "hello")])
+        assert words in as_admin.get(f"/memory/{anna.pk}/work/").content.decode()
+        assert others in as_admin.get(f"/memory/{anna.pk}/artifacts/").content.decode()
 
     def test_a_stranger_sees_nothing_of_another_memory(self, anna: ChatUser, as_stranger: Client) -> None:
         Work.objects.create(owner=anna, kind="archive", state="failed", fault="about Anna")

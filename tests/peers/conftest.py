@@ -1,8 +1,9 @@
-"""A small memory, and whole runs over it against a server."""
+"""A small memory, whole runs over it against a server, and the servers that need no model."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+import sys
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,12 @@ from memoryapp.runs import following, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
-from tests.peers.serving import Server
+from tests.peers.serving import Server, serving
 from tests.support.clock import PATIENCE
+from tests.support.node import fetched, node
 
+PACKAGE = "@copilotkit/aimock@1.43.0"
+INTEGRITY = "sha512-V8D8cjSMtAR4rHaD2ulp3DR/ZguXQjDNOqwKDNvjb/OJL/KR1I0SDf5xpRCd+TYKjhmf9fM8Xpg3QBKPmV9Kmw=="
 QUERY = "vLLM H100 out of memory"
 TOPICS = [
     ("vLLM on H100 crashes at start", ["vLLM on our H100 dies with out of memory", "Lower gpu_memory_utilization"]),
@@ -55,6 +59,38 @@ class StoredRun:
 
 
 Ask = Callable[..., Awaitable[StoredRun]]
+
+
+@pytest.fixture(scope="package")
+def aimock_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    program, folder = node(), tmp_path_factory.mktemp("aimock")
+    package = fetched(PACKAGE, INTEGRITY)
+    (folder / "none.json").write_text('{"fixtures": [{"match": {"userMessage": "none"}, "response": {"content": ""}}]}')
+    command = [program, str(package / "dist/cli.js"), "--port", "PORT", "--fixtures", "none.json"]
+    with serving(command, folder, health="/health") as server:
+        yield server
+
+
+@pytest.fixture
+def aimock(aimock_process: Server) -> Server:
+    aimock_process.post("/__aimock/reset")
+    return aimock_process
+
+
+@pytest.fixture(scope="package")
+def llmock_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    pytest.importorskip("llmock")
+    # Slowly, or a stream is over before the server sees that the client left it.
+    pace = ["--stream-chunk-delay-ms", "10"]
+    command = [sys.executable, "-c", "from llmock.cli import app; app()", "serve", "--port", "PORT", *pace]
+    with serving(command, tmp_path_factory.mktemp("llmock"), health="/health") as server:
+        yield server
+
+
+@pytest.fixture
+def llmock(llmock_process: Server) -> Server:
+    llmock_process.post("/_llmock/reset")
+    return llmock_process
 
 
 @pytest.fixture

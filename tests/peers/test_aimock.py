@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown, TopicsRead
 from tests.peers.conftest import QUERY, Ask, Memory
-from tests.peers.serving import Server, serving
-from tests.support.node import fetched, node
+from tests.peers.serving import Server
 
-PACKAGE = "@copilotkit/aimock@1.43.0"
-INTEGRITY = "sha512-V8D8cjSMtAR4rHaD2ulp3DR/ZguXQjDNOqwKDNvjb/OJL/KR1I0SDf5xpRCd+TYKjhmf9fM8Xpg3QBKPmV9Kmw=="
 API = "/api/v1"
 USAGE = {"prompt_tokens": 900, "completion_tokens": 40, "total_tokens": 940, "cost": 0.0003}
 DETAILS = {"prompt_tokens_details": {"cached_tokens": 512}, "completion_tokens_details": {"reasoning_tokens": 7}}
 
 
-@pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    program, folder = node(), tmp_path_factory.mktemp("aimock")
-    package = fetched(PACKAGE, INTEGRITY)
-    (folder / "none.json").write_text('{"fixtures": [{"match": {"userMessage": "none"}, "response": {"content": ""}}]}')
-    command = [program, str(package / "dist/cli.js"), "--port", "PORT", "--fixtures", "none.json"]
-    with serving(command, folder, health="/health") as server:
-        yield server
-
-
 @pytest.fixture
-def server(process: Server) -> Server:
-    process.post("/__aimock/reset")
-    return process
+def server(aimock: Server) -> Server:
+    return aimock
 
 
 def play(server: Server, *fixtures: dict[str, Any]) -> None:

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown, TopicsRead
 from tests.peers.conftest import QUERY, Ask, Memory
-from tests.peers.serving import Server, serving
-
-pytest.importorskip("llmock")
+from tests.peers.serving import Server
 
 WITH_TOOLS = {"tools": True}
 
 
-@pytest.fixture(scope="module")
-def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    # Slowly, or a stream is over before the server sees that the client left it.
-    pace = ["--stream-chunk-delay-ms", "10"]
-    command = [sys.executable, "-c", "from llmock.cli import app; app()", "serve", "--port", "PORT", *pace]
-    with serving(command, tmp_path_factory.mktemp("llmock"), health="/health") as server:
-        yield server
-
-
 @pytest.fixture
-def server(process: Server) -> Server:
-    process.post("/_llmock/reset")
-    return process
+def server(llmock: Server) -> Server:
+    return llmock
 
 
 def script(server: Server, memory: Memory, *faults: dict[str, Any], tries: int = 1) -> None:

@@ -16,10 +16,11 @@ import pytest
 from django.db import connection
 
 from memoryapp import import_files, tasks
-from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message
+from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Topic
 from memoryapp.operations.database import conninfo
 from tests.support.chats import chat_line
 from tests.support.stack import CHECKOUT, wait_for
+from tests.transfer.laplaced import database, message, topic
 
 MESSAGES = 12_000
 KILLED_AT = (2_000, 6_000)
@@ -52,6 +53,27 @@ def test_an_import_killed_again_and_again_is_whole_in_the_end(tmp_path: Path, se
     assert Message.objects.values("external_id").distinct().count() == MESSAGES
 
 
+@pytest.mark.django_db(transaction=True)
+def test_an_import_killed_before_its_topics_leaves_nothing_to_archive(tmp_path: Path, settings: Any) -> None:
+    settings.IMPORT_DIR = tmp_path / "imports"
+    listed = [*(message(n, 7) for n in (1, 2, 5)), *(message(n, 8) for n in (3, 4))]
+    path = database(tmp_path, history=listed, topics=[topic(7, 1, 5), topic(8, 3, 4)])
+    row = import_files.stage(ChatUser.objects.create(name="anna"), path, "laplaced.db", "ada")
+    tasks.import_waiting()
+    row.refresh_from_db()
+    import_files.begin(row)
+    with psycopg.connect(conninfo()) as keeping, _worker(tmp_path) as process:
+        keeping.execute("LOCK TABLE memoryapp_topic IN SHARE MODE")
+        wait_for(lambda: _locks("NOT granted", "relation") == 1)
+        process.kill()
+    wait_for(lambda: _locks("granted") == 0)
+    tasks.archive_due()
+    assert not Topic.objects.exists()
+    wait_for(lambda: _swept().state == ImportFile.State.DONE)
+    talks = {topic.summary: topic.message_set.count() for topic in Topic.objects.live()}
+    assert talks == {"Talk 7": 3, "Talk 8": 2}
+
+
 def _kill_once_stored(process: subprocess.Popen[bytes], owner: ChatUser, count: int) -> None:
     """The importer gets the lock of its writers for one batch at a time; before the next one it is killed."""
     with (
@@ -70,9 +92,9 @@ def _kill_once_stored(process: subprocess.Popen[bytes], owner: ChatUser, count: 
         process.kill()
 
 
-def _locks(which: str) -> int:
+def _locks(which: str, kind: str = "advisory") -> int:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND {which}")
+        cursor.execute(f"SELECT count(*) FROM pg_locks WHERE locktype = %s AND {which}", [kind])
         return int(cursor.fetchone()[0])
 
 

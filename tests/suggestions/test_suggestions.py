@@ -232,10 +232,10 @@ class TestQueue:
         placed(anna, 0, 1)
         found = only(anna)
         assert suggestions.lease(found, ada.user) == ada.user
-        Suggestion.objects.update(held_at=timezone.now() - timedelta(seconds=110))
+        Suggestion.objects.update(held_at=timezone.now() - timedelta(seconds=60))
         assert suggestions.lease(found, ada.user) == ada.user
         assert suggestions.lease(found, bob.user) == ada.user
-        Suggestion.objects.update(held_at=timezone.now() - timedelta(seconds=121))
+        Suggestion.objects.update(held_at=timezone.now() - timedelta(minutes=3))
         found.refresh_from_db()
         assert suggestions.holder(found) is None
         assert suggestions.next_open(anna, bob.user) == found

@@ -38,6 +38,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 State = ImportFile.State
 
 
+RECORDS = [
+    *(message(n, 7) for n in (1, 2, 5)),
+    *(message(n, 8) for n in (3, 4)),
+    message(6, 9),
+    message(7, None),
+]
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, settings: Any) -> Path:
     settings.IMPORT_DIR = tmp_path / "imports"
@@ -50,12 +58,7 @@ def path(folder: Path) -> Path:
     return database(
         folder,
         users=[{"id": USER, "username": "anna"}],
-        history=[
-            *(message(n, 7) for n in (1, 2, 5)),
-            *(message(n, 8) for n in (3, 4)),
-            message(6, 9),
-            message(7, None),
-        ],
+        history=RECORDS,
         topics=[
             topic(7, 1, 5, facts_extracted=1),
             topic(8, 3, 4),
@@ -232,20 +235,41 @@ class TestUndoing:
         assert not Message.objects.present().exists()
         assert list(violations()) == []
 
-    def test_what_was_taken_back_comes_back_by_undo_and_can_be_taken_back_again(
+    def test_one_undo_brings_all_of_it_back_and_the_next_takes_all_of_it_again(
         self, anna: ChatUser, path: Path
     ) -> None:
         imported(anna, path)
         batch = ImportBatch.objects.get()
-        history.withdraw(anna, batch, actor="ada")
-        for change in KnowledgeEdit.objects.filter(kind="delete"):
-            knowledge.undo(anna, change, actor="ada")
-        _topics, _facts, people, files = contents(anna)
-        assert (len(people), len(files)) == (2, 1)
-        history.withdraw(anna, batch, actor="ada")
-        assert not Person.objects.exists()
+        edit = history.withdraw(anna, batch, actor="ada")
+        for _turn in range(2):
+            undone = history.undo_with_dependents(anna, edit, actor="boris")[-1]
+            assert contents(anna) == WHOLE
+            assert set(KnowledgeEdit.objects.filter(kind="undo").values_list("actor", flat=True)) == {"boris"}
+            history.undo_with_dependents(anna, undone, actor="boris")
+            assert contents(anna) == [{}, [], [], []]
         with pytest.raises(CurationError):
             history.withdraw(anna, batch, actor="ada")
+
+    def test_what_came_back_by_itself_stays_when_the_rest_comes_back(self, anna: ChatUser, path: Path) -> None:
+        imported(anna, path)
+        edit = history.withdraw(anna, ImportBatch.objects.get(), actor="ada")
+        knowledge.undo(anna, KnowledgeEdit.objects.get(kind="delete", noun="person"), actor="ada")
+        knowledge.edit(anna, Person.objects.get(display_name="Egon"), {"bio": "A vet in Riga."}, actor="ada")
+        history.undo(edit, actor="ada")
+        assert contents(anna) == WHOLE
+        assert Person.objects.get(display_name="Egon").bio == "A vet in Riga."
+
+    def test_where_only_rows_came_one_undo_brings_them_back_too(self, anna: ChatUser, path: Path) -> None:
+        rows = database(_emptied(path.parent), users=[{"id": USER, "username": "anna"}], history=RECORDS)
+        imported(anna, rows)
+        imported(anna, path)
+        batch = ImportBatch.objects.latest("pk")
+        assert batch.added == 0
+        people = contents(anna)[2]
+        edit = history.withdraw(anna, batch, actor="ada")
+        assert not Person.objects.exists()
+        history.undo(edit, actor="ada")
+        assert contents(anna)[2] == people
 
     def test_the_pages_say_what_comes_and_what_goes(self, anna: ChatUser, path: Path, as_admin: Client) -> None:
         row = staged(anna, path)

@@ -1,7 +1,7 @@
 """Every check of the project in one command: format, lint, types, templates, migrations, tests.
 
-``--quick`` leaves out the tests that need more than a database; with other arguments it is pytest alone. The tests run
-in a process for each core.
+``--quick`` leaves out the tests that need more than a database or take long; with other arguments it is pytest alone.
+The tests run in a process for each core.
 
 The database it runs against is a throwaway one that is gone afterwards; never one that happens to run on the machine.
 """
@@ -21,8 +21,9 @@ from django.core.management.base import BaseCommand
 from memoryapp.embedded.paths import CHECKOUT, DATABASE
 from memoryapp.environment import cores
 
-# No test that needs more than a database, and few examples where Hypothesis makes them up.
-_QUICK = ("-m", "not (browser or peers or processes or loads)", "--hypothesis-profile", "quick")
+# No test that needs more than a database's transaction or takes long, and few examples where Hypothesis makes them up.
+_LEFT_OUT = ("browser", "peers", "processes", "loads", "commits", "slow")
+_QUICK = ("-m", f"not ({' or '.join(_LEFT_OUT)})", "--hypothesis-profile", "quick")
 _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -96,9 +96,7 @@ def _undone(request: HttpRequest, owner: ChatUser, record: Record, later: Sequen
     by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
     if later and request.POST.get("seen") != _seen(later):
         raise Depends(_("Later changes stand on this one and have to be undone with it."), ())
-    if isinstance(record, TopicEdit):
-        return curation.undo_with_dependents(owner, record, **by)
-    return knowledge.undo_with_dependents(owner, record, **by)
+    return history.undo_with_dependents(owner, record, **by)
 
 
 def _why_not(shown: history.Entry) -> str:

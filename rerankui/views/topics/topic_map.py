@@ -12,8 +12,8 @@ from memoryapp.browsing.topic_map import MapPoint, MapRegion, TopicMap, last_run
 from memoryapp.browsing.topic_map import topic_map as placed
 from memoryapp.models import Role
 from rerankui.access import operator_of, owner_or_404
+from rerankui.pages import PAGE_SIZE
 
-NUMBERS_SHOWN = 100
 SUMMARY_CHARS = 140
 
 
@@ -25,8 +25,8 @@ def topic_map(request: HttpRequest, owner: int) -> HttpResponse:
         "owner": of,
         "map": found,
         "dots": [_dot(point) for point in found.points],
-        "listed": found.points[:NUMBERS_SHOWN],
-        "unlisted": len(found.points[NUMBERS_SHOWN:]),
+        "listed": found.points[:PAGE_SIZE],
+        "unlisted": len(found.points[PAGE_SIZE:]),
         "percent": round(100 * found.shown),
         "regions": [_region(region) for region in found.regions],
         "last": last,
@@ -51,13 +51,12 @@ def _region(region: MapRegion) -> dict[str, Any]:
 def _dot(point: MapPoint) -> list[Any]:
     """Number, place, first and last second, messages, characters, summary, region: as short as many of them must be."""
     topic, x, y = point.topic, round(point.x, 4), round(point.y, 4)
-    began, ended = int(topic.started_at.timestamp()), int(topic.ended_at.timestamp())
     return [
         topic.pk,
         x,
         y,
-        began,
-        ended,
+        topic.began,
+        topic.ended,
         topic.message_count,
         topic.size_chars,
         topic.summary[:SUMMARY_CHARS],
