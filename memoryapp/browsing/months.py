@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from typing import Any
 
 from django.db import connection
 from django.utils import timezone
@@ -42,7 +43,7 @@ def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Messages of each of the last twelve months, the oldest first, for each owner."""
     today = timezone.now().date()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
-    values = {"owners": list(owners), "months": shown, "zone": timezone.get_current_timezone_name()}
+    values: dict[str, Any] = {"owners": list(owners), "months": shown, "zone": timezone.get_current_timezone_name()}
     with connection.cursor() as cursor:
         cursor.execute(LISTED_MONTHS, values)
         found = {(owner, month): n for owner, month, n in cursor.fetchall()}
