@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from memoryapp import tasks
 from memoryapp.browsing.profiles import forecast
@@ -59,6 +61,12 @@ def test_an_admin_reads_what_it_costs_agrees_and_sees_it_serve(
     tasks.embed_pending()
     assert profiles.serving() == changed
     assert "Make these vectors" not in page(browser)
+
+
+def test_where_no_vector_is_missing_no_text_is_measured(browser: Client, served: list[Topic]) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        page(browser)
+    assert not [query["sql"] for query in asked if "LENGTH(" in query["sql"]]
 
 
 def test_a_price_that_is_not_known_is_not_made_up(browser: Client, changed: EmbeddingProfile, settings: Any) -> None:
