@@ -40,7 +40,7 @@ def test_months_are_counted_only_where_they_are_asked_for(
 
 def test_a_message_belongs_to_the_month_of_the_readers_clock(anna: ChatUser) -> None:
     first = timezone.now().replace(day=1, hour=0, minute=30, second=0, microsecond=0)
-    Message.objects.filter(pk=said(anna, "At night.").pk).update(sent_at=first)
+    Message.objects.filter(pk=message_of(anna, "At night.").pk).update(sent_at=first)
     assert last_year([anna.pk])[anna.pk][-2:] == (0, 1)
     with timezone.override("America/New_York"):
         assert last_year([anna.pk])[anna.pk][-2:] == (1, 0)

@@ -66,11 +66,11 @@ async def test_a_quotation_is_not_cut_at_a_decimal_point_or_an_abbreviation() ->
 
 
 async def test_of_two_sentences_about_it_the_one_with_the_figure_is_quoted() -> None:
-    said = (
+    rows = (
         (1, "2025-08-03", "Anna", "The bank has its SLA in writing. The SLA of the bank is 98 %, as promised."),
         (2, "2025-08-20", "Anna", "Dasha baked a poppy seed cake for my birthday."),
     )
-    found = answer(await Memory(said).run("Which SLA did we promise the bank?"))
+    found = answer(await Memory(rows).run("Which SLA did we promise the bank?"))
     assert [citation.quote for citation in found.citations] == ["The SLA of the bank is 98 %, as promised."]
 
 

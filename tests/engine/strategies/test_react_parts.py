@@ -196,13 +196,13 @@ async def test_what_is_quoted_is_no_question_where_anything_else_speaks_of_it() 
 
 
 def test_a_question_that_was_asked_before_is_answered_by_its_reply() -> None:
-    said = [
+    rows = [
         (1, "2025-08-03", "Anna", "What froze the replica of vLLM?"),
         (1, "2025-08-03", "Boris", "The new driver. I went back to the old one of CUDA."),
         (1, "2025-08-03", "Anna", "Then the replica may wait until Monday."),
     ]
-    question, messages = said[0][3], Memory(said).messages
-    whole = FoundPassage(1, 1, 0.5, 1.0, 1.0, 0.5, "\n".join(row[3] for row in said), (1, 2, 3), (1,))
+    question, messages = rows[0][3], Memory(rows).messages
+    whole = FoundPassage(1, 1, 0.5, 1.0, 1.0, 0.5, "\n".join(row[3] for row in rows), (1, 2, 3), (1,))
     wanted = Wanted.of(question, dict.fromkeys(terms_of(question), 1.0))
     number, (message, start, end) = wanted.best({7: Document(whole, "Topic:1", tuple(messages))})
     assert (number, messages[message - 1].text[start:end]) == (7, "The new driver.")
