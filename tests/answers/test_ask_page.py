@@ -121,6 +121,7 @@ def test_what_looks_like_a_number_or_a_tag_stays_text(as_viewer: Client, anna: C
 @pytest.mark.parametrize(
     ("outcome", "plate", "sentence"),
     [
+        ("answered", "quotes found", "words of the question found"),
         ("softened", "with reservations", "Little in the memory supports this"),
         ("refused", "refused", "Perhaps."),
     ],
@@ -242,7 +243,7 @@ def test_the_answer_grows_while_one_looks(viewer: Operator, anna: ChatUser, topi
     assert "A honey ca" in spoken.html
     record(run, answer_of(topic, *QUOTES), RunFinished((), (), ""))
     last = look(spoken.seen, "ru")
-    assert (last.finished, "есть ответ" in last.html, "A honey ca<" in last.html) == (True, True, False)
+    assert (last.finished, "найдены цитаты" in last.html, "A honey ca<" in last.html) == (True, True, False)
     assert look(last.seen).html == ""
 
 
