@@ -122,6 +122,12 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """The database goes with its server, so no connection of a killed process can keep it from being dropped."""
+    return True
+
+
 @pytest.fixture(autouse=True)
 def quick_passwords(settings: Any) -> None:
     """A password is to be slow to guess, which every test that makes an operator would pay for."""

@@ -42,9 +42,9 @@ def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Messages of each of the last twelve months, the oldest first, for each owner."""
     today = timezone.now().date()
     shown = _months(date(today.year - (today.month < 12), today.month % 12 + 1, 1), today)
-    values = {"owners": list(owners), "months": shown, "zone": timezone.get_current_timezone_name()}
+    zone = timezone.get_current_timezone_name()
     with connection.cursor() as cursor:
-        cursor.execute(LISTED_MONTHS, values)
+        cursor.execute(LISTED_MONTHS, {"owners": list(owners), "months": shown, "zone": zone})
         found = {(owner, month): n for owner, month, n in cursor.fetchall()}
     return {owner: tuple(found[owner, month] for month in shown) for owner in owners}
 

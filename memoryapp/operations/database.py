@@ -108,6 +108,7 @@ async def together(connection: psycopg.AsyncConnection[Any], *asked: SqlStatemen
     """
     if not any(asked):
         return [[] for _ in asked]
+    # As text, columns of bytes would come as hexadecimal digits, twice as long.
     cursors = [connection.cursor(binary=True) if each else None for each in asked]
     async with pipeline(connection):
         for cursor, each in zip(cursors, asked, strict=True):

@@ -40,6 +40,8 @@ ENDS: Mapping[str, tuple[Promise, str]] = {
     "softened": (pgettext_lazy("answer", "with reservations"), "dropped"),
     "refused": (pgettext_lazy("answer", "refused"), "dropped"),
 }
+# Nobody read the quotes beside the question, so they may speak of its matter and not answer it.
+QUOTED = pgettext_lazy("answer", "quotes found"), "read"
 CHOSEN = pgettext_lazy("answer", "topics chosen"), "read"
 NOTHING = pgettext_lazy("answer", "nothing chosen"), "candidate"
 FAILED = pgettext_lazy("answer", "no answer"), "failed"
@@ -127,7 +129,8 @@ def _end(answered: Answered | None, finished: RunFinished | None) -> End | None:
     if finished is None:
         return None
     if answered is not None:
-        return End(*ENDS[answered.outcome])
+        is_quoted = answered.by == "extracts" and answered.outcome == "answered"
+        return End(*(QUOTED if is_quoted else ENDS[answered.outcome]))
     if finished.fallback:
         return End(*FAILED)
     return End(*(CHOSEN if finished.selected else NOTHING))

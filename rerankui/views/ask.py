@@ -58,6 +58,17 @@ class _QuestionRuns:
         is_soon = self.first.created_at - run.created_at < SIDE_BY_SIDE
         return is_same and is_soon and run.strategy not in {other.strategy for other in self.runs}
 
+    @classmethod
+    def beside(cls, run: Run) -> _QuestionRuns:
+        """A run with those that were asked side by side with it."""
+        near = (run.created_at - SIDE_BY_SIDE, run.created_at + SIDE_BY_SIDE)
+        rows = Run.objects.of(run.owner).by_hand().filter(query=run.query, created_at__range=near)
+        by_strategy = {run.strategy: run}
+        for each in rows.filter(operator=run.operator_id, token__isnull=True):
+            by_strategy.setdefault(each.strategy, each)
+        runs = sorted(by_strategy.values(), key=lambda each: each.created_at, reverse=True)
+        return cls(runs[0], runs)
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
@@ -207,11 +218,11 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Keep what the operator thinks of an answer, nothing where they take it back; whoever only looks is shown it."""
     run = run_or_404(request, pk)
     if request.method != "POST":
-        return redirect(_QuestionRuns(run, [run]).address)
+        return redirect(_QuestionRuns.beside(run).address)
     verdict = request.POST.get("verdict", "")
     if verdict not in VERDICTS or _answered(run) is None:
         raise Http404
     judgements.judge(run, operator_of(request).user, VERDICTS[verdict])
     if cast(Request, request).htmx:
         return render(request, "partials/ask/verdict.html", {"run": run, "verdict": VERDICTS[verdict]})
-    return redirect(_QuestionRuns(run, [run]).address)
+    return redirect(_QuestionRuns.beside(run).address)

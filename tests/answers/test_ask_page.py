@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -120,6 +121,7 @@ def test_what_looks_like_a_number_or_a_tag_stays_text(as_viewer: Client, anna: C
 @pytest.mark.parametrize(
     ("outcome", "plate", "sentence"),
     [
+        ("answered", "quotes found", "words of the question found"),
         ("softened", "with reservations", "Little in the memory supports this"),
         ("refused", "refused", "Perhaps."),
     ],
@@ -170,6 +172,14 @@ def test_a_thumb_is_a_judgement_and_the_last_word_counts(
     assert Judgement.objects.get().owner == anna
     assert as_viewer.post(door, {"verdict": "maybe"}).status_code == 404
     assert as_viewer.post(f"/runs/{uuid4()}/answer/judge/", {"verdict": "good"}).status_code == 404
+
+
+def test_a_thumb_leads_back_to_all_answers_side_by_side(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
+    runs = [answered_run(anna, topic, *QUOTES, strategy=name) for name in (REACT.name, PLAIN.name)]
+    an_hour_before = answered_run(anna, topic, *QUOTES, strategy="vector")
+    Run.objects.filter(pk=an_hour_before.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    judged = as_viewer.post(f"/runs/{runs[1].pk}/answer/judge/", {"verdict": "good"})
+    assert judged["Location"] == page_of(*runs)
 
 
 def test_good_answers_are_golden_questions(
@@ -233,7 +243,7 @@ def test_the_answer_grows_while_one_looks(viewer: Operator, anna: ChatUser, topi
     assert "A honey ca" in spoken.html
     record(run, answer_of(topic, *QUOTES), RunFinished((), (), ""))
     last = look(spoken.seen, "ru")
-    assert (last.finished, "есть ответ" in last.html, "A honey ca<" in last.html) == (True, True, False)
+    assert (last.finished, "найдены цитаты" in last.html, "A honey ca<" in last.html) == (True, True, False)
     assert look(last.seen).html == ""
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from memoryapp import tasks
 from memoryapp.browsing.profiles import forecast
@@ -71,6 +73,12 @@ def test_the_overview_leads_an_admin_to_a_model_that_nobody_agreed_to(
     assert waits not in browser.get("/").content.decode()
     profiles.serve(changed)
     assert waits not in browser.get("/").content.decode()
+
+
+def test_where_no_vector_is_missing_no_text_is_measured(browser: Client, served: list[Topic]) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        page(browser)
+    assert not [query["sql"] for query in asked if "LENGTH(" in query["sql"]]
 
 
 def test_a_price_that_is_not_known_is_not_made_up(browser: Client, changed: EmbeddingProfile, settings: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from memoryapp.browsing.holdings import Holdings, holdings
+from memoryapp.browsing.months import last_year
 from memoryapp.models import ChatUser, Message
 from tests.support.browsing import message_of
 
@@ -35,3 +36,11 @@ def test_months_are_counted_only_where_they_are_asked_for(
         found = holdings(owners, by_month=True)
     assert found[owners[0].pk].months == (*[0] * 11, 1)
     assert found[owners[1].pk].months == (0,) * 12
+
+
+def test_a_message_belongs_to_the_month_of_the_readers_clock(anna: ChatUser) -> None:
+    first = timezone.now().replace(day=1, hour=0, minute=30, second=0, microsecond=0)
+    Message.objects.filter(pk=message_of(anna, "At night.").pk).update(sent_at=first)
+    assert last_year([anna.pk])[anna.pk][-2:] == (0, 1)
+    with timezone.override("America/New_York"):
+        assert last_year([anna.pk])[anna.pk][-2:] == (1, 0)

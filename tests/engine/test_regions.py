@@ -52,3 +52,9 @@ def test_names_are_words_that_others_do_not_say() -> None:
     assert set(cake[:2]) == {"honey", "cake"}
     assert names([], []) == []
     assert names(["12 и 5"], [0]) == [()]
+
+
+def test_a_word_of_one_text_alone_names_no_region_of_many() -> None:
+    once = [f"{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]}{'uvwxy'[n // 100]}ing" for n in range(400)]
+    texts = [f"{'honey' if n % 2 else 'vLLM'} {word}" for n, word in enumerate(once)]
+    assert names(texts, [n % 2 for n in range(400)]) == [("vLLM",), ("honey",)]

@@ -202,7 +202,7 @@ class TestCommand:
 
     @pytest.mark.django_db
     def test_it_fails_with_a_line_for_each_place(self, receipt: Erasure, folder: Path) -> None:
-        assert "Nothing of what was erased" in self.run(receipt.pk)
+        assert "No erased text was found" in self.run(receipt.pk)
         (folder / "a.log").write_text(SECRET)
         (folder / "b.log").write_text(SECRET.upper())
         out = io.StringIO()
@@ -215,7 +215,7 @@ class TestCommand:
         file = tmp_path_factory.mktemp("elsewhere") / "receipt.json"
         file.write_text(forgetting.dumped(receipt))
         assert SECRET not in file.read_text()
-        assert "Nothing of what was erased" in self.run(file)
+        assert "No erased text was found" in self.run(file)
 
     @pytest.mark.django_db
     @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from memoryapp import clients
+from memoryapp.browsing import coverage
 from memoryapp.engine.chat.capabilities import Abilities, Learnt, refused
 from memoryapp.models import Artifact, ChatUser, Message, Operator, Passage, Person
+from rerankui.views import overview
 from tests.conftest import BEGAN, signed_in
 from tests.engine.endpoint import PLAIN
 from tests.support.browsing import cost, get, grow, message_of, opened_to, rows, run_of, topic_of
@@ -96,6 +98,16 @@ def test_the_overview_tells_debuggers_what_the_chat_model_was_found_to_lack(
 def test_the_overview_tells_what_search_cannot_compare_yet(anna: ChatUser, as_admin: Client) -> None:
     Passage.objects.create(owner=anna, text="x", terms="x", term_count=1)
     assert "1 passage is found by its words only" in get(as_admin, "/")
+
+
+def test_the_overview_counts_what_cannot_be_compared_up_to_a_bound(
+    anna: ChatUser, as_admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (coverage, overview):
+        monkeypatch.setattr(module, "MOST_PASSAGES", 2)
+    for _passage in range(3):
+        Passage.objects.create(owner=anna, text="x", terms="x", term_count=1)
+    assert "2+ passages are found by their words only" in get(as_admin, "/")
 
 
 def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Client) -> None:

@@ -12,6 +12,7 @@ from memoryapp import curation
 from memoryapp.browsing.holdings import holdings
 from memoryapp.browsing.months import messages_by_month
 from memoryapp.models import Artifact, ChatUser, ImportBatch, Message
+from rerankui.views import messages
 from tests.conftest import BEGAN
 from tests.support.browsing import get, link, message_of, rows, topic_of
 
@@ -86,6 +87,19 @@ def test_search_marks_the_words_and_leads_to_the_place(anna: ChatUser, as_viewer
     assert "<mark>OOM</mark>" in page
     assert "Lower it" not in page
     assert f"Topic:{topic.pk}" in page
+
+
+def test_the_heading_counts_all_messages_and_what_was_found_as_far_as_it_looks(
+    talk: list[Message], anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_of(anna, "vLLM", ["It dies"])
+    address = f"/memory/{anna.pk}/messages/"
+    assert "201 messages" in get(as_viewer, address)
+    assert "200 messages" in get(as_viewer, f"{address}?place=active")
+    assert "111 messages" in get(as_viewer, f"{address}?q=message 1")
+    monkeypatch.setattr(messages, "MOST_COUNTED", 110)
+    assert "110+ messages" in get(as_viewer, f"{address}?q=message 1")
+    assert "201 messages" in get(as_viewer, address)
 
 
 def test_messages_in_no_topic_are_the_active_session(anna: ChatUser, as_viewer: Client) -> None:

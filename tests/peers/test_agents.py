@@ -131,8 +131,8 @@ def test_the_describer_reads_pictures_and_recordings(peer: Peer, owner: ChatUser
 
 async def test_the_enricher_says_what_is_searched_for(peer: Peer, ask: Ask, settings: Any) -> None:
     await sync_to_async(peer.play)("vLLM runs out of memory on the H100")
-    told = await ask(peer.url, turn_seconds=20.0)
-    [enriched] = told.of(QueryEnriched)
+    recall = await ask(peer.url, turn_seconds=20.0)
+    [enriched] = recall.of(QueryEnriched)
     assert (enriched.query, enriched.enriched, enriched.note) == (QUERY, "vLLM runs out of memory on the H100", "")
     assert enriched.input_tokens > 0
-    assert told.of(CandidatesFound)
+    assert recall.of(CandidatesFound)

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from memoryapp.engine.chat.protocol import LLMError
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, ToolCall, TurnStarted
+from memoryapp.engine.events import (
+    CandidatesFound,
+    Event,
+    ModelReplied,
+    QueryEnriched,
+    RunFinished,
+    ToolCall,
+    TurnStarted,
+)
 from memoryapp.engine.kinds.react import StepStarted
 from memoryapp.engine.strategies.ports import PreparedSearch, RerankScores, SearchTimeout
 from tests.engine.scripted import ScriptedChat, calls, fails, says
@@ -55,6 +63,15 @@ async def test_a_quotation_is_not_cut_at_a_decimal_point_or_an_abbreviation() ->
     memory = Memory(entries=(*TALK, (9, "2026-02-12", "Anna", f"{sentence} It is warm.")))
     answered = answer(await memory.run("At which util does Marcello run the samovar?"))
     assert [citation.quote for citation in answered.citations] == [sentence]
+
+
+async def test_of_two_sentences_about_it_the_one_with_the_figure_is_quoted() -> None:
+    rows = (
+        (1, "2025-08-03", "Anna", "The bank has its SLA in writing. The SLA of the bank is 98 %, as promised."),
+        (2, "2025-08-20", "Anna", "Dasha baked a poppy seed cake for my birthday."),
+    )
+    found = answer(await Memory(rows).run("Which SLA did we promise the bank?"))
+    assert [citation.quote for citation in found.citations] == ["The SLA of the bank is 98 %, as promised."]
 
 
 async def test_a_statement_of_a_model_is_not_cut_at_an_abbreviation() -> None:
@@ -234,6 +251,21 @@ async def test_a_tool_that_is_late_is_cancelled_and_the_run_goes_on() -> None:
     assert (late.outcome, late.code, late.result) == ("late", "out_of_time", {})
     assert cancelled.is_set()
     assert isinstance(events[-1], RunFinished)
+
+
+async def test_queries_wait_for_their_vectors_side_by_side() -> None:
+    queries = ("cake with poppy seeds", "candles and cherries", "what Dasha bakes")
+    memory = Memory(writer=ScriptedChat(plans(*queries), says("Dasha baked a poppy seed cake [1].")))
+    all_wait = asyncio.Barrier(len(queries))
+
+    async def search(line: QueryEnriched) -> PreparedSearch:
+        if line.query in queries:
+            await all_wait.wait()
+        return await memory.ports.search(line)
+
+    events = await memory.run(CAKE, replace(memory.ports, search=search), planner="always", refine="off")
+    assert {query for query, *_rest in memory.asked} == {CAKE, *queries}
+    assert used(events, "search")[0].outcome == "done"
 
 
 async def test_a_search_that_is_late_ends_the_run_as_such() -> None:

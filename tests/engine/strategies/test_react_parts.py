@@ -13,7 +13,8 @@ from memoryapp.engine.strategies.ports import FoundPassage
 from memoryapp.engine.strategies.react import ReactParameters
 from memoryapp.engine.strategies.react.coverage import borne_out, coverage, covered_share, terms_of
 from memoryapp.engine.strategies.react.planning import distinct
-from memoryapp.engine.strategies.react.pool import diverse
+from memoryapp.engine.strategies.react.pool import Document, diverse
+from memoryapp.engine.strategies.react.quoting import Wanted
 from memoryapp.engine.strategies.react.router import filters_of, routed
 from memoryapp.engine.strategies.react.searching import is_flat
 from memoryapp.engine.text.lexical import Weighed
@@ -64,6 +65,30 @@ def test_filters_that_are_written_out_are_taken_as_they_are() -> None:
         "authors": ("Pavel D",),
     }
     assert filters_of("wallets after:2023-99-01", TODAY).since == ""
+
+
+@pytest.mark.parametrize(
+    ("question", "channels"),
+    [
+        ("Какие важные объявления делал @durov в августе 2023?", ("durov",)),
+        ("Что решили в чате «Дача и сад» про забор?", ("Дача и сад",)),
+        ("Что писали в канале новости про выборы?", ("новости",)),
+        ("What was posted in the channel News about the bridge?", ("News",)),
+        ("What did they say in the family chat about Easter?", ("family",)),
+        ("Write to anna@example.org about the canal", ()),
+        ("Кто чаще писал в марте?", ()),
+    ],
+)
+def test_a_chat_that_a_question_names_is_a_filter(question: str, channels: tuple[str, ...]) -> None:
+    assert filters_of(question, TODAY).channels == channels
+
+
+async def test_a_name_of_no_chat_leaves_the_days_of_the_question() -> None:
+    memory = Memory()
+    await memory.run("What did @nobody rent on 3 August 2025?", refine="off")
+    days = ("2025-07-31", "2025-08-24")
+    bounds = [(where.since, where.until, where.channels) for _query, _fusion, _most, where in memory.asked]
+    assert bounds[:2] == [(*days, ("nobody",)), (*days, ())]
 
 
 async def test_filters_reach_the_search_and_too_narrow_ones_are_relaxed() -> None:
@@ -168,3 +193,16 @@ async def test_what_is_quoted_is_no_question_where_anything_else_speaks_of_it() 
     events = await Memory(entries).run("What did the vet prescribe for Bublik?", least_coverage=0.0)
     quotes = [citation.quote for citation in answer(events).citations]
     assert quotes == ["The vet prescribed wet food for the cat."]
+
+
+def test_a_question_that_was_asked_before_is_answered_by_its_reply() -> None:
+    rows = [
+        (1, "2025-08-03", "Anna", "What froze the replica of vLLM?"),
+        (1, "2025-08-03", "Boris", "The new driver. I went back to the old one of CUDA."),
+        (1, "2025-08-03", "Anna", "Then the replica may wait until Monday."),
+    ]
+    question, messages = rows[0][3], Memory(rows).messages
+    whole = FoundPassage(1, 1, 0.5, 1.0, 1.0, 0.5, "\n".join(row[3] for row in rows), (1, 2, 3), (1,))
+    wanted = Wanted.of(question, dict.fromkeys(terms_of(question), 1.0))
+    number, (message, start, end) = wanted.best({7: Document(whole, "Topic:1", tuple(messages))})
+    assert (number, messages[message - 1].text[start:end]) == (7, "The new driver.")

@@ -23,9 +23,10 @@ from memoryapp.engine.prompts import Language
 from memoryapp.engine.strategies.react.coverage import terms_of
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.pool import Document
+from memoryapp.engine.strategies.react.quoting import Wanted
 from memoryapp.engine.strategies.react.statements import (
+    Place,
     Statements,
-    best_sentence,
     citations_of,
     quoting,
     statements_of,
@@ -65,7 +66,7 @@ def written(text: str, sources: Mapping[int, Document]) -> Draft:
 
 
 def extracted(
-    question: str,
+    wanted: Wanted,
     sources: Mapping[int, Document],
     topics: Sequence[TopicContent],
     candidates: Mapping[str, Candidate],
@@ -75,12 +76,11 @@ def extracted(
     """The most telling sentence of each topic that is likely to hold an answer; ``why`` says why no model wrote it."""
     cited = {document.topic for document in sources.values()}
     read = [_judged(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
-    chosen = likeliest(judge(question, read, len(candidates)))
-    asked = terms_of(question)
-    quotes = [_quote(sources[_telling(sources, found.topic.id, asked)], asked) for found in chosen]
-    numbers = [_telling(sources, found.topic.id, asked) for found in chosen]
+    chosen = likeliest(judge(wanted.question, read, len(candidates)))
+    found = [wanted.best(_of_topic(sources, each.topic.id)) for each in chosen]
+    quotes = [_quote(sources[number], place) for number, place in found]
     texts = [f"{head}: {_QUOTES[language].format(quote)}" for head, quote in quotes]
-    statements = quoting(list(zip(texts, numbers, strict=True)), sources)
+    statements = quoting([(text, *each) for text, each in zip(texts, found, strict=True)], sources)
     notes = (why,) if chosen else (why, Note("nothing_found"))
     return Draft(statements, "extracts", _claims([quote for _head, quote in quotes], sources), notes)
 
@@ -91,15 +91,13 @@ def _judged(topic: TopicContent, candidates: Mapping[str, Candidate]) -> Topic:
     return Topic(topic_id(topic.id), found.score if found else 0.0, authors, texts)
 
 
-def _telling(sources: Mapping[int, Document], topic: str, asked: frozenset[str]) -> int:
-    """The number of the topic's source that shares most with the question; of equal ones the first."""
-    numbers = [number for number, document in sources.items() if document.topic == topic]
-    return max(numbers, key=lambda number: len(terms_of(sources[number].text) & asked))
+def _of_topic(sources: Mapping[int, Document], topic: str) -> Mapping[int, Document]:
+    return {number: document for number, document in sources.items() if document.topic == topic}
 
 
-def _quote(document: Document, asked: frozenset[str]) -> tuple[str, str]:
+def _quote(document: Document, place: Place) -> tuple[str, str]:
     """Who said it and when, and the sentence."""
-    number, start, end = best_sentence(document, asked)
+    number, start, end = place
     message = next(each for each in document.messages if each.id == number)
     return f"{message.author or message.role} ({message.sent_at:%Y-%m-%d})", message.text[start:end]
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from memoryapp.engine.text.irregular import bases
 from memoryapp.engine.text.lexical import normal, stems
@@ -41,13 +41,13 @@ def terms_of(text: str) -> frozenset[str]:
     return frozenset(bases(stems(text)))
 
 
-def covered_share(weights: dict[str, float], known: frozenset[str]) -> float:
+def covered_share(weights: Mapping[str, float], known: frozenset[str]) -> float:
     """The share of the terms by weight that are ``known``; 0 where there are none."""
     whole = sum(weights.values())
     return sum(weight for term, weight in weights.items() if term in known) / whole if whole else 0.0
 
 
-def coverage(weights: dict[str, float], sources: Sequence[str], meaning: float) -> float:
+def coverage(weights: Mapping[str, float], sources: Sequence[str], meaning: float) -> float:
     """The coverage of a question, given as its terms with their rarity, by ``sources``; 0 without any.
 
     ``meaning`` is what that part adds to the score of the best passage.

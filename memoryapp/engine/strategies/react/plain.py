@@ -54,7 +54,7 @@ async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> Asy
     yield found
     await _put_together(searching, composing, parameters.context_tokens)
     candidates = {candidate.id: candidate for candidate in found.ranked()}
-    draft = await _extract(request.query, composing, candidates, ports)
+    draft = await _extract(composing, candidates, ports)
     coverage = composing.coverage(draft.statements.sources.values())
     answer = answered(draft, coverage, None, parameters, language)
     yield answer
@@ -73,12 +73,12 @@ async def _put_together(searching: Searching, composing: Composing, tokens: int)
         await composing.compose(ComposeInput(ids=ids, max_tokens_ctx=tokens), _unheard)
 
 
-async def _extract(question: str, composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:
+async def _extract(composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:
     """The most telling sentences of the topics that are likely to hold an answer."""
     wanted = list(dict.fromkeys(document.topic for document in composing.sources.values()))[:_MOST_TOPICS]
     topics = await ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
     why = Note("extracts_only")
-    return extracted(question, composing.sources, topics, candidates, language_of(question), why)
+    return extracted(composing.wanted, composing.sources, topics, candidates, language_of(composing.question), why)
 
 
 STRATEGY = Strategy("plain", recall, PlainParameters, answers=True)

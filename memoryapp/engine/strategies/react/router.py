@@ -3,7 +3,10 @@
 A route weighs the two orders and never excludes one. Dates become a filter only where a day or a month of a year is
 named: a month without a year means two of them, and a year alone is often what is talked about and not when ("the tax
 return for 2025"). What was done in a month is told of afterwards, too, so the filter reaches as far as the search's own
-lift for dates does. Chats and authors are filtered where they are written as ``channel:…`` and ``author:…`` alone.
+lift for dates does. A chat is one where it is written as ``channel:…``, called a channel or a chat ("in the channel
+News", "в чате «Дача»"), or named as ``@news``; an author where written as ``author:…`` alone, for who is named in a
+question is spoken of more often than speaks. A name that the memory does not know leaves the search no hit, and then it
+looks everywhere.
 """
 
 from __future__ import annotations
@@ -31,6 +34,15 @@ _OPERATOR = re.compile(
     r"(?<!\w)(since|after|с|после|until|before|до|channel|chat|канал|чат|author|from|автор|от):(\"[^\"]{1,100}\"|[^\s\"]{1,100})",
     re.IGNORECASE,
 )
+# "in the channel News", "в чате «Дача»", "из канала @news"; "in the news channel".
+_NAME = r"(?:[\"«“]([^\"»”]{1,100})[\"»”]|@?(\w{2,100}))"
+_IN_CHAT = re.compile(
+    rf"(?<!\w)(?:in|on|from) (?:the )?(?:channel|chat|group) {_NAME}"
+    rf"|(?<!\w)(?:в|во|из|на) (?:канал|чат|групп)(?:е|а|у|ы)? {_NAME}"
+    rf"|(?<!\w)(?:in|on|from) the {_NAME} (?:channel|chat|group)(?!\w)",
+    re.IGNORECASE,
+)
+_AT = re.compile(r"(?<![\w@])@(\w{2,100})")
 _FIELDS = {
     "since": "since after с после",
     "until": "until before до",
@@ -91,7 +103,14 @@ def _operators(question: str) -> Filters:
     for word, value in _OPERATOR.findall(question):
         found[_FIELD[word.lower()]].append(value.strip('"'))
     days = {field: next(filter(_is_day, found[field]), "") for field in ("since", "until")}
-    return Filters(**days, channels=tuple(found["channels"][:10]), authors=tuple(found["authors"][:10]))
+    channels = tuple((found["channels"] or _chats(question))[:10])
+    return Filters(**days, channels=channels, authors=tuple(found["authors"][:10]))
+
+
+def _chats(question: str) -> list[str]:
+    """The names that a question gives to chats, each once."""
+    called = [name for found in _IN_CHAT.findall(question) for name in found if name]
+    return list(dict.fromkeys((*called, *_AT.findall(question))))
 
 
 def _is_day(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ from memoryapp.engine.chat.cross_encoder import log_odds
 from memoryapp.engine.events import QueryEnriched
 from memoryapp.engine.fusion import Fusion, ReciprocalRanks, Sum, z_scores
 from memoryapp.engine.memory import ANYWHERE, Where, topic_id
-from memoryapp.engine.strategies.ports import FoundPassage, Ports, PreparedSearch
+from memoryapp.engine.strategies.ports import Found, FoundPassage, Ports, PreparedSearch
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.pool import Document, Pool, diverse
 from memoryapp.engine.strategies.react.router import weights_of
@@ -53,9 +54,11 @@ class Searching:
         where = Where(asked.since, asked.until, asked.channels, asked.authors)
         known = set(self.pool.passages)
         found = await self._find(asked, where)
-        relaxed = bool(where) and len({passage.id for passage in found}) < _FEWEST_FILTERED
-        if relaxed:
-            found += await self._find(asked, ANYWHERE)
+        relaxed = False
+        for wider in _wider(where):
+            if len({passage.id for passage in found}) < _FEWEST_FILTERED:
+                relaxed = True
+                found += await self._find(asked, wider)
         self._diversify()
         ids = {passage.id for passage in found}
         listed = [self.pool.passages[id] for id in self.pool.order if id in ids]
@@ -68,16 +71,27 @@ class Searching:
         )
 
     async def _find(self, asked: SearchInput, where: Where) -> list[FoundPassage]:
-        """What all queries bring, which is in the pool then."""
-        brought: list[FoundPassage] = []
-        for query in asked.queries:
-            is_question = query == self.question
-            line = QueryEnriched(query, query, note="not_wanted", seconds=0.0)
-            prepared = self.prepared if is_question else await self.ports.search(line)
-            found = await prepared.find(fusion=self._fusion(asked.route), passages=asked.k, where=where)
-            self.pool.add(found, is_question=is_question, weight=self._weight_of_meaning(asked.route))
-            brought += found.passages
+        """What all queries bring, which is in the pool then, also where a later one is late.
+
+        They are searched side by side, for each may have to wait for its vector, and join the pool in their order.
+        """
+        weight, brought = self._weight_of_meaning(asked.route), list[FoundPassage]()
+        searches = [asyncio.create_task(self._found(query, asked, where)) for query in asked.queries]
+        try:
+            for query, search in zip(asked.queries, searches, strict=True):
+                found = await search
+                self.pool.add(found, is_question=query == self.question, weight=weight)
+                brought += found.passages
+        finally:
+            for search in searches:
+                search.cancel()
+            await asyncio.gather(*searches, return_exceptions=True)
         return brought
+
+    async def _found(self, query: str, asked: SearchInput, where: Where) -> Found:
+        line = QueryEnriched(query, query, note="not_wanted", seconds=0.0)
+        prepared = self.prepared if query == self.question else await self.ports.search(line)
+        return await prepared.find(fusion=self._fusion(asked.route), passages=asked.k, where=where)
 
     def _fusion(self, route: Route) -> Fusion:
         meaning, words = weights_of(route)
@@ -134,6 +148,15 @@ class Searching:
             missing=len(asked.ids) - len(fetched),
             topics=tuple(dict.fromkeys(document.topic for document in fetched)),
         )
+
+
+def _wider(where: Where) -> Iterator[Where]:
+    """What to look in where filters leave too little: the same days, whoever wrote wherever, and then everywhere."""
+    days = Where(where.since, where.until)
+    if days and days != where:
+        yield days
+    if where:
+        yield ANYWHERE
 
 
 def _hit(passage: FoundPassage) -> Hit:

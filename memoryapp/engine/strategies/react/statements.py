@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memoryapp.engine.events import Piece
 from memoryapp.engine.kinds.react import Citation
@@ -30,12 +30,17 @@ _NUMBERED = re.compile(r"\[\d")
 _MARK = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 
 
+# A message and the offsets in it.
+Place = tuple[int, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is said, without its numbers, and the numbers of the sources, ascending."""
+    """What is said, without its numbers, and the numbers of the sources, ascending; ``place`` is what it quotes."""
 
     text: str
     numbers: tuple[int, ...]
+    place: Place | None = None
 
     @property
     def cited(self) -> str:
@@ -85,9 +90,9 @@ def _unmarked(part: str) -> str:
     return _MARK.sub("", part.strip())
 
 
-def quoting(chosen: Sequence[tuple[str, int]], sources: Mapping[int, Document]) -> Statements:
-    """Texts with the number of the source that each is taken from."""
-    return _renumbered([Statement(text, (number,)) for text, number in chosen], sources, (), 0)
+def quoting(chosen: Sequence[tuple[str, int, Place]], sources: Mapping[int, Document]) -> Statements:
+    """Texts with the number of the source that each is taken from, and the place."""
+    return _renumbered([Statement(text, (number,), place) for text, number, place in chosen], sources, (), 0)
 
 
 def _bare(part: str) -> str:
@@ -117,7 +122,7 @@ def _renumbered(
     order = dict.fromkeys(number for statement in kept for number in statement.numbers)
     renamed = {number: place for place, number in enumerate(order, start=1)}
     return Statements(
-        kept=tuple(Statement(each.text, tuple(sorted(renamed[n] for n in each.numbers))) for each in kept),
+        kept=tuple(replace(each, numbers=tuple(sorted(renamed[n] for n in each.numbers))) for each in kept),
         sources={renamed[number]: sources[number] for number in order},
         dropped_numbers=unknown,
         dropped=dropped,
@@ -125,29 +130,31 @@ def _renumbered(
 
 
 def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
-    """What stands behind each number: the sentence of its document that says most of what cites it."""
+    """What stands behind each number: what is quoted, or the sentence that says most of what cites it."""
     return tuple(
-        _citation(number, document, [each.text for each in statements.kept if number in each.numbers])
+        _citation(number, document, [each for each in statements.kept if number in each.numbers])
         for number, document in statements.sources.items()
     )
 
 
-def _citation(number: int, document: Document, claims: Sequence[str]) -> tuple[Citation, Piece]:
-    wanted = frozenset().union(*map(terms_of, claims))
-    message, start, end = best_sentence(document, wanted)
+def _citation(number: int, document: Document, citing: Sequence[Statement]) -> tuple[Citation, Piece]:
+    wanted = frozenset().union(*(terms_of(each.text) for each in citing))
+    quoted = next((each.place for each in citing if each.place), None)
+    message, start, end = quoted or _best_sentence(document, wanted)
     text = next(each.text for each in document.messages if each.id == message)
     quote = text[start:end]
     return Citation(number, document.topic, message, quote), Piece(quote, "exact", message, start, end)
 
 
-def best_sentence(document: Document, wanted: frozenset[str]) -> tuple[int, int, int]:
-    """The message and the offsets in it of the sentence with the most of the ``wanted`` stems; the first of equals."""
-    return max(_sentences(document), key=lambda place: _worth(document, place, wanted))
+def _best_sentence(document: Document, wanted: frozenset[str]) -> Place:
+    """The sentence with the most of the ``wanted`` stems; the first of equals."""
+    return max(quotable(document), key=lambda place: _worth(document, place, wanted))
 
 
-def _sentences(document: Document) -> Iterable[tuple[int, int, int]]:
+def quotable(document: Document) -> Iterable[Place]:
+    """The sentences of a document, cut where they are longer than a quotation should be; at least one."""
     found = [
-        (message.id, start, _quotable(message.text, start, end))
+        (message.id, start, _shortened(message.text, start, end))
         for message in document.messages
         for start, end in spans(message.text)
     ]
@@ -155,14 +162,14 @@ def _sentences(document: Document) -> Iterable[tuple[int, int, int]]:
     return found or [(first.id, 0, min(len(first.text), _LONGEST_QUOTE))]
 
 
-def _quotable(text: str, start: int, end: int) -> int:
+def _shortened(text: str, start: int, end: int) -> int:
     """Where a sentence ends that is no longer than a quotation should be."""
     if end - start <= _LONGEST_QUOTE:
         return end
     return start + len(text[start : start + _LONGEST_QUOTE].rsplit(" ", 1)[0])
 
 
-def _worth(document: Document, place: tuple[int, int, int], wanted: frozenset[str]) -> float:
+def _worth(document: Document, place: Place, wanted: frozenset[str]) -> float:
     """A question repeats the words of the one that is asked, and answers nothing."""
     number, start, end = place
     sentence = next(message.text for message in document.messages if message.id == number)[start:end]

@@ -262,7 +262,7 @@ class _Agent:
         wanted = list(dict.fromkeys(document.topic for document in self._composing.sources.values()))[:_MOST_TOPICS]
         topics = await self._ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
         why = Note("model_failed" if self._ports.writer else "extracts_only")
-        return extracted(self._query, self._composing.sources, topics, candidates, self._language, why)
+        return extracted(self._composing.wanted, self._composing.sources, topics, candidates, self._language, why)
 
     async def _write(self) -> Events:
         """A model's answer; it may search while a step is left. ``_draft`` stays None where it gives none."""
