@@ -300,7 +300,7 @@ class TestRuns:
         for number in range(5):
             asked(anna, f"my knee {number}", [knees[0]])
         change = curation.plan_merge(anna, [knees[0].pk, knees[1].pk])
-        with django_assert_max_num_queries(13):
+        with django_assert_max_num_queries(14):
             assert effect_of(anna, change).affected == 5
 
 
