@@ -1,6 +1,6 @@
 """A memory's topics as points on a plane: what lies near in meaning lies near on the page.
 
-It is made anew for each look: two thousand topics take tens of milliseconds, less than keeping it right
+It is made anew for each look: fifteen hundred topics take tens of milliseconds, less than keeping it right
 would cost. Only the latest topics of a very large memory are placed.
 """
 
@@ -25,11 +25,11 @@ from memoryapp.engine.regions import hull, names, regions
 from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
 from memoryapp.operations.database import array
 
-MOST_TOPICS = 2_000
+MOST_TOPICS = 1_500
 # So many texts of a region, evenly among them, tell what it is about as well as all.
 NAMED_BY = 100
 
-# Of the latest topics with a vector. Times as seconds: to make four thousand of them takes longer than the query.
+# Of the latest topics with a vector. Times as seconds: to make thousands of them takes longer than the query.
 TOPICS = """
 SELECT id, summary, floor(date_part('epoch', started_at))::bigint, floor(date_part('epoch', ended_at))::bigint,
        message_count, size_chars
@@ -50,7 +50,7 @@ WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND topic_id = ANY(%(top
 class MapTopic(NamedTuple):
     """What the map shows of a topic; it ``began`` and ``ended`` so many seconds after 1970 began.
 
-    Two thousand whole rows take longer to make and clear away than all the rest.
+    So many whole rows take longer to make and clear away than all the rest.
     """
 
     pk: int

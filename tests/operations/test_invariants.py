@@ -252,7 +252,9 @@ def test_runs_that_lost_events_are_repaired_and_the_command_says_so(
     whole = finished_run(boris)
     call_command("check_memory", "--repair")
     repair, verdict = capsys.readouterr().out.splitlines()
-    assert repair == (f"Run:{run.pk} had lost events: it ends as crashed after event {last}, events removed: {removed}.")
+    assert repair == (
+        f"Run:{run.pk} had lost events: it ends as crashed after event {last}, events removed: {removed}."
+    )
     assert verdict.startswith("Everything holds")
     run.refresh_from_db()
     assert (run.fallback, run.query, run.finished_at is None) == ("crashed", "tea?", False)
