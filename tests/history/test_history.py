@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -13,22 +12,13 @@ from django.utils import timezone
 
 from memoryapp import curation, history, knowledge
 from memoryapp.history import Narrowing
-from memoryapp.models import ChatUser, ImportBatch, KnowledgeEdit, Message, Operator, Person, Role, Topic, TopicEdit
+from memoryapp.models import ChatUser, KnowledgeEdit, Person, Topic, TopicEdit
 from rerankui.filters import HistoryFilter
-from tests.conftest import operator, signed_in, talk
+from tests.conftest import talk
+from tests.history.conftest import address, live
 from tests.support.browsing import cost, get, link
 
 Noun = KnowledgeEdit.Noun
-
-
-@pytest.fixture
-def curator(anna: ChatUser) -> Operator:
-    return operator("cora", Role.CURATOR, anna)
-
-
-@pytest.fixture
-def client(curator: Operator) -> Client:
-    return signed_in(curator)
 
 
 def edited(owner: ChatUser, topic: Topic, summary: str, *, actor: str = "ada", reason: str = "") -> TopicEdit:
@@ -44,14 +34,6 @@ def renamed(owner: ChatUser, person: Person, bio: str, *, actor: str = "ada") ->
 def listed(page: str) -> list[str]:
     """The entries from the top, as ``edit-5`` or ``change-7``."""
     return re.findall(r'<li class="entry-row" id="([^"]+)"', page)
-
-
-def address(owner: ChatUser, rest: str = "") -> str:
-    return f"/memory/{owner.pk}/history/{rest}"
-
-
-def live(owner: ChatUser) -> list[tuple[int, str]]:
-    return list(Topic.objects.of(owner).live().order_by("pk").values_list("pk", "summary"))
 
 
 class TestList:
@@ -362,43 +344,3 @@ class TestRange:
     def test_nonsense_in_the_address_shows_the_form(self, client: Client, anna: ChatUser) -> None:
         for query in ("", "?by=%00", "?by=ada&since=when&until=2026-99-99", "?by=nobody"):
             assert "somebody" in get(client, address(anna, f"range/{query}"))
-
-
-class TestWithdraw:
-    @pytest.fixture
-    def batch(self, anna: ChatUser) -> ImportBatch:
-        """An import with a topic of its own, a part of another, and a message no topic holds yet."""
-        batch = ImportBatch.objects.create(owner=anna, source="chat.jsonl", format="jsonl", added=4)
-        talk(anna, ("Cats", ["A cat?", "Yes"]), ("Dogs", ["A dog?", "Also"]))
-        numbers = list(Message.objects.of(anna).in_order().values_list("pk", flat=True))
-        Message.objects.filter(pk__in=[*numbers[:2], numbers[2]]).update(batch=batch)
-        loose: Any = {"role": "user", "sent_at": timezone.now(), "text": "Later", "content_hash": "-"}
-        Message.objects.create(owner=anna, external_id="loose", batch=batch, **loose)
-        return batch
-
-    def test_an_import_is_undone_with_its_numbers_first_and_comes_back(
-        self, anna: ChatUser, batch: ImportBatch, client: Client
-    ) -> None:
-        before = live(anna)
-        door = f"/memory/{anna.pk}/imports/{batch.pk}/withdraw/"
-        page = get(client, door)
-        figures = [int(n) for n in re.findall(r"<b>(\d+)</b>", page)]
-        assert figures == [4, 1, 1, 1]
-        assert live(anna) == before
-        assert client.post(door, {"reason": "wrong chat"}).status_code == 302
-        assert [summary for _pk, summary in live(anna)] == ["Dogs"]
-        assert Message.objects.of(anna).filter(is_withdrawn=True).count() == 4
-        assert "has no messages" in get(client, door)
-        edit = TopicEdit.objects.get(kind="withdraw")
-        client.post(address(anna, f"edits/{edit.pk}/"))
-        assert live(anna) == before
-        assert Message.objects.of(anna).filter(is_withdrawn=True).count() == 0
-
-    def test_imports_are_listed_with_what_became_of_them(
-        self, anna: ChatUser, batch: ImportBatch, client: Client, as_viewer: Client
-    ) -> None:
-        page = get(client, f"/memory/{anna.pk}/imports/")
-        assert "chat.jsonl" in page
-        assert f"imports/{batch.pk}/withdraw/" in page
-        assert "withdraw/" not in get(as_viewer, f"/memory/{anna.pk}/imports/")
-        assert as_viewer.post(f"/memory/{anna.pk}/imports/{batch.pk}/withdraw/").status_code == 403
