@@ -11,7 +11,7 @@ import asyncio
 import select
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -32,6 +32,13 @@ LEAST_CONNECTIONS = 2
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 SqlStatement = tuple[str, Mapping[str, Any]]
+
+
+class Unprepared(NamedTuple):
+    """A statement that is planned for its values each time, for they decide how its rows are best read."""
+
+    sql: str
+    values: Mapping[str, Any]
 
 
 def conninfo() -> str:
@@ -113,7 +120,7 @@ async def together(connection: psycopg.AsyncConnection[Any], *asked: SqlStatemen
     async with pipeline(connection):
         for cursor, each in zip(cursors, asked, strict=True):
             if cursor and each:
-                await cursor.execute(*each)
+                await cursor.execute(*each, prepare=False if isinstance(each, Unprepared) else None)
     return [await cursor.fetchall() if cursor else [] for cursor in cursors]
 
 

@@ -30,7 +30,7 @@ from memoryapp.engine.fusion import Fusion, Sum, TopicPassages, fuse, shown_scor
 from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, is_wide
 from memoryapp.models.embedding import COVERED_DIMENSIONS
-from memoryapp.operations.database import SqlStatement, together
+from memoryapp.operations.database import SqlStatement, Unprepared, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, parts, reread, versions
 from memoryapp.search.lifts import instructions_sql, lifts, understood_of
@@ -60,16 +60,19 @@ _CARDS = """
 _THRESHOLD = """
     (SELECT coalesce(max(threshold), 0) FROM memoryapp_embeddingprofile WHERE id = %(profile)s) AS profile"""
 _NOUNS = ("passage", "card")
+_WORDS = "(to_tsvector('russian', %(query)s) || to_tsvector('russian', %(rewrite)s))"
 # The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
-_OCCURRENCES = """
+# All is said of the values themselves, in no sub-select: so the planner knows how many texts hold the words, and reads
+# many of them in several processes.
+_OCCURRENCES = f"""
 LEFT JOIN (
-    SELECT t.lexeme, string_agg(int8send(x.id), ''::bytea) AS ids,
-           string_agg(int4send(cardinality(t.positions)), ''::bytea) AS counts
-    FROM memoryapp_{noun} x, unnest(ts_filter(setweight(x.terms, 'A', (SELECT terms FROM asked)), '{{a}}')) t
-    WHERE x.owner_id = %(owner)s
-    AND x.terms @@ (SELECT string_agg(quote_literal(term), ' | ')::tsquery FROM asked, unnest(terms) term)
-    GROUP BY t.lexeme
-) in_{noun}s USING (lexeme)"""
+    SELECT lexeme, string_agg(int8send(id), ''::bytea) AS ids,
+           string_agg(int4send(cardinality(positions)), ''::bytea) AS counts
+    FROM (SELECT id, (unnest(ts_filter(setweight(terms, 'A', tsvector_to_array{_WORDS}), '{{{{a}}}}'))).*
+          FROM memoryapp_{{noun}}
+          WHERE owner_id = %(owner)s AND terms @@ replace(strip{_WORDS}::text, ' ', ' | ')::tsquery) marked
+    GROUP BY lexeme
+) in_{{noun}}s USING (lexeme)"""
 
 
 class Near(NamedTuple):
@@ -110,15 +113,16 @@ def near_sql(*, covered: bool, rewritten: bool) -> str:
 
 
 # A row for each word of either wording, and of which: which passages hold it and how often, and which cards.
-COUNTS = """
+_WANTED = """
 WITH each AS MATERIALIZED (
     SELECT to_tsvector('russian', %(query)s) AS query, to_tsvector('russian', %(rewrite)s) AS rewrite
-), asked AS MATERIALIZED (SELECT tsvector_to_array(query || rewrite) AS terms FROM each)
+)
 SELECT lexeme, lexeme = ANY(tsvector_to_array(query)), lexeme = ANY(tsvector_to_array(rewrite)),
        coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
        coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
-FROM each CROSS JOIN (SELECT unnest(terms) AS lexeme FROM asked) wanted
-""" + "".join(_OCCURRENCES.format(noun=noun) for noun in _NOUNS)
+FROM each CROSS JOIN LATERAL unnest(tsvector_to_array(query || rewrite)) wanted (lexeme)
+"""
+COUNTS = "".join((_WANTED, *(_OCCURRENCES.format(noun=noun) for noun in _NOUNS), "\nORDER BY lexeme"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +365,7 @@ def _statements(asked: Question) -> tuple[SqlStatement, SqlStatement]:
     vectors = {"vector": asked.vector, **({"rewrite_vector": rewrite.vector} if is_rewritten else {})}
     near = near_sql(covered=asked.dimensions <= COVERED_DIMENSIONS, rewritten=is_rewritten)
     words = {"query": folded(asked.text), "rewrite": folded(rewrite.text)}
-    return (near, {**owner, "profile": asked.profile_id, **vectors}), (COUNTS, {**owner, **words})
+    return (near, {**owner, "profile": asked.profile_id, **vectors}), Unprepared(COUNTS, {**owner, **words})
 
 
 def _passages(known: Passages, near: Near, words: Sequence[Occurrences], wording: int) -> Texts:
