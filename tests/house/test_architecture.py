@@ -253,6 +253,18 @@ def test_a_word_within_another_is_no_vague_name(name: str) -> None:
     assert not is_vague(name)
 
 
+def test_each_class_has_a_name_of_its_own() -> None:
+    """Wire shapes bear the names of what they show; a command and a migration are called as Django wants it."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for path in (*modules("memoryapp"), *modules("rerankui")):
+        if "shapes" in path.parts or "migrations" in path.parts:
+            continue
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and node.name not in ("Command", "Migration"):
+                named[node.name].append(dotted(path))
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
 def test_clients_are_built_only_where_work_begins() -> None:
     building = {
         dotted(path)
