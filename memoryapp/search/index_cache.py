@@ -212,7 +212,7 @@ class IndexCache:
             return self._kept.get(owner_id)
 
     def keep(self, owner_id: int, index: MemoryIndex) -> None:
-        """Instead of what was kept of this owner. What is larger than all the room is not kept."""
+        """Keep the index in place of the owner's earlier one, unless it is larger than all the room."""
         with self._lock:
             self._kept.pop(owner_id, None)
             if index.size <= self._kept.maxsize:
@@ -221,7 +221,7 @@ class IndexCache:
     def learn(
         self, owner_id: int, index: MemoryIndex, facts: Sequence[TopicFacts], sayings: Mapping[int, Saying]
     ) -> None:
-        """The facts of some of the index's topics, and what some of its passages say."""
+        """Add the facts of some of the index's topics, and what some of its passages say."""
         if facts or sayings:
             index.facts.update((topic.id, topic) for topic in facts)
             index.sayings.update(sayings)
@@ -229,7 +229,7 @@ class IndexCache:
                 self.keep(owner_id, index)
 
     def forget(self, owner_id: int) -> None:
-        """From any thread."""
+        """Remove the owner's index; any thread may call it."""
         with self._lock:
             self._kept.pop(owner_id, None)
 
