@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import asdict
 
 import pytest
 from django.test import Client
 
-from memoryapp.engine.events import CandidatesFound, Event, RunFinished, RunStarted, Selected, to_payload
+from memoryapp.engine.events import CandidatesFound, to_payload
 from memoryapp.engine.strategies.filtering import PRESETS, Cuts, presets_of
 from memoryapp.models import ChatUser, EmbeddingProfile, FilterPreset, Message, Run, RunEvent, Topic
-from tests.conftest import candidate, talk
-
-PROFILE = "some/model@3"
-COSINES = (0.92, 0.88, 0.85, 0.67, 0.55, 0.52, 0.40, 0.35)
+from tests.conftest import talk
+from tests.support.answering import COSINES, PROFILE, compared_run
 
 
 @pytest.fixture
@@ -24,31 +21,9 @@ def topics(anna: ChatUser) -> list[Topic]:
     return talk(anna, *((f"Matter {number}", ["Which?", "This"]) for number in range(len(COSINES))))
 
 
-def stored(owner: ChatUser, topics: list[Topic], *chosen: int, profile: str = PROFILE, **fields: object) -> Run:
-    """A run that has ended: it found the topics with these cosines, and its model chose those of these places."""
-    found = tuple(
-        replace(candidate(topic, rank), cosine=cosine)
-        for rank, (topic, cosine) in enumerate(zip(topics, COSINES, strict=True), start=1)
-    )
-    selected = tuple(Selected(f"Topic:{topics[place].pk}", 1, "", 0.5, 1) for place in chosen)
-    run = Run.objects.create(
-        owner=owner, strategy="flash", query="what?", state="finished", selected_count=len(selected), **fields
-    )
-    events: list[Event] = [
-        RunStarted("flash", "what?", {}, "", "", profile),
-        CandidatesFound(found, 9, 0.1),
-        RunFinished(selected, (), ""),
-    ]
-    for seq, event in enumerate(events, start=1):
-        RunEvent.objects.create(
-            owner=owner, run=run, seq=seq, kind=event.kind, at=datetime.now(UTC), payload=to_payload(event)
-        )
-    return run
-
-
 @pytest.fixture
 def run(anna: ChatUser, topics: list[Topic]) -> Run:
-    return stored(anna, topics, 0, 3)
+    return compared_run(anna, topics, 0, 3)
 
 
 def shown(client: Client, run: Run, part: str = "", **cuts: object) -> str:
@@ -83,7 +58,7 @@ def test_both_ways_of_keeping_nothing_read_differently(as_viewer: Client, run: R
     assert "Nothing is similar enough (the best 0.92)" not in shown(
         as_viewer, run, threshold=0.9, initial_threshold=0.9
     )
-    low = stored(run.owner, list(Topic.objects.order_by("pk")), 0)
+    low = compared_run(run.owner, list(Topic.objects.order_by("pk")), 0)
     RunEvent.objects.filter(run=low, kind="candidates_found").update(payload=to_payload(CandidatesFound((), 0, 0.1)))
     assert "Nothing is similar enough" in shown(as_viewer, low)
 
@@ -98,7 +73,7 @@ def test_a_preset_is_kept_for_its_embedding_profile_alone(as_debugger: Client, r
     assert 'tag-accent" href' in answer.content.decode().replace("\n", "")
     assert "Mine" in shown(as_debugger, run)
     EmbeddingProfile.objects.create(provider="other", model="model", dimensions=3, threshold=0.1)
-    assert "Mine" not in shown(as_debugger, stored(run.owner, topics, profile="other/model@3"))
+    assert "Mine" not in shown(as_debugger, compared_run(run.owner, topics, profile="other/model@3"))
 
 
 @pytest.mark.parametrize("name", ["", "   ", "balanced", "x" * 61])
@@ -124,8 +99,8 @@ def test_cuts_are_measured_on_what_models_chose_and_on_golden_questions(
     as_viewer: Client, anna: ChatUser, run: Run, topics: list[Topic]
 ) -> None:
     evidence = Message.objects.filter(topic=topics[5]).values_list("pk", flat=True)[:1]
-    stored(anna, topics, evidence=list(evidence))
-    stored(anna, topics, 7, profile="other/model@3")
+    compared_run(anna, topics, evidence=list(evidence))
+    compared_run(anna, topics, 7, profile="other/model@3")
     page = shown(as_viewer, run, "effect/", **{**asdict(PRESETS["balanced"]), "final_top_k": 6, "score_gap": 0.5})
     # Before three topics were kept, of which one was chosen; after six, of which two were, and the evidence is found.
     assert "What models chose 1 0.33 → 0.33 0.50 → 1.00 3.0 → 6.0" in page

@@ -1,17 +1,22 @@
-"""Runs that answered in words, made of rows."""
+"""Runs that compared vectors or answered in words, made of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from django.utils import timezone
 
-from memoryapp.engine.events import Event, RunFinished, RunStarted, Selected, to_payload
+from memoryapp.engine.events import CandidatesFound, Event, RunFinished, RunStarted, Selected, to_payload
 from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.notes import Note
 from memoryapp.models import ChatUser, Message, Run, RunEvent, Topic
+from tests.conftest import candidate
 
 QUERY = "Which cake keeps?"
+PROFILE = "some/model@3"
+COSINES = (0.92, 0.88, 0.85, 0.67, 0.55, 0.52, 0.40, 0.35)
 
 
 def record(run: Run, *events: Event) -> None:
@@ -45,4 +50,21 @@ def answered_run(owner: ChatUser, topic: Topic, *quotes: str, strategy: str = "p
     selected = (Selected(f"Topic:{topic.pk}", 1, "", 0.5, 1),)
     answer = answer_of(topic, *quotes, **given)
     record(run, RunStarted(strategy, QUERY, {}, "", "", "p"), answer, RunFinished(selected, (), ""))
+    return run
+
+
+def compared_run(
+    owner: ChatUser, topics: Sequence[Topic], *chosen: int, profile: str = PROFILE, **fields: object
+) -> Run:
+    """A run that has ended: it found the topics with these cosines, and its model chose those of these places."""
+    found = tuple(
+        replace(candidate(topic, rank), cosine=cosine)
+        for rank, (topic, cosine) in enumerate(zip(topics, COSINES, strict=True), start=1)
+    )
+    selected = tuple(Selected(f"Topic:{topics[place].pk}", 1, "", 0.5, 1) for place in chosen)
+    run = Run.objects.create(
+        owner=owner, strategy="flash", query="what?", state="finished", selected_count=len(selected), **fields
+    )
+    started = RunStarted("flash", "what?", {}, "", "", profile)
+    record(run, started, CandidatesFound(found, 9, 0.1), RunFinished(selected, (), ""))
     return run
