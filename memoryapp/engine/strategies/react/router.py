@@ -34,8 +34,8 @@ _OPERATOR = re.compile(
     r"(?<!\w)(since|after|с|после|until|before|до|channel|chat|канал|чат|author|from|автор|от):(\"[^\"]{1,100}\"|[^\s\"]{1,100})",
     re.IGNORECASE,
 )
-# "in the channel News", "в чате «Дача»", "из канала @news"; "in the news channel".
-_NAME = r"(?:[\"«“]([^\"»”]{1,100})[\"»”]|@?(\w{2,100}))"
+# "in the channel Daily News", "в чате «Дача»", "из канала @news"; "in the news channel".
+_NAME = r"(?:[\"«“]([^\"»”]{1,100})[\"»”]|@?(\w{2,100}(?-i:(?: [A-ZА-ЯЁ\d]\w{0,50}){0,4})))"
 _IN_CHAT = re.compile(
     rf"(?<!\w)(?:in|on|from) (?:the )?(?:channel|chat|group) {_NAME}"
     rf"|(?<!\w)(?:в|во|из|на) (?:канал|чат|групп)(?:е|а|у|ы)? {_NAME}"
@@ -108,8 +108,14 @@ def _operators(question: str) -> Filters:
 
 
 def _chats(question: str) -> list[str]:
-    """The names that a question gives to chats, each once."""
-    called = [name for found in _IN_CHAT.findall(question) for name in found if name]
+    """The names that a question gives to chats, each once.
+
+    Where a name without quotation marks ends is not known: of words with capitals each beginning may be the name.
+    """
+    called = list[str]()
+    for found in _IN_CHAT.findall(question):
+        quoted, plain = "".join(found[::2]), "".join(found[1::2]).split()
+        called += [quoted] if quoted else [" ".join(plain[:end]) for end in range(len(plain), 0, -1)]
     return list(dict.fromkeys((*called, *_AT.findall(question))))
 
 
