@@ -15,7 +15,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -128,18 +127,12 @@ def living(pids: set[int], data: Path) -> list[str]:
     return [line for pid, line in processes.command_lines() if pid in pids or server in line]
 
 
-@contextmanager
-def reachable_data() -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def data() -> Iterator[Path]:
     """A data folder that doesn't exist yet, with a space in its path, that the database's account can reach."""
     with tempfile.TemporaryDirectory(prefix="mnemoscope up ") as name:
         os.chmod(name, 0o711)
         yield Path(name).resolve() / "my data"
-
-
-@pytest.fixture(scope="module")
-def data() -> Iterator[Path]:
-    with reachable_data() as folder:
-        yield folder
 
 
 @pytest.fixture(scope="module")
