@@ -13,6 +13,50 @@ from tests.browser.conftest import Browse
 from tests.support.browsing import PHONE, assert_accessible, grow, message_of, topic_of
 from tests.support.evaluations import score, stored, unanswerable
 
+# Of the pages that are looked through, with the names of ``numbers``.
+ADDRESSES = (
+    "/",
+    "/{memory}/",
+    "/{memory}/topics/",
+    "/topics/{topic}/",
+    "/{memory}/map/",
+    "/{memory}/messages/",
+    "/{memory}/people/",
+    "/{memory}/people/{person}/",
+    "/{memory}/people/{person}/edit/",
+    "/{memory}/facts/",
+    "/{memory}/facts/{fact}/",
+    "/{memory}/artifacts/",
+    "/{memory}/artifacts/{artifact}/",
+    "/{memory}/queue/",
+    "/{memory}/review/",
+    "/{memory}/extraction/",
+    "/{memory}/history/",
+    "/{memory}/imports/",
+    "/{memory}/history/edits/{made}/",
+    "/{memory}/history/edits/{first}/",
+    "/{memory}/history/changes/{renamed}/",
+    "/{memory}/history/range/?by=ada",
+    "/{memory}/imports/{batch}/withdraw/",
+    "/{memory}/work/",
+    "/work/",
+    "/{memory}/erase/",
+    "/erasures/{erased}/",
+    "/account/",
+    "/account/password/",
+    "/{memory}/ask/",
+    "/{memory}/recall/",
+    "/runs/",
+    "/evaluations/",
+    "/evaluations/{flash}/",
+    "/prompts/",
+    "/prompts/rerank/en/",
+    "/tokens/",
+    "/tokens/make/",
+    "/nowhere/",
+)
+PARTS = 5
+
 
 @pytest.fixture
 def page(anna: ChatUser, admin: Operator, browse: Browse) -> Iterator[Page]:
@@ -56,8 +100,9 @@ def test_a_browser_names_its_zone_on_the_first_page_it_opens(anna: ChatUser, vie
         expect(page.locator(".message-side a")).to_have_attribute("title", "2 March 2026, 18:00 JST")
 
 
-def test_pages_are_free_of_findings(page: Page, anna: ChatUser) -> None:
-    memory = f"/memory/{anna.pk}"
+@pytest.fixture
+def numbers(page: Page, anna: ChatUser) -> dict[str, object]:
+    """What the names in ``ADDRESSES`` stand for, in a memory with a row of each kind."""
     topic, person = Topic.objects.earliest("pk"), Person.objects.earliest("pk")
     fact, artifact = Fact.objects.earliest("pk"), Artifact.objects.earliest("pk")
     change = curation.plan_edit(anna, topic.pk, "A summary of one's own")
@@ -68,45 +113,23 @@ def test_pages_are_free_of_findings(page: Page, anna: ChatUser) -> None:
     erased = Erasure.objects.create(owner_number=9_000, actor="ada", counts={"message": 12, "topic": 3})
     flash = stored(anna, [score(covered=2), unanswerable(qid="u")])
     stored(anna, [score(), unanswerable(qid="u", refused=True)], "vector", flash)
-    for address in (
-        "/",
-        f"{memory}/",
-        f"{memory}/topics/",
-        f"/topics/{topic.pk}/",
-        f"{memory}/map/",
-        f"{memory}/messages/",
-        f"{memory}/people/",
-        f"{memory}/people/{person.pk}/",
-        f"{memory}/people/{person.pk}/edit/",
-        f"{memory}/facts/",
-        f"{memory}/facts/{fact.pk}/",
-        f"{memory}/artifacts/",
-        f"{memory}/artifacts/{artifact.pk}/",
-        f"{memory}/queue/",
-        f"{memory}/review/",
-        f"{memory}/extraction/",
-        f"{memory}/history/",
-        f"{memory}/imports/",
-        f"{memory}/history/edits/{made.pk}/",
-        f"{memory}/history/edits/{TopicEdit.objects.earliest('pk').pk}/",
-        f"{memory}/history/changes/{renamed.pk}/",
-        f"{memory}/history/range/?by=ada",
-        f"{memory}/imports/{batch.pk}/withdraw/",
-        f"{memory}/work/",
-        "/work/",
-        f"{memory}/erase/",
-        f"/erasures/{erased.pk}/",
-        "/account/",
-        "/account/password/",
-        f"{memory}/ask/",
-        f"{memory}/recall/",
-        "/runs/",
-        "/evaluations/",
-        f"/evaluations/{flash.pk}/",
-        "/prompts/",
-        "/prompts/rerank/en/",
-        "/tokens/",
-        "/tokens/make/",
-        "/nowhere/",
-    ):
-        assert_accessible(page, address)
+    return {
+        "memory": f"memory/{anna.pk}",
+        "topic": topic.pk,
+        "person": person.pk,
+        "fact": fact.pk,
+        "artifact": artifact.pk,
+        "made": made.pk,
+        "first": TopicEdit.objects.earliest("pk").pk,
+        "renamed": renamed.pk,
+        "batch": batch.pk,
+        "erased": erased.pk,
+        "flash": flash.pk,
+    }
+
+
+# In parts, so that no process is busy with one test for long while the others have none left.
+@pytest.mark.parametrize("part", range(PARTS))
+def test_pages_are_free_of_findings(page: Page, numbers: dict[str, object], part: int) -> None:
+    for address in ADDRESSES[part::PARTS]:
+        assert_accessible(page, address.format(**numbers))

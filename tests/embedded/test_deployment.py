@@ -107,12 +107,12 @@ class Process:
 
 def worker(ground: Path, database: str) -> Process:
     given = ("worker", "-P", "threads", "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle")
-    return Process("worker", ground, database, "celery", "-q", "-A", "memoryapp.celery", *given)
+    return Process("worker", ground, database, "tests.embedded.beating", "-q", "-A", "memoryapp.celery", *given)
 
 
 def beat(ground: Path, database: str) -> Process:
     given = ("beat", "-l", "WARNING", "--pidfile", "")
-    return Process("beat", ground, database, "celery", "-q", "-A", "memoryapp.celery", *given)
+    return Process("beat", ground, database, "tests.embedded.beating", "-q", "-A", "memoryapp.celery", *given)
 
 
 def web(name: str, ground: Path, database: str, port: int) -> Process:

@@ -15,7 +15,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -128,18 +127,12 @@ def living(pids: set[int], data: Path) -> list[str]:
     return [line for pid, line in processes.command_lines() if pid in pids or server in line]
 
 
-@contextmanager
-def reachable_data() -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def data() -> Iterator[Path]:
     """A data folder that doesn't exist yet, with a space in its path, that the database's account can reach."""
     with tempfile.TemporaryDirectory(prefix="mnemoscope up ") as name:
         os.chmod(name, 0o711)
         yield Path(name).resolve() / "my data"
-
-
-@pytest.fixture(scope="module")
-def data() -> Iterator[Path]:
-    with reachable_data() as folder:
-        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -230,14 +223,6 @@ def test_who_asks_while_the_web_starts_again_waits_for_the_answer(first: Up) -> 
     wait_for(lambda: len(first.children()["web"]) == 2)
 
 
-@pytest.mark.skipif(not has_ipv6(), reason="this machine has no address of IPv6")
-def test_at_an_address_of_ipv6_it_serves_too() -> None:
-    with reachable_data() as folder:
-        up = Up(folder, host="::1")
-        assert up.status() == 200
-        assert up.end(signal.SIGINT) == 0
-
-
 def test_a_killed_database_comes_back(first: Up, data: Path) -> None:
     supervisor = next(pid for pid, line in processes.command_lines() if f"embedded.supervisor {data}" in line)
     os.kill(supervisor, signal.SIGKILL)
@@ -259,6 +244,16 @@ def test_a_killed_up_leaves_nothing_behind_and_the_next_one_starts(first: Up, da
     next_one = Up(data)
     assert next_one.end(signal.SIGTERM) == 0
     wait_for(lambda: not living(set(), data))
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no address of IPv6")
+def test_at_an_address_of_ipv6_it_serves_too(begun: list[Up], data: Path) -> None:
+    if begun and begun[-1].process.poll() is None:
+        begun[-1].end(signal.SIGINT)
+    up = Up(data, host="::1")
+    begun.append(up)
+    assert up.status() == 200
+    assert up.end(signal.SIGINT) == 0
 
 
 def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Path) -> None:

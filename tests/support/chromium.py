@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
-CHROMIUM = os.environ.get("CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
-)
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("CHROMIUM") or next((found for name in NAMES if (found := shutil.which(name))), "")
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",

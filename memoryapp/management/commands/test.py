@@ -24,7 +24,8 @@ from memoryapp.environment import cores
 # No test that needs more than a database's transaction or takes long, and few examples where Hypothesis makes them up.
 _LEFT_OUT = ("browser", "peers", "processes", "loads", "commits", "slow")
 _QUICK = ("-m", f"not ({' or '.join(_LEFT_OUT)})", "--hypothesis-profile", "quick")
-_CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+# First the one that has no windows: a page in it takes half the processor.
+_CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,11 @@
+"""Celery whose worker and beat give their heartbeat each second: ``python -m tests.embedded.beating worker …``."""
+
+from __future__ import annotations
+
+from celery.__main__ import main
+
+from memoryapp.operations import heartbeats
+
+if __name__ == "__main__":
+    heartbeats.INTERVAL = 1.0
+    main()
