@@ -31,7 +31,7 @@ asyncio.run(main())
 
 @pytest.fixture(params=[BEATING, IN_A_LOOP], ids=["thread", "loop"])
 def child(request: pytest.FixtureRequest) -> Iterator[Child]:
-    made = Child("web", (sys.executable, "-c", request.param), {}, hang_timeout=2.0)
+    made = Child("web", (sys.executable, "-c", request.param), {}, hang_timeout=4.0)
     made.start()
     yield made
     stop([made])
@@ -58,7 +58,7 @@ def test_one_that_hangs_is_killed_and_started_again(child: Child) -> None:
     before = pid_once_heard(child)
     os.kill(before, signal.SIGSTOP)
     assert tended(child, "starting it again") == [
-        "web gave no sign of life for 2 s; killing it",
+        "web gave no sign of life for 4 s; killing it",
         "web ended (signal 9); starting it again in 0.5 s",
     ]
     while not child.alive:
