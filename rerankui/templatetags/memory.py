@@ -208,6 +208,13 @@ def absolute(moment: datetime) -> str:
 
 
 @register.filter
+def coming(moment: datetime) -> str:
+    """A moment that is near on the reader's clock: the time alone if it is today, else with its date."""
+    here = timezone.localtime(moment)
+    return date_format(here, "H:i") if here.date() == timezone.localdate() else absolute(moment)
+
+
+@register.filter
 def ago(moment: datetime | None) -> SafeString | str:
     """``3 weeks ago``, with the moment itself in the title."""
     if moment is None:
