@@ -179,7 +179,7 @@ def _nothing(row: ImportFile, found: Findings) -> str:
 def _import(row: ImportFile, chat: ChatFile) -> None:
     watch = _Watch(row, lambda: chat.meter.share)
     taker = row.asked_by if row.takes_changes else ""
-    with predecessor.together(chat) as opened:
+    with predecessor.together(chat, addressee(row)) as opened:
         stored = partial(_beside, watch) if chat.is_distilled else watch
         course = Course(worker="worker", source=row.source, key=row.key, stored=stored, taker=taker, opened=opened)
         imported = import_for(chat, addressee(row), course)

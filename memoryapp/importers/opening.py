@@ -90,6 +90,10 @@ class ChatFile:
             clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
             yield from laplaced_memory.read(Source(self.path), clock)
 
+    def users(self) -> set[str]:
+        """Whom the program that wrote the file had messages of, or had made something of."""
+        return laplaced_memory.users(Source(self.path)) if self.is_distilled else set()
+
     def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
         for reader in self.readers:
             yield from reader(clock)
