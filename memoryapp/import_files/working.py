@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import erasure, transfer
 from memoryapp.import_files import attachments
-from memoryapp.importers import NAMING, ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.importers import ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.ingestion.imports import Addressee, Course, Paused, batch_of, import_for
 from memoryapp.ingestion.rehearsal import MOST_SHOWN, Findings, rehearse, rejections
 from memoryapp.models import ImportFile, Message
@@ -134,7 +134,7 @@ def _on_own_connection(watch: _Watch, count: int) -> None:
 
 
 def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
-    if not whole and chat.format in NAMING and not row.addressee:
+    if not whole and not row.addressee and len(chat.users()) > 1:
         several = _users(chat)
         if len(several) > 1:
             users = [{"name": name, "count": count} for name, count in several.items()]

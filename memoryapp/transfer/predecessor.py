@@ -58,7 +58,7 @@ def together(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[ChatUse
         return
     with transaction.atomic():
         # All at once, for each file names its users in an order of its own, and some of them are not here yet.
-        for name in sorted({name for user in chat.users() if (name := addressee(user))}):
+        for name in sorted({name for user in ("", *chat.users()) if (name := addressee(user))}):
             advisory_locks.acquire_until_commit(f"distilled {name}", 0)
         yield lock_owner
 
