@@ -15,7 +15,7 @@ from memoryapp.curation.plans import opening
 from memoryapp.models import ChatUser, Message, Suggestion
 from memoryapp.reading import content
 from rerankui.curation.decisions import Around, seconds_each
-from rerankui.templatetags.memory import coming
+from rerankui.text.times import coming
 
 LISTED_BEFORE = 6
 LISTED_AFTER = 18

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.models import EmbeddingProfile
 from memoryapp.pipeline import Successor
-from rerankui.templatetags.memory import grouped
 
 
 def successor_words(successor: Successor) -> str:
@@ -17,7 +17,7 @@ def successor_words(successor: Successor) -> str:
         "%(name)s is to take over: %(n)s passages have no vector of it yet.",
         successor.waiting,
     )
-    count = grouped(successor.waiting)
+    count = number_format(successor.waiting, force_grouping=True)
     return form % {"name": successor.row, "n": f"{count}+" if successor.has_more else count}
 
 
