@@ -33,7 +33,7 @@ FEW = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """Something to do next, and whose memory to archive or to ask; or that it is done on the page of embedding."""
 
     sentence: str
@@ -76,7 +76,7 @@ def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
     return runs.select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
 
 
-def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
+def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:
     """What an operator could do next and may do."""
     steps = _embedding() if operator_of(request).may(Role.ADMIN) else []
     if operator_of(request).may(Role.CURATOR):
@@ -84,31 +84,31 @@ def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[Chat
     if operator_of(request).may(Role.DEBUGGER):
         idle = next((owner for owner, counts in rows if counts.topics and not counts.runs), None)
         if idle:
-            steps.append(Step(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
+            steps.append(NextStep(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
     return steps
 
 
-def _embedding() -> list[Step]:
+def _embedding() -> list[NextStep]:
     """An embedding model that waits for an admin: to agree to what it costs, or to decide on its thresholds."""
     steps = []
     if profile := awaiting_consent():
         form = _("The settings name the embedding model %(name)s, and another one serves until you agree to its cost.")
-        steps.append(Step(form % {"name": profile.model}, is_embedding=True))
+        steps.append(NextStep(form % {"name": profile.model}, is_embedding=True))
     if row := undecided():
-        steps.append(Step(undecided_words(row), is_embedding=True))
+        steps.append(NextStep(undecided_words(row), is_embedding=True))
     return steps
 
 
-def _silent() -> list[Step]:
+def _silent() -> list[NextStep]:
     """Whoever gave signs of life and gives none any more."""
     late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
     sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
-    return [Step(sentence % {"names": ", ".join(late)})] if late else []
+    return [NextStep(sentence % {"names": ", ".join(late)})] if late else []
 
 
-def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
+def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:
     steps = [
-        Step(
+        NextStep(
             ngettext(
                 "%(n)s message of %(name)s is in no topic yet.",
                 "%(n)s messages of %(name)s are in no topic yet.",
@@ -127,7 +127,7 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
             "%(n)s passages are found by their words only until the worker has embedded them.",
             missing,
         )
-        steps.append(Step(sentence % {"n": f"{missing}+" if missing >= MOST_PASSAGES else missing}))
+        steps.append(NextStep(sentence % {"n": f"{missing}+" if missing >= MOST_PASSAGES else missing}))
     return steps
 
 

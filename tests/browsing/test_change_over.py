@@ -12,7 +12,7 @@ from django.test import Client
 from memoryapp import tasks
 from memoryapp.engine.embeddings import Profile, Vectors
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, Topic
-from memoryapp.operations.backlog import Backlog
+from memoryapp.operations.backlog import BacklogCollector
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import signed_in, talk
@@ -53,7 +53,7 @@ class Watched(Hashing):
 
 
 def depth(queue: str) -> float:
-    (family,) = Backlog().collect()
+    (family,) = BacklogCollector().collect()
     return next(sample.value for sample in family.samples if sample.labels["queue"] == queue)
 
 
