@@ -67,11 +67,24 @@ class StageFault:
 
 
 @dataclass(frozen=True, slots=True)
+class Successor:
+    """The embedding profile that is to take over, and how many passages wait for their vector of it, up to a bound."""
+
+    row: EmbeddingProfile
+    waiting: int
+
+    @property
+    def has_more(self) -> bool:
+        return self.waiting >= MOST_PASSAGES
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStage:
     """``waiting`` is counted up to a bound; ``hours`` are the last 24, oldest first, empty where no row tells.
 
     ``latest`` is the last work of it that ended, ``pause`` what keeps the worker from it: everybody's or, where the
-    page is one chat user's, that one's. ``away`` is the embedding profile whose model did not answer last.
+    page is one chat user's, that one's. ``away`` is the embedding profile whose model did not answer, ``successor``
+    the one that is to take over.
     """
 
     name: str
@@ -84,6 +97,7 @@ class PipelineStage:
     latest: work.WorkProgress | None = None
     pause: StagePause | Pause | None = None
     away: EmbeddingProfile | None = None
+    successor: Successor | None = None
 
     @property
     def kind(self) -> str:
@@ -154,11 +168,18 @@ def stages(
             cost_usd=dollars.get(name, 0.0),
             latest=next((s for s in works if s.work.kind == name and s.work.state == Work.State.DONE), None),
             pause=pauses.get(name),
-            away=profiles.away() if name == "embed" else None,
+            **(_embedding(scope) if name == "embed" else {}),
         )
         for name in NAMES
         if name != "erase" or erasures
     ]
+
+
+def _embedding(scope: _Scope) -> dict[str, Any]:
+    """What the stage of vectors has beside its own: a model that is away, and a profile that is to take over."""
+    row = profiles.being_made()
+    waiting = passages_without_vector(scope.seen, profiles.profile_of(row)) if row else 0
+    return {"away": profiles.away(), "successor": Successor(row, waiting) if row else None}
 
 
 def _works(scope: _Scope) -> list[work.WorkProgress]:

@@ -122,8 +122,11 @@ def _fault(error: BaseException) -> str:
 class JointWork:
     """One piece of work for several chat users at once; ``totals`` has how much there is for each, by id."""
 
-    def __init__(self, kind: Work.Kind, worker: str, totals: Mapping[int, int], report: Report) -> None:
+    def __init__(
+        self, kind: Work.Kind, worker: str, totals: Mapping[int, int], report: Report, source: str = ""
+    ) -> None:
         self._kind, self._worker, self._totals, self._report = kind, worker, totals, report
+        self._source = source
         self._stack = ExitStack()
         self._steps: dict[int, Steps] = {}
         self._done: Counter[int] = Counter()
@@ -144,7 +147,7 @@ class JointWork:
 
     def _of(self, owner: int) -> Steps:
         if owner not in self._steps:
-            row = tracked(owner, self._kind, self._worker, report=self._report)
+            row = tracked(owner, self._kind, self._worker, self._source, self._report)
             self._steps[owner] = self._stack.enter_context(row)
         return self._steps[owner]
 

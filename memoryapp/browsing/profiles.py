@@ -72,6 +72,11 @@ class ProfileState:
         return self.row.provider == OfflineEmbedder.profile.provider
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether it took over and nobody decided on its thresholds."""
+        return self.row.is_serving and self.row.decision == EmbeddingProfile.Decision.DUE
+
+    @property
     def is_being_made(self) -> bool:
         return not self.row.is_serving and self.row.asked_at is not None and self.is_wanted
 

@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import erasure, transfer
 from memoryapp.import_files import attachments
-from memoryapp.importers import NAMING, ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.importers import ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.ingestion.imports import Addressee, Course, Paused, batch_of, import_for
 from memoryapp.ingestion.rehearsal import MOST_SHOWN, Findings, rehearse, rejections
 from memoryapp.models import ImportFile, Message
@@ -134,7 +134,7 @@ def _on_own_connection(watch: _Watch, count: int) -> None:
 
 
 def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
-    if not whole and chat.format in NAMING and not row.addressee:
+    if not whole and not row.addressee and len(chat.users()) > 1:
         several = _users(chat)
         if len(several) > 1:
             users = [{"name": name, "count": count} for name, count in several.items()]
@@ -179,7 +179,7 @@ def _nothing(row: ImportFile, found: Findings) -> str:
 def _import(row: ImportFile, chat: ChatFile) -> None:
     watch = _Watch(row, lambda: chat.meter.share)
     taker = row.asked_by if row.takes_changes else ""
-    with predecessor.together(chat) as opened:
+    with predecessor.together(chat, addressee(row)) as opened:
         stored = partial(_beside, watch) if chat.is_distilled else watch
         course = Course(worker="worker", source=row.source, key=row.key, stored=stored, taker=taker, opened=opened)
         imported = import_for(chat, addressee(row), course)

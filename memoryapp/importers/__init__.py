@@ -7,14 +7,13 @@ file holds, not by its name. It imports Django's translations, the JSON parsers,
 storable.
 """
 
-from memoryapp.importers.opening import FORMATS, NAMING, ChatFile, Hints, open_chat, read
+from memoryapp.importers.opening import FORMATS, ChatFile, Hints, open_chat, read
 from memoryapp.importers.record import Distilled, MessageRecord, Rejected, UnknownSpeaker, UnreadableFile
 
 __all__ = [
     "FORMATS",
     "ChatFile",
     "Distilled",
-    "NAMING",
     "Hints",
     "MessageRecord",
     "Rejected",

@@ -7,8 +7,10 @@ that are not known are kept: a message's in its metadata, a conversation's with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +22,8 @@ from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected
 from memoryapp.importers.source import SourceFile
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
+# The field of a user; its name may also be written with escapes.
+_NAMES = re.compile(rb'"user"\s*:')
 MOST_LINE = 16_000_000
 # Lines that an export of a whole memory has beside its messages.
 EXPORT_MARK = "mnemoscope"
@@ -28,13 +32,13 @@ EXPORT_MARK = "mnemoscope"
 def recognises(value: object) -> bool:
     """Whether a parsed line is a conversation or a message of this format."""
     return is_row(value) or (
-        isinstance(value, Mapping) and (isinstance(value.get("messages"), list) or ("id" in value and "role" in value))
+        isinstance(value, dict) and (isinstance(value.get("messages"), list) or ("id" in value and "role" in value))
     )
 
 
 def is_row(value: object) -> bool:
     """Whether a line of an exported memory is about something else than a message."""
-    return isinstance(value, Mapping) and EXPORT_MARK in value
+    return isinstance(value, dict) and EXPORT_MARK in value
 
 
 def lines(source: SourceFile) -> Iterator[tuple[int, bytes]]:
@@ -53,6 +57,25 @@ def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
     """The value of each line with its number, or a rejection of what is none; one line in memory at a time."""
     for number, line in lines(source):
         yield number, _value(number, line)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A reader of the messages of a file, and of whom they are."""
+
+    source: SourceFile
+
+    def __call__(self, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+        return read(self.source, clock)
+
+    def users(self) -> set[str]:
+        """Whom the lines name, those too that cannot be taken. Lines that name nobody are not parsed."""
+        found = set()
+        for number, line in lines(self.source):
+            value = _value(number, line) if _NAMES.search(line) or b"\\u00" in line else None
+            if isinstance(value, dict):
+                found.add(str(value.get("user") or "").strip())
+        return found
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
@@ -119,13 +142,13 @@ def _first_time(messages: Sequence[Any]) -> datetime | None:
     """The first time among a conversation's messages that can be read."""
     for item in messages:
         with suppress(BadRecord):
-            return moment(item.get("ts") if isinstance(item, Mapping) else None)
+            return moment(item.get("ts") if isinstance(item, dict) else None)
     return None
 
 
 def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
     """The user, the messages (None when the line is a message itself) and all else of a line."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(value)})
     rest = dict(value)
     user = words(rest.pop("user", ""), "user").strip()
@@ -145,7 +168,7 @@ def _message(item: object, user: str, line: int | str, extra: dict[str, Any], cl
 
 
 def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], clock: Clock) -> MessageRecord:
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
     if item.get("text") is None and not item.get("attachments"):
         raise BadRecord(_("it has no text"))
@@ -160,6 +183,13 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
         session=item.get("session"),
         reply_to=item.get("reply_to"),
         forwarded_from=item.get("forwarded_from"),
-        metadata={**{key: value for key, value in item.items() if key not in _FIELDS}, **extra, **clock.mark()},
+        metadata=_unknown(item) | extra | clock.mark(),
         line=line,
     )
+
+
+def _unknown(item: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a message that this format does not know; most messages have none."""
+    if item.keys() <= _FIELDS:
+        return {}
+    return {key: value for key, value in item.items() if key not in _FIELDS}

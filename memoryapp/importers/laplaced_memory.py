@@ -39,6 +39,18 @@ def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
                     yield Rejected(place, str(error), user)
 
 
+def users(source: SourceFile) -> set[str]:
+    """What every user is called of whom the database has anything."""
+    found: set[str] = set()
+    with laplaced.opened(source) as rows:
+        names = laplaced.names(rows)
+        for table in ("history", *_TABLES):
+            if laplaced.columns_of(rows, table) >= {"id", "user_id"}:
+                listed = rows.execute(f"SELECT DISTINCT user_id FROM {table}")
+                found |= {clean(names.get(key, str(key or ""))) for (key,) in listed}
+    return found
+
+
 def _number(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 

@@ -90,6 +90,19 @@ class ChatFile:
             clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
             yield from laplaced_memory.read(SourceFile(self.path), clock)
 
+    def users(self) -> set[str]:
+        """The users whom the file names, and perhaps some whose messages cannot be taken; faster than all records."""
+        if self.is_distilled:
+            return laplaced_memory.users(SourceFile(self.path))
+        found: set[str] = set()
+        for reader in self.readers if self.format in NAMING else ():
+            if isinstance(reader, jsonl.Lines):
+                found |= reader.users()
+            else:
+                clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
+                found |= {item.user for item in reader(clock) if isinstance(item, MessageRecord)}
+        return found - {""}
+
     def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
         for reader in self.readers:
             yield from reader(clock)
@@ -181,7 +194,7 @@ def _lines_reader(format: str, source: SourceFile) -> Reader:
         return partial(coding_agents.read_codex, source)
     if format == "openai":
         return partial(openai_messages.read_lines, source)
-    return partial(jsonl.read, source)
+    return jsonl.Lines(source)
 
 
 def _first_values(source: SourceFile, most: int) -> Iterator[Any]:

@@ -109,14 +109,11 @@ class Distilled:
 
 def message(**fields: Any) -> MessageRecord:
     """The record of these fields, cleaned and checked. Raises BadRecord."""
-    fields["metadata"] = metadata = clean(fields.get("metadata") or {})
-    if any(not isinstance(key, str) for key in metadata):
-        fields["metadata"] = {str(key): value for key, value in metadata.items()}
-    if metadata and len(json.dumps(fields["metadata"])) > MOST_TEXT:
-        raise BadRecord(_("its metadata is longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"})
+    fields["metadata"] = _metadata(metadata) if (metadata := fields.get("metadata")) else {}
     for name, most in LONGEST.items():
         value = fields.get(name)
-        fields[name] = text = "" if value is None or value == "" else words(value, name)
+        # Most fields of most messages are empty.
+        fields[name] = text = words(value, name) if value or value not in (None, "") else ""
         if len(text) > most:
             raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": f"{most:,}"})
     if not fields["external_id"]:
@@ -127,6 +124,13 @@ def message(**fields: Any) -> MessageRecord:
             % {"roles": ", ".join(ROLES), "role": shown(fields["role"])}
         )
     return MessageRecord(**fields)
+
+
+def _metadata(given: Any) -> dict[str, Any]:
+    metadata = {str(key): value for key, value in clean(given).items()}
+    if len(json.dumps(metadata)) > MOST_TEXT:
+        raise BadRecord(_("its metadata is longer than %(most)s characters") % {"most": f"{MOST_TEXT:,}"})
+    return metadata
 
 
 def words(value: object, name: str) -> str:
@@ -163,13 +167,12 @@ def moment(value: object) -> datetime:
     if value is None or value == "":
         raise BadRecord(_("it has no time"))
     try:
-        if isinstance(value, str) and _SECONDS.fullmatch(value.strip()):
-            value = float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(_seconds(value), UTC)
-        if isinstance(value, str):
+        # A fifth sign that is a dash is no number's, and is in nearly every text.
+        if isinstance(value, str) and (value[4:5] == "-" or not _SECONDS.fullmatch(value.strip())):
             read = datetime.fromisoformat(value.strip())
             return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+        if isinstance(value, int | float | str) and not isinstance(value, bool):
+            return datetime.fromtimestamp(_seconds(float(value) if isinstance(value, str) else value), UTC)
     except (ValueError, OverflowError, OSError):
         pass
     raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": shown(value)})

@@ -17,7 +17,7 @@ from uuid import UUID, uuid5
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure, work
-from memoryapp.importers import NAMING, ChatFile, MessageRecord, Rejected
+from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out
 from memoryapp.ingestion.reading_ahead import read_ahead
@@ -312,8 +312,10 @@ def addressee_of(chat: ChatFile, user: str) -> tuple[Addressee, str]:
 
 def names_several(chat: ChatFile) -> bool:
     """Whether the file names more than one user; only JSON Lines and the predecessor's database name any."""
+    if len(chat.users()) < 2:
+        return False
     first = ""
-    for item in chat.records() if chat.format in NAMING else ():
+    for item in chat.records():
         if isinstance(item, MessageRecord) and item.user:
             first = first or item.user
             if item.user != first:

@@ -7,6 +7,8 @@ only vectors of at most 1,024 dimensions are in the covering index.
 
 from __future__ import annotations
 
+from typing import Self
+
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -14,6 +16,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 from pgvector.django import HalfVectorField
 
+from memoryapp.engine.embeddings import Profile
 from memoryapp.models.passage import Passage
 from memoryapp.models.topic import Topic
 from memoryapp.models.user import Owned
@@ -26,13 +29,25 @@ def merge_threshold() -> float:
     return float(settings.CONSOLIDATION_SIMILARITY_THRESHOLD)
 
 
+class EmbeddingProfileQuerySet(models.QuerySet["EmbeddingProfile"]):
+    def asked(self, profile: Profile) -> Self:
+        """The row of ``profile``, if somebody agreed to make its vectors."""
+        named = {"provider": profile.provider, "model": profile.model, "dimensions": profile.dimensions}
+        return self.filter(**named, asked_at__isnull=False)
+
+
 class EmbeddingProfile(models.Model):
     """Vectors compare within one profile. One serves searches; those of another are made while it does.
 
     ``asked_at`` and ``asked_by`` say when and who agreed to make the vectors of a profile that does not serve yet.
     After ``failures`` requests in a row without an answer, the last with ``fault``, its model is asked again from
-    ``rests_until`` on.
+    ``rests_until`` on. ``decision`` is on its thresholds, which a change of the model leaves as the settings are.
     """
+
+    class Decision(models.TextChoices):
+        NONE = "", _("not asked for")
+        DUE = "due", _("asked for")
+        MADE = "made", _("made")
 
     provider = models.CharField(_("provider"), max_length=100)
     model = models.CharField(_("model"), max_length=200)
@@ -54,6 +69,11 @@ class EmbeddingProfile(models.Model):
     failures = models.PositiveIntegerField(_("failures in a row"), default=0, db_default=0)
     rests_until = models.DateTimeField(_("asked again from"), null=True, blank=True)
     fault = models.CharField(_("fault"), max_length=500, blank=True, db_default="")
+    decision = models.CharField(
+        _("decision on thresholds"), max_length=8, choices=Decision, blank=True, default=Decision.NONE, db_default=""
+    )
+
+    objects = EmbeddingProfileQuerySet.as_manager()
 
     class Meta:
         constraints = (

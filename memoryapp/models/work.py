@@ -11,9 +11,9 @@ from memoryapp.models.user import Owned
 class Work(Owned):
     """The latest work of a kind for one chat user, asked for, going on or ended.
 
-    ``source`` is the file of an import, ``worker`` the process at work, ``done`` counts messages or passages,
-    ``share`` is how much of all that is, from 0 to 1; ``fault`` is a sentence when it failed. An archive that was
-    asked for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
+    ``source`` is the file of an import or the embedding profile that is to take over, ``worker`` the process at work.
+    ``done`` counts messages or passages, ``share`` is how much of all that is, from 0 to 1; ``fault`` is a sentence if
+    it failed. An archive that was asked for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
     """
 
     class Kind(models.TextChoices):

@@ -14,6 +14,9 @@ from django.db.backends.utils import CursorWrapper
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from memoryapp import clients
+from memoryapp.models import EmbeddingProfile
+
 MOST = 10_000
 
 RUNS = """
@@ -23,7 +26,9 @@ FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' LIMIT %(most)s) 
 # Vectors are made in the order of passages, so missing ones belong to the newest.
 PASSAGES = """
 SELECT count(*) FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(most)s) p
-WHERE NOT EXISTS (SELECT FROM memoryapp_passagevector v WHERE v.passage_id = p.id)
+WHERE NOT EXISTS (
+    SELECT FROM memoryapp_passagevector v WHERE v.passage_id = p.id AND v.profile_id = %(profile)s
+)
 """
 SESSIONS = """
 SELECT count(*) FROM (
@@ -62,8 +67,8 @@ def _depths() -> dict[str, int]:
     with connection.cursor() as cursor:
         cursor.execute(RUNS, values)
         pending, running = cursor.fetchone()
-        cursor.execute(PASSAGES, values)
-        (passages,) = cursor.fetchone()
+        passages = _passages(cursor, _serving())
+        next_passages = _passages(cursor, following) if (following := _next()) else 0
         cursor.execute(SESSIONS, values)
         (sessions,) = cursor.fetchone()
         counts = {name: _count(cursor, *rows) for name, rows in ROWS.items()}
@@ -72,8 +77,26 @@ def _depths() -> dict[str, int]:
         "runs_pending": pending,
         "runs_running": running,
         "passages_without_vector": passages,
+        "passages_without_next_vector": next_passages,
         "sessions_due": sessions,
     }
+
+
+def _serving() -> int | None:
+    """The profile that searches compare in; before the first one serves, none has a vector."""
+    return EmbeddingProfile.objects.filter(is_serving=True).values_list("pk", flat=True).first()
+
+
+def _next() -> int | None:
+    """The profile that is to take over, if its vectors are being made."""
+    asked = EmbeddingProfile.objects.asked(clients.profile()).filter(is_serving=False)
+    return asked.values_list("pk", flat=True).first()
+
+
+def _passages(cursor: CursorWrapper, profile: int | None) -> int:
+    """How many have no vector of the profile."""
+    cursor.execute(PASSAGES, {"most": MOST, "profile": profile})
+    return int(cursor.fetchone()[0])
 
 
 def _count(cursor: CursorWrapper, table: str, condition: str) -> int:

@@ -15,8 +15,11 @@ from django.utils import timezone
 
 from memoryapp import clients
 from memoryapp.engine.embeddings import Profile
+from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.models import Card, EmbeddingProfile, Passage, RefusedText
 from memoryapp.search import missing
+
+Decision = EmbeddingProfile.Decision
 
 # How long the model is left alone after so many requests in a row without an answer.
 FIRST_REST, LONGEST_REST = timedelta(seconds=10), timedelta(minutes=10)
@@ -115,9 +118,18 @@ def _is_mostly_refused(row: EmbeddingProfile) -> bool:
 
 @transaction.atomic
 def serve(row: EmbeddingProfile) -> None:
-    """From now on searches compare in this profile."""
+    """From now on searches compare in this profile; a person is to decide on its thresholds, unless one did."""
     EmbeddingProfile.objects.select_for_update().filter(is_serving=True).update(is_serving=False)
-    EmbeddingProfile.objects.filter(pk=row.pk).update(is_serving=True, asked_at=None, asked_by="")
+    rows = EmbeddingProfile.objects.filter(pk=row.pk)
+    rows.update(is_serving=True, asked_at=None, asked_by="")
+    # Those of the embedded model were measured with it.
+    if row.provider != OfflineEmbedder.profile.provider:
+        rows.filter(decision=Decision.NONE).update(decision=Decision.DUE)
+
+
+def undecided() -> EmbeddingProfile | None:
+    """The profile that took over, as long as nobody decided on its thresholds."""
+    return EmbeddingProfile.objects.filter(is_serving=True, decision=Decision.DUE).first()
 
 
 def put_off(row: EmbeddingProfile, fault: str) -> None:
@@ -141,10 +153,14 @@ def is_resting(row: EmbeddingProfile) -> bool:
 
 def away() -> EmbeddingProfile | None:
     """The profile whose model is asked now and did not answer last; looking makes no profile, unlike ``to_make``."""
-    provider, model, dimensions = _named(clients.profile())
-    asked = Q(asked_at__isnull=False, provider=provider, model=model, dimensions=dimensions)
-    made = EmbeddingProfile.objects.filter(Q(is_serving=True) | asked, failures__gt=0)
+    asked = EmbeddingProfile.objects.asked(clients.profile())
+    made = EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk__in=asked), failures__gt=0)
     return made.order_by("-is_serving").first()
+
+
+def being_made() -> EmbeddingProfile | None:
+    """The profile that is to take over, whose vectors somebody agreed to; looking makes no profile."""
+    return EmbeddingProfile.objects.asked(clients.profile()).filter(is_serving=False).first()
 
 
 def awaiting_consent() -> Profile | None:
@@ -153,9 +169,7 @@ def awaiting_consent() -> Profile | None:
     first = EmbeddingProfile.objects.filter(is_serving=True).first()
     if first is None or _named(first) == _named(profile):
         return None
-    provider, model, dimensions = _named(profile)
-    rows = EmbeddingProfile.objects.filter(provider=provider, model=model, dimensions=dimensions)
-    return None if rows.filter(asked_at__isnull=False).exists() else profile
+    return None if EmbeddingProfile.objects.asked(profile).exists() else profile
 
 
 def ask_again(row: EmbeddingProfile) -> int:

@@ -136,7 +136,9 @@ async def _embed_passages(task: _Task) -> int:
 async def _in_sight(task: _Task) -> AsyncIterator[work.JointWork]:
     """Rows of work for the chat users whose passages have no vector."""
     totals = await sync_to_async(_totals)(task)
-    joint = work.JointWork(Work.Kind.EMBED, task.worker, totals, task.report)
+    # Vectors of a profile that is to take over are work of their own, beside those of the one that serves.
+    source = str(task.row) if task.row.asked_at and not task.row.is_serving else ""
+    joint = work.JointWork(Work.Kind.EMBED, task.worker, totals, task.report, source)
     try:
         yield joint
     except BaseException as error:

@@ -25,6 +25,7 @@ from memoryapp.importers import ChatFile, Distilled, MessageRecord, Rejected
 from memoryapp.ingestion.imports import Addressee, NamedMessages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, KnowledgeEdit, Message, Person, Topic
+from memoryapp.operations import advisory_locks
 
 KINDS = ("topic", "fact", "person", "artifact")
 _AT_ONCE = 500
@@ -45,9 +46,9 @@ class Brought:
 
 
 @contextmanager
-def together(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
+def together(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[ChatUser], None]]:
     """One transaction for the messages of a file and what had been made of them, where it has both: nobody archives
-    messages whose topics are yet to come, also not after a kill.
+    messages whose topics are yet to come, also not after a kill. Files that name the same user wait for each other.
 
     It gives what is called with each chat user before anything is stored for them; their topics stay as they are until
     the block ends.
@@ -56,6 +57,9 @@ def together(chat: ChatFile) -> Iterator[Callable[[ChatUser], None]]:
         yield lambda owner: None
         return
     with transaction.atomic():
+        # All at once, for each file names its users in an order of its own, and some of them are not here yet.
+        for name in sorted({name for user in ("", *chat.users()) if (name := addressee(user))}):
+            advisory_locks.acquire_until_commit(f"distilled {name}", 0)
         yield lock_owner
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memoryapp import consolidation, proposals, suggestions
@@ -16,6 +15,7 @@ from memoryapp.curation.plans import opening
 from memoryapp.models import ChatUser, Message, Suggestion
 from memoryapp.reading import content
 from rerankui.curation.decisions import Around, seconds_each
+from rerankui.text.times import coming
 
 LISTED_BEFORE = 6
 LISTED_AFTER = 18
@@ -69,8 +69,7 @@ def consolidation_words(owner: ChatUser) -> list[str]:
 def _rest(owner: ChatUser) -> Iterator[str]:
     until = consolidation.resumes_at(owner)
     if until and until > timezone.now():
-        at = date_format(timezone.localtime(until), "H:i")
-        yield _("Its last answer failed; it is asked again at %(time)s.") % {"time": at}
+        yield _("Its last answer failed; it is asked again at %(time)s.") % {"time": coming(until)}
 
 
 def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around[SuggestionLine]:

@@ -26,6 +26,7 @@ from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
 from rerankui.text.prose import headline as headline_of
 from rerankui.text.prose import line, shown, unmarked
+from rerankui.text.times import absolute
 from rerankui.web.devices import device_name
 
 register = template.Library()
@@ -197,14 +198,7 @@ def device(user_agent: str) -> str:
 # times
 
 
-@register.filter
-def absolute(moment: datetime) -> str:
-    """The moment on the reader's clock, with the zone it is of."""
-    here = timezone.localtime(moment)
-    zone = here.tzname() or ""
-    # Zones without letters of their own are named by their distance: "+03".
-    written = date_format(here, _("j F Y, H:i"))
-    return f"{written} {f'UTC{zone}' if zone[:1] in '+-' else zone}"
+register.filter(absolute)
 
 
 @register.filter

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from memoryapp.pipeline import PipelineStage
 from rerankui.templatetags.memory import grouped
+from rerankui.text import embedding_words
 from rerankui.text.stage_words import WORDS, StageWords, chat_model_of, served_by
 
 register = template.Library()
@@ -33,6 +34,10 @@ def stage_words(name: str) -> StageWords:
 @register.simple_tag
 def stage_name(name: str) -> str | Promise:
     return WORDS[name].name
+
+
+register.filter("successor_words", embedding_words.successor_words)
+register.filter("undecided_words", embedding_words.undecided_words)
 
 
 @register.simple_tag(takes_context=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models.functions import Left, Length
+from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
@@ -70,6 +71,7 @@ def _mark(row: _MarkedMessage, place: time_axis.Place, longest: int, is_here: bo
     # A square root, for the longest message would make all others flat.
     height = max(12.0, HEIGHT * (row.size / longest) ** 0.5)
     room = place.end - place.bar
+    when = date_format(timezone.localtime(row.sent_at), _("j M Y, H:i"))
     who = row.author or dict(Message.Author.choices).get(row.role, row.role)
     return Mark(
         message=row.id,
@@ -78,6 +80,6 @@ def _mark(row: _MarkedMessage, place: time_axis.Place, longest: int, is_here: bo
         top=HEIGHT - height,
         height=height,
         role=row.role,
-        label=f"{date_format(row.sent_at, _('j M Y, H:i'))} {who}: {line(row.opening)[:OPENING_CHARS]}",
+        label=f"{when} {who}: {line(row.opening)[:OPENING_CHARS]}",
         is_here=is_here,
     )

@@ -45,7 +45,7 @@ def embedding_similarities(request: HttpRequest, embeddingprofile: int) -> HttpR
 @require_POST
 @requires(Role.ADMIN)
 def embedding_change(request: HttpRequest, embeddingprofile: int) -> HttpResponse:
-    """Does one thing with a profile: ``do`` is ask, stop, serve, retry or adopt."""
+    """Does one thing with a profile: ``do`` is ask, stop, serve, retry, adopt or keep."""
     row = get_object_or_404(EmbeddingProfile, pk=embeddingprofile)
     change = _CHANGES.get(request.POST.get("do", ""))
     if change is None:
@@ -80,10 +80,15 @@ def _retry(request: HttpRequest, row: EmbeddingProfile) -> None:
 def _adopt(request: HttpRequest, row: EmbeddingProfile) -> None:
     form = ThresholdsForm(request.POST)
     if form.is_valid():
-        EmbeddingProfile.objects.filter(pk=row.pk).update(**form.cleaned_data)
+        EmbeddingProfile.objects.filter(pk=row.pk).update(**form.cleaned_data, decision=EmbeddingProfile.Decision.MADE)
         messages.success(request, _("The thresholds of %(name)s are in force.") % {"name": row})
     else:
         messages.error(request, _("A threshold is a number from 0 to 1. Nothing was changed."))
 
 
-_CHANGES = {"ask": _ask, "stop": _stop, "serve": _serve, "retry": _retry, "adopt": _adopt}
+def _keep(request: HttpRequest, row: EmbeddingProfile) -> None:
+    EmbeddingProfile.objects.filter(pk=row.pk).update(decision=EmbeddingProfile.Decision.MADE)
+    messages.success(request, _("The thresholds of %(name)s stay as they are.") % {"name": row})
+
+
+_CHANGES = {"ask": _ask, "stop": _stop, "serve": _serve, "retry": _retry, "adopt": _adopt, "keep": _keep}

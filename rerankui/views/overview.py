@@ -21,10 +21,11 @@ from memoryapp.browsing.months import messages_by_month
 from memoryapp.browsing.usage import usage, worst_runs
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
 from memoryapp.operations import heartbeats
-from memoryapp.search.profiles import awaiting_consent, serving_profile
+from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
 from rerankui.access import Request, operator_of, owner_or_404, seen_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
+from rerankui.text.embedding_words import undecided_words
 from rerankui.views.work import panel_for, panel_of, sessions_of
 
 RECENT = 8
@@ -77,7 +78,7 @@ def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
 
 def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:
     """What an operator could do next and may do."""
-    steps = _consent() if operator_of(request).may(Role.ADMIN) else []
+    steps = _embedding() if operator_of(request).may(Role.ADMIN) else []
     if operator_of(request).may(Role.CURATOR):
         steps += [*_silent(), *_waiting(seen, rows)]
     if operator_of(request).may(Role.DEBUGGER):
@@ -87,13 +88,15 @@ def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[Chat
     return steps
 
 
-def _consent() -> list[NextStep]:
-    """An embedding model that is connected and waits for an admin to agree to what it costs."""
-    profile = awaiting_consent()
-    if profile is None:
-        return []
-    form = _("The settings name the embedding model %(name)s, and another one serves until you agree to its cost.")
-    return [NextStep(form % {"name": profile.model}, is_embedding=True)]
+def _embedding() -> list[NextStep]:
+    """An embedding model that waits for an admin: to agree to what it costs, or to decide on its thresholds."""
+    steps = []
+    if profile := awaiting_consent():
+        form = _("The settings name the embedding model %(name)s, and another one serves until you agree to its cost.")
+        steps.append(NextStep(form % {"name": profile.model}, is_embedding=True))
+    if row := undecided():
+        steps.append(NextStep(undecided_words(row), is_embedding=True))
+    return steps
 
 
 def _silent() -> list[NextStep]:

@@ -17,7 +17,7 @@ from memoryapp.browsing import costs
 from memoryapp.models import ChatUser, Role, Work
 from memoryapp.operations import heartbeats
 from memoryapp.pipeline import stages
-from memoryapp.search.profiles import serving_profile
+from memoryapp.search.profiles import serving_profile, undecided
 from rerankui.access import Request, operator_of, owner_or_404, requires, seen_owners
 from rerankui.addresses import next_address
 from rerankui.pages import show
@@ -49,6 +49,7 @@ def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
         "now": now,
         "is_at_work": any(stage.is_at_work for stage in found),
         "may_pause": operator.may(Role.CURATOR if owner else Role.ADMIN),
+        "undecided": undecided() if operator.may(Role.ADMIN) else None,
         "may_retry": operator.may(Role.CURATOR),
         "silent": [process for process, state in heartbeats.states().items() if state != "ok"],
     }

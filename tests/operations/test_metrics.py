@@ -271,6 +271,7 @@ def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
         "runs_pending": 1,
         "runs_running": 0,
         "passages_without_vector": 1,
+        "passages_without_next_vector": 0,
         "sessions_due": 1,
         "suggestions_open": 1,
         "topics_unread": 1,

@@ -144,7 +144,7 @@ def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple
     if dry_run:
         return import_chat(chat, user, dry_run=True, report=report), predecessor.rehearse(chat, addressee)
     key = uuid4()
-    with predecessor.together(chat) as opened:
+    with predecessor.together(chat, addressee) as opened:
         imported = import_chat(chat, user, key=key, report=report, opened=opened)
         batch = partial(batch_of, key=key, source=chat.path.name, format=chat.format)
         return imported, predecessor.bring(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
