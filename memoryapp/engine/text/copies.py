@@ -52,7 +52,7 @@ def originals(ranked: Sequence[T], sayings: Mapping[T, Saying]) -> dict[T, T]:
         if (saying := sayings.get(each)) and saying.key:
             groups[saying.key].append(each)
     found: dict[T, T] = {}
-    for group in groups.values():
+    for group in (each for each in groups.values() if len(each) > 1):
         original = min(group, key=lambda each: (sayings[each].is_forwarded, sayings[each].seconds))
         found |= {each: original for each in group if each != original}
     return found

@@ -180,8 +180,8 @@ class RunMemory:
         self, query: str, found: retrieval.SearchResult
     ) -> tuple[retrieval.SearchResult, CrossEncoded]:
         """The search in the order that a cross-encoder makes of it, where there is one and it answers in time."""
-        encoder, first = self.clients.cross_encoder, reranking.ranked(found)[: settings.RERANK_TOP_N]
-        if encoder is None or not first:
+        encoder = self.clients.cross_encoder
+        if encoder is None or not (first := reranking.ranked(found)[: settings.RERANK_TOP_N]):
             return found, CrossEncoded()
         async with self.clients.pool.connection() as connection:
             texts = await reranking.passage_texts(connection, self.request.owner_id, first)
