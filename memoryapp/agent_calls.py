@@ -28,7 +28,7 @@ OpenChat = Callable[[str], AbstractAsyncContextManager[Chat]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[_Answer]):
+class AnsweredCall(Generic[_Answer]):
     """An answer, and the row of the question."""
 
     answer: _Answer
@@ -53,13 +53,13 @@ class Agent:
     open_chat: OpenChat
     asked_by: str = ""
 
-    def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> Answered[_Answer]:
+    def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:
         """The answer to ``question`` about ``topics``; a person is always answered anew.
 
         Raises LLMError (LLMTimeout) where the model gave none, UnreadableAnswer; what was asked is kept either way.
         """
         asked = self.asked(question, topics)
-        return Answered(asked.ask.result(), asked.call)
+        return AnsweredCall(asked.ask.result(), asked.call)
 
     def asked(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> StoredAsk[_Answer]:
         """The same, for who also wants the row of a question that was not answered."""

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memoryapp import models
-from memoryapp.engine.chat.media import Media, MediaError
+from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.events import MediaItem
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser
@@ -23,7 +23,7 @@ from memoryapp.operations import advisory_locks
 from memoryapp.operations.database import in_thread
 
 
-def store(owner: ChatUser, media: Media) -> MediaItem:
+def store(owner: ChatUser, media: MediaContent) -> MediaItem:
     """Stores the bytes for this owner, once however often they are sent; returns the item that names them."""
     item = replace(media.item, name=str(clean(media.item.name)))
     row = models.Media(
@@ -51,12 +51,12 @@ def _is_stored(row: models.Media) -> bool:
         return False
 
 
-async def load(owner_id: int, item: MediaItem) -> Media:
+async def load(owner_id: int, item: MediaItem) -> MediaContent:
     """The item with its bytes. Raises MediaError when this owner has none such, or when they are not as sent."""
     return await in_thread(read, owner_id, item)
 
 
-def read(owner_id: int, item: MediaItem) -> Media:
+def read(owner_id: int, item: MediaItem) -> MediaContent:
     """The same for code without an event loop."""
     row = models.Media.objects.filter(owner=owner_id, sha256=item.sha256).first()
     if row is None:
@@ -70,4 +70,4 @@ def read(owner_id: int, item: MediaItem) -> Media:
         ) from error
     if hashlib.sha256(content).hexdigest() != item.sha256:
         raise MediaError(_("The media %(hash)s is not what was sent.") % {"hash": item.sha256[:12]})
-    return Media(item, content)
+    return MediaContent(item, content)

@@ -48,7 +48,7 @@ _MEANT = ("", "disabled", "stopped", "no_candidates")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class StageFault:
     """Something that failed within a day: of whom, when, why.
 
     ``count`` is how many failed so, ``call`` the question of an agent that shows it, ``topic`` one that could not be
@@ -67,7 +67,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PipelineStage:
     """``waiting`` is counted up to a bound; ``hours`` are the last 24, oldest first, empty where no row tells.
 
     ``latest`` is the last work of it that ended, ``pause`` what keeps the worker from it: everybody's or, where the
@@ -76,12 +76,12 @@ class Stage:
 
     name: str
     waiting: int
-    going: Sequence[work.Progress] = ()
+    going: Sequence[work.WorkProgress] = ()
     running: int = 0
-    faults: Sequence[Fault] = ()
+    faults: Sequence[StageFault] = ()
     hours: Sequence[int] = ()
     cost_usd: float = 0.0
-    latest: work.Progress | None = None
+    latest: work.WorkProgress | None = None
     pause: StagePause | Pause | None = None
     away: EmbeddingProfile | None = None
 
@@ -135,7 +135,7 @@ def stages(
     now: datetime,
     owner: ChatUser | None = None,
     erasures: bool = False,
-) -> list[Stage]:
+) -> list[PipelineStage]:
     """Every stage of these chat users, or of ``owner`` alone; that of erasures, which name nobody, where asked for.
 
     About twenty queries, whatever there is.
@@ -144,7 +144,7 @@ def stages(
     works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
     dollars = costs.by_stage(scope.seen, scope.day_ago)
     return [
-        Stage(
+        PipelineStage(
             name=name,
             waiting=_WAITING[name](scope),
             going=[shown for shown in works if shown.work.kind == name and shown.is_going_on],
@@ -161,7 +161,7 @@ def stages(
     ]
 
 
-def _works(scope: _Scope) -> list[work.Progress]:
+def _works(scope: _Scope) -> list[work.WorkProgress]:
     """What runs, failed or ended within a day, the latest first."""
     rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")
     return [work.progress(row) for row in rows.order_by("-at")[:200]]
@@ -243,38 +243,38 @@ def _by_hour(scope: _Scope, rows: QuerySet[Any], column: str, counted: Aggregate
     return counts
 
 
-def _faults(scope: _Scope) -> dict[str, list[Fault]]:
+def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
     """What failed within a day, by stage, the latest first."""
-    found: dict[str, list[Fault]] = {}
+    found: dict[str, list[StageFault]] = {}
     unread = scope.of(UnreadTopic.objects.filter(state=UnreadTopic.State.FAILED)).select_related("owner")
     for row in unread.order_by("-at")[:MOST_FAULTS]:
-        found.setdefault("extract", []).append(Fault(row.owner, row.at, why=row.fault, topic=row.topic_id))
+        found.setdefault("extract", []).append(StageFault(row.owner, row.at, why=row.fault, topic=row.topic_id))
     refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, at__gte=scope.day_ago)
     for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
-        fault = Fault(file.owner, file.at, why=f"{file.source}: {file.fault}", file=file.pk)
+        fault = StageFault(file.owner, file.at, why=f"{file.source}: {file.fault}", file=file.pk)
         found.setdefault("import", []).append(fault)
     # Of an import that had begun there may be a row of work, too.
     named = refused.filter(owner=OuterRef("owner"), source=OuterRef("source"))
     is_shown = Q(kind=Work.Kind.IMPORT) & Exists(named)
     failed = Work.objects.filter(~is_shown, state=Work.State.FAILED, at__gte=scope.day_ago)
     for row in scope.of(failed).select_related("owner").order_by("-at")[:50]:
-        found.setdefault(row.kind, []).append(Fault(row.owner, row.at, why=row.fault, is_work=True))
+        found.setdefault(row.kind, []).append(StageFault(row.owner, row.at, why=row.fault, is_work=True))
     unanswered = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="")
     for call in scope.of(unanswered).select_related("owner").defer("events").order_by("-at")[:50]:
-        fault = Fault(call.owner, call.at, code=call.outcome, call=call.pk)
+        fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)
         found.setdefault(costs.STAGE_OF.get(call.agent, call.agent), []).append(fault)
     found["artifacts"] = _unreadable(scope)
     found[costs.RUNS] = _fallen_back(scope)
     return found
 
 
-def _unreadable(scope: _Scope) -> list[Fault]:
+def _unreadable(scope: _Scope) -> list[StageFault]:
     failed = scope.of(Artifact.objects.filter(state=Artifact.State.FAILED)).select_related("owner")
-    return [Fault(row.owner, row.updated_at, why=row.name) for row in failed.order_by("-updated_at")[:MOST_FAULTS]]
+    return [StageFault(row.owner, row.updated_at, why=row.name) for row in failed.order_by("-updated_at")[:MOST_FAULTS]]
 
 
-def _fallen_back(scope: _Scope) -> list[Fault]:
+def _fallen_back(scope: _Scope) -> list[StageFault]:
     """Runs of the day that fell back, by why."""
     runs = scope.of(Run.objects.filter(created_at__gte=scope.day_ago).exclude(fallback__in=_MEANT))
     counted = runs.order_by().values_list("fallback").annotate(n=Count("pk")).order_by("-n")
-    return [Fault(None, None, code=fallback, count=n) for fallback, n in counted[:MOST_FAULTS]]
+    return [StageFault(None, None, code=fallback, count=n) for fallback, n in counted[:MOST_FAULTS]]

@@ -19,7 +19,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
-from memoryapp.engine.prompts import BUILT_IN, Fault, PromptBook, PromptText, faults
+from memoryapp.engine.prompts import BUILT_IN, PromptBook, PromptFault, PromptText, faults
 from memoryapp.models import AgentCall, ChatUser, Prompt, Run, RunEvent
 from memoryapp.operations import advisory_locks
 
@@ -42,7 +42,7 @@ class PromptError(Exception):
 class Faulty(PromptError):
     """This text cannot be sent to a model; ``faults`` says why."""
 
-    def __init__(self, found: Sequence[Fault]) -> None:
+    def __init__(self, found: Sequence[PromptFault]) -> None:
         super().__init__("; ".join(map(str, found)))
         self.faults = tuple(found)
 

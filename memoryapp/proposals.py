@@ -17,7 +17,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from memoryapp import clients, curation, prompt_versions, reading
-from memoryapp.agent_calls import Agent, Answered, OpenChat
+from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.browsing.neighbours import Neighbour, nearest
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
 from memoryapp.engine.agents.proposing import MergeVerdict, judge_merge, propose_summary, propose_topics
@@ -87,7 +87,7 @@ def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) ->
         return _answer(agent, topics, lambda chat: propose_summary(merged, chat=chat, seconds=seconds, prompts=prompts))
 
 
-def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> Answered[MergeVerdict]:
+def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> AnsweredCall[MergeVerdict]:
     """Whether the model finds that ``topics`` are one, asked anew.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
@@ -99,7 +99,7 @@ def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> Ans
 
 def merge_judged_by(
     open_chat: OpenChat, owner: ChatUser, topics: Sequence[Topic], asked_by: str = ""
-) -> Answered[MergeVerdict]:
+) -> AnsweredCall[MergeVerdict]:
     """The same of a model that somebody else opened; without a person who asks, an answer that is kept serves.
 
     Raises LLMError, UnreadableAnswer.

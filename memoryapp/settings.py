@@ -232,7 +232,7 @@ LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"run": {"()": "memoryapp.operations.logs.RunFilter"}},
+    "filters": {"run": {"()": "memoryapp.operations.logs.RunLogFilter"}},
     "formatters": {
         "line": {"()": "memoryapp.operations.logs.LineFormatter"},
         "json": {"()": "memoryapp.operations.logs.JsonFormatter"},

@@ -34,7 +34,7 @@ WORKER = "worker"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WorkProgress:
     """One piece of work as people are shown it: ``rate`` a second and ``seconds_left`` are None while unknown."""
 
     work: Work
@@ -47,7 +47,7 @@ class Progress:
         return int(self.work.share * 100)
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[WorkProgress], None]
 
 
 class Steps:
@@ -159,7 +159,7 @@ class ProgressLines:
     def __init__(self, write: Callable[[str], object], every: float = 2.0) -> None:
         self._write, self._every, self._written_at = write, every, 0.0
 
-    def __call__(self, shown: Progress) -> None:
+    def __call__(self, shown: WorkProgress) -> None:
         if self._is_due():
             self._write(sentence(shown))
 
@@ -237,7 +237,7 @@ def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
     return form % {"stage": paused.get_kind_display(), "who": paused.by}
 
 
-def unfinished(owners: QuerySet[ChatUser]) -> list[Progress]:
+def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
     """Work that is asked for, runs, or failed lately for these chat users, the latest first."""
     now = timezone.now()
     going = Q(state=Work.State.GOING_ON, at__gte=now - SILENT) | Q(asked_at__isnull=False)
@@ -246,27 +246,27 @@ def unfinished(owners: QuerySet[ChatUser]) -> list[Progress]:
     return [progress(row) for row in rows.order_by("-started_at", "-pk")[:20]]
 
 
-def current(owner: ChatUser | None, kind: Work.Kind) -> Progress | None:
+def current(owner: ChatUser | None, kind: Work.Kind) -> WorkProgress | None:
     """The work of a kind that runs for this chat user, or for anybody."""
     rows = Work.objects.filter(kind=kind, state=Work.State.GOING_ON, at__gte=timezone.now() - SILENT)
     row = (rows.filter(owner=owner) if owner else rows).select_related("owner").order_by("-at").first()
     return progress(row) if row else None
 
 
-def progress(row: Work) -> Progress:
+def progress(row: Work) -> WorkProgress:
     is_going_on = row.state == Work.State.GOING_ON and row.at >= timezone.now() - SILENT
     elapsed = (row.at - row.started_at).total_seconds() if row.started_at else 0.0
     is_known = is_going_on and elapsed > 0 and row.done > 0
     left = elapsed * (1 - row.share) / row.share if is_known and row.share > 0 else None
-    return Progress(row, is_going_on, row.done / elapsed if is_known else None, left)
+    return WorkProgress(row, is_going_on, row.done / elapsed if is_known else None, left)
 
 
-def sentence(shown: Progress) -> str:
+def sentence(shown: WorkProgress) -> str:
     """What runs for whom, and how far it is."""
     return f"{shown.work.get_kind_display()} ({shown.work.owner}): {line(shown)}"
 
 
-def line(shown: Progress) -> str:
+def line(shown: WorkProgress) -> str:
     """How far a piece of work is: how many, how fast, how long yet, and who is at it."""
     parts = [counted(shown)]
     if shown.rate is not None:
@@ -277,7 +277,7 @@ def line(shown: Progress) -> str:
     return ", ".join([*parts, shown.work.worker])
 
 
-def counted(shown: Progress) -> str:
+def counted(shown: WorkProgress) -> str:
     form = ngettext("%(done)s message (%(percent)s %%)", "%(done)s messages (%(percent)s %%)", shown.work.done)
     if shown.work.kind == Work.Kind.EMBED:
         form = ngettext("%(done)s passage (%(percent)s %%)", "%(done)s passages (%(percent)s %%)", shown.work.done)

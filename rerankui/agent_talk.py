@@ -15,7 +15,7 @@ from memoryapp.models import AgentCall
 from memoryapp.runs.following import StoredEvent
 from rerankui.fragments import EventView, event_views
 from rerankui.run.outcomes import SENTENCES
-from rerankui.run.stages import Stage, stage_after
+from rerankui.run.stages import RunStage, stage_after
 from rerankui.run.waterfall import axis
 
 UNANSWERED: dict[str, Promise] = {
@@ -82,4 +82,4 @@ def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 def _ended(views: list[EventView]) -> list[EventView]:
     """A conversation has no event that ends it: nothing goes on after its last one."""
-    return [*views[:-1], *(replace(view, stage=Stage("", "")) for view in views[-1:])]
+    return [*views[:-1], *(replace(view, stage=RunStage("", "")) for view in views[-1:])]

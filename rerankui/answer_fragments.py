@@ -12,19 +12,19 @@ from django.utils import timezone, translation
 
 from memoryapp.models import Run
 from memoryapp.runs import following
-from rerankui.fragments import Frame, Seen, look
+from rerankui.fragments import Seen, SocketFrame, look
 from rerankui.run.answer_view import answer_context
 
 
 def frame(
     run_id: UUID, *, seen: Seen, language: str, user: AbstractBaseUser | AnonymousUser, zone: tzinfo = UTC
-) -> Frame:
+) -> SocketFrame:
     """The answer as it is now, empty where nothing is new to a viewer who has ``seen`` this much."""
     newest = look(run_id, seen)
     if newest.seen == seen:
-        return Frame("", seen, newest.is_over)
+        return SocketFrame("", seen, newest.is_over)
     with translation.override(language), timezone.override(zone):
         run = Run.objects.select_related("owner").get(pk=run_id)
         context = answer_context(run, following.stored(run_id), user, progress=newest.progress)
         html = render_to_string("partials/ask/answer.html", {**context, "swapped": True})
-    return Frame(html, newest.seen, not context["is_live"])
+    return SocketFrame(html, newest.seen, not context["is_live"])

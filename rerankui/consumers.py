@@ -86,7 +86,7 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not await in_thread(run_still_seen_by, session.session_key, self.run_id):
             raise PermissionDenied
 
-    async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
+    async def _frame(self, seen: fragments.Seen) -> fragments.SocketFrame:
         return await in_thread(fragments.frame, self.run_id, seen=seen, **self._reader)
 
     @property
@@ -98,7 +98,7 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 class AnswerConsumer(RunConsumer):
     """One viewer of one answer on the page on which questions are asked."""
 
-    async def _frame(self, seen: fragments.Seen) -> fragments.Frame:
+    async def _frame(self, seen: fragments.Seen) -> fragments.SocketFrame:
         return await in_thread(answer_fragments.frame, self.run_id, seen=seen, user=self.scope["user"], **self._reader)
 
 

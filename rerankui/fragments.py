@@ -28,7 +28,7 @@ from rerankui.run.context_parts import context_parts
 from rerankui.run.marks import marks
 from rerankui.run.outcomes import outcome
 from rerankui.run.result import result_of
-from rerankui.run.stages import Stage, stage_after, turn_of
+from rerankui.run.stages import RunStage, stage_after, turn_of
 from rerankui.run.trial import trial_of
 from rerankui.run.waterfall import axis, milliseconds
 
@@ -57,7 +57,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SocketFrame:
     """What the socket sends: HTML (empty when there is nothing new), after which the viewer has ``seen``."""
 
     html: str
@@ -78,7 +78,7 @@ class EventView:
     offset_ms: int
     event: Event
     marks: Mapping[str, str]
-    stage: Stage
+    stage: RunStage
     is_ahead: bool = False
     is_current: bool = False
 
@@ -208,19 +208,19 @@ def progress_of(run_id: UUID) -> RunProgress | None:
     return RunProgress.objects.filter(pk=run_id).first()
 
 
-def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> Frame:
+def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> SocketFrame:
     """What a viewer who has ``seen`` this much lacks, in the words and on the clock of the reader."""
     newest = look(run_id, seen)
     if newest.seen == seen:
-        return Frame("", seen, newest.is_over)
+        return SocketFrame("", seen, newest.is_over)
     with translation.override(language), timezone.override(zone):
         if newest.seen.last == seen.last:
             spoken = {"progress": newest.progress, "swapped": True}
-            return Frame(render_to_string("partials/runs/run_speaking.html", spoken), newest.seen, finished=False)
+            return SocketFrame(render_to_string("partials/runs/run_speaking.html", spoken), newest.seen, finished=False)
         run = Run.objects.select_related("owner").get(pk=run_id)
         context = run_context(run, following.stored(run_id), progress=newest.progress)
         html = run_section(context, swapped=True) if seen.last < 0 else _appended(context, seen.last)
-    return Frame(html, Seen(context["last"], newest.seen.spoken_at), not context["is_live"])
+    return SocketFrame(html, Seen(context["last"], newest.seen.spoken_at), not context["is_live"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class Section:
         return self.name in _ON_A_PHONE
 
 
-class Frame:
+class PageFrame:
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
 
@@ -223,5 +223,5 @@ class Frame:
         return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
 
 
-def frame(request: HttpRequest) -> dict[str, Frame]:
-    return {"frame": Frame(request)}
+def frame(request: HttpRequest) -> dict[str, PageFrame]:
+    return {"frame": PageFrame(request)}

@@ -19,7 +19,7 @@ from memoryapp.curation import CurationError
 Noun = models.KnowledgeEdit.Noun
 
 
-class RowForm(forms.ModelForm):  # type: ignore[type-arg]
+class KnowledgeForm(forms.ModelForm):  # type: ignore[type-arg]
     """Validates with the rules of the saving function, so that the text stays in its field."""
 
     noun = ""
@@ -41,7 +41,7 @@ class RowAdmin(OwnedAdmin):
     raw_id_fields = ("owner",)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = type("RowForm", (RowForm,), {"noun": self.noun})
+        form = type("RowForm", (KnowledgeForm,), {"noun": self.noun})
         return super().get_form(request, obj, change=change, **{"form": form, **kwargs})
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:

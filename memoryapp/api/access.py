@@ -17,7 +17,7 @@ from ninja.security import HttpBearer
 from memoryapp import erasure
 from memoryapp.accounts import tokens
 from memoryapp.accounts.tokens import Grant
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.importers.record import clean
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.operations.database import in_thread
@@ -42,7 +42,7 @@ class Token(HttpBearer):
     def _check_scope(self, grant: Grant) -> None:
         if not any(grant.may(scope) for scope in self.scopes):
             needed = " or ".join(self.scopes)
-            raise Refused(403, f"This token may not do that: it needs the scope {needed}.")
+            raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
 
 
 def grant_of(request: HttpRequest) -> Grant:
@@ -56,7 +56,9 @@ def _count(grant: Grant) -> None:
     key = f"api-rate-{grant.token.pk}-{int(now // seconds)}"
     cache.add(key, 0, timeout=2 * seconds)
     if cache.incr(key) > most:
-        raise Refused(429, f"More than {most} requests in {seconds:g} s; slow down.", wait=seconds - now % seconds)
+        raise RequestRefused(
+            429, f"More than {most} requests in {seconds:g} s; slow down.", wait=seconds - now % seconds
+        )
 
 
 def owner_named(grant: Grant, name: str) -> ChatUser | None:
@@ -70,5 +72,5 @@ def owner_or_404(grant: Grant, name: str) -> ChatUser:
     if owner is None:
         if grant.opens_all and erasure.being_erased(clean(name)):
             raise erasure.BeingErased("This chat user is being erased.")
-        raise Refused(404, "There is no chat user of that name.")
+        raise RequestRefused(404, "There is no chat user of that name.")
     return owner

@@ -11,9 +11,9 @@ from django.conf import settings
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
 from memoryapp.api.conversation import conversation
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.recall import MOST_MEDIA, RecallBody
-from memoryapp.engine.chat.media import Media, MediaError, read_part
+from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.importers.record import shown
 from memoryapp.models import Run
 from memoryapp.runs import lifecycle, waiting
@@ -44,7 +44,7 @@ def begun(grant: Grant, body: RecallBody) -> Run:
         )
     except TooManyRuns as error:
         sentence = f"This token has {error.in_flight} runs in flight; wait for some to end."
-        raise Refused(429, sentence, wait=RUNS_WAIT) from None
+        raise RequestRefused(429, sentence, wait=RUNS_WAIT) from None
 
 
 async def ended(run: Run) -> None:
@@ -53,7 +53,9 @@ async def ended(run: Run) -> None:
     try:
         await waiting.ended(run)
     except TimeoutError:
-        raise Refused(503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5) from None
+        raise RequestRefused(
+            503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5
+        ) from None
 
 
 def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -61,23 +63,25 @@ def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
     numbers = {name for name, declaration in declared().items() if declaration.is_number}
     for name in numbers & given.keys():
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
-            raise Refused(400, f"{name} must be a number, not {shown(given[name])}.")
+            raise RequestRefused(400, f"{name} must be a number, not {shown(given[name])}.")
     return given
 
 
-def _sent(parts: Sequence[Mapping[str, Any]]) -> list[Media]:
+def _sent(parts: Sequence[Mapping[str, Any]]) -> list[MediaContent]:
     if len(parts) > MOST_MEDIA:
-        raise Refused(413, f"At most {MOST_MEDIA} media a question.")
+        raise RequestRefused(413, f"At most {MOST_MEDIA} media a question.")
     return [_part(index, part) for index, part in enumerate(parts)]
 
 
-def _part(index: int, part: Mapping[str, Any]) -> Media:
+def _part(index: int, part: Mapping[str, Any]) -> MediaContent:
     try:
         read = read_part(part)
     except MediaError as error:
-        raise Refused(422, f"media.{index}: {error}") from None
+        raise RequestRefused(422, f"media.{index}: {error}") from None
     if read.item.size_bytes > settings.MEDIA_MAX_BYTES:
-        raise Refused(413, f"media.{index}: {read.item.size_bytes:,} bytes; at most {settings.MEDIA_MAX_BYTES:,}.")
+        raise RequestRefused(
+            413, f"media.{index}: {read.item.size_bytes:,} bytes; at most {settings.MEDIA_MAX_BYTES:,}."
+        )
     if not _MIME.fullmatch(read.item.mime_type):
-        raise Refused(422, f"media.{index}: its type is not a MIME type such as image/png or audio/wav.")
+        raise RequestRefused(422, f"media.{index}: its type is not a MIME type such as image/png or audio/wav.")
     return read

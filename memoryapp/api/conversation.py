@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.fields import LONGEST_CONVERSATION
 from memoryapp.importers.record import BadRecord, message, moment, shown
 
@@ -21,7 +21,7 @@ _NAMES = ("author", "session", "forwarded_from")
 def conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages as they are stored with a run, oldest first. Raises Refused."""
     if len(messages) > LONGEST_CONVERSATION:
-        raise Refused(413, f"At most {LONGEST_CONVERSATION} messages of the conversation: send its last ones.")
+        raise RequestRefused(413, f"At most {LONGEST_CONVERSATION} messages of the conversation: send its last ones.")
     return [_read(f"messages.{index}", item) for index, item in enumerate(messages)]
 
 
@@ -40,7 +40,7 @@ def _read(place: str, item: Mapping[str, Any]) -> dict[str, Any]:
             **{name: item.get(name) for name in _NAMES},
         )
     except BadRecord as error:
-        raise Refused(422, f"{place}: {error}") from None
+        raise RequestRefused(422, f"{place}: {error}") from None
     kept = {name: getattr(read, name) for name in _KEPT}
     external = "" if named is None else read.external_id
     return {"id": external, "ts": sent_at.isoformat(), **{name: value for name, value in kept.items() if value}}
@@ -50,11 +50,11 @@ def _text(place: str, item: Mapping[str, Any]) -> str:
     given = [name for name in ("text", "content") if item.get(name) is not None]
     if len(given) != 1:
         found = "both" if given else "neither"
-        raise Refused(422, f"{place}: a message has text, or content as OpenAI has it; this one has {found}.")
+        raise RequestRefused(422, f"{place}: a message has text, or content as OpenAI has it; this one has {found}.")
     if given == ["content"]:
         return _content(f"{place}.content", item["content"])
     if not isinstance(item["text"], str):
-        raise Refused(422, f"{place}.text must be text, not {shown(item['text'])}.")
+        raise RequestRefused(422, f"{place}.text must be text, not {shown(item['text'])}.")
     return item["text"]
 
 
@@ -62,18 +62,18 @@ def _content(place: str, content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not content:
-        raise Refused(422, f"{place} must be text or a list of content parts, not {shown(content)}.")
+        raise RequestRefused(422, f"{place} must be text or a list of content parts, not {shown(content)}.")
     return "\n".join(_part(f"{place}.{index}", part) for index, part in enumerate(content))
 
 
 def _part(place: str, part: object) -> str:
     if not isinstance(part, Mapping):
-        raise Refused(422, f"{place} must be a content part, not {shown(part)}.")
+        raise RequestRefused(422, f"{place} must be a content part, not {shown(part)}.")
     if part.get("type") != "text":
         kind = shown(part.get("type"))
-        raise Refused(
+        raise RequestRefused(
             422, f"{place}: its type is {kind}; only text is taken here, and what comes with the query in media."
         )
     if not isinstance(part.get("text"), str):
-        raise Refused(422, f"{place}.text must be text, not {shown(part.get('text'))}.")
+        raise RequestRefused(422, f"{place}.text must be text, not {shown(part.get('text'))}.")
     return str(part["text"])

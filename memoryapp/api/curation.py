@@ -21,7 +21,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api import topics
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.curation import (
     ChangedAnswer,
     ConflictErrorAnswer,
@@ -47,7 +47,7 @@ router = Router(tags=["curation"], auth=CURATOR)
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class PlannedChange:
     """A change of the owner's topics that is planned and not made yet."""
 
     owner: ChatUser
@@ -80,39 +80,39 @@ async def move(request: HttpRequest, body: MoveBody, dry_run: bool = False) -> J
     return await _change(request, lambda grant: _moved(grant, body), "messages", body.reason, is_dry=dry_run)
 
 
-def _merged(grant: Grant, body: MergeBody) -> Staged:
+def _merged(grant: Grant, body: MergeBody) -> PlannedChange:
     owner = owner_or_404(grant, body.user)
     _check_known(owner, body.topics)
-    return Staged(owner, curation.plan_merge(owner, body.topics, body.summary), Kind.MERGE)
+    return PlannedChange(owner, curation.plan_merge(owner, body.topics, body.summary), Kind.MERGE)
 
 
-def _split(grant: Grant, id: str, body: SplitBody) -> Staged:
+def _split(grant: Grant, id: str, body: SplitBody) -> PlannedChange:
     topic = topic_or_404(grant, parse_topic_id(id))
     at = _beginnings(topic, body.at)
     if body.summaries and len(body.summaries) != len(set(at)) + 1:
-        raise Refused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(body.summaries)}.")
+        raise RequestRefused(422, f"summaries: {len(set(at)) + 1} are needed, one per part, not {len(body.summaries)}.")
     change = curation.plan_split(topic.owner, topic.pk, at, body.summaries, summarise=proposals.summary_extracted)
-    return Staged(topic.owner, change, Kind.SPLIT)
+    return PlannedChange(topic.owner, change, Kind.SPLIT)
 
 
-def _rewritten(grant: Grant, id: str, body: SummaryBody) -> Staged:
+def _rewritten(grant: Grant, id: str, body: SummaryBody) -> PlannedChange:
     topic = topic_or_404(grant, parse_topic_id(id))
-    return Staged(topic.owner, curation.plan_edit(topic.owner, topic.pk, body.summary), Kind.EDIT)
+    return PlannedChange(topic.owner, curation.plan_edit(topic.owner, topic.pk, body.summary), Kind.EDIT)
 
 
-def _moved(grant: Grant, body: MoveBody) -> Staged:
+def _moved(grant: Grant, body: MoveBody) -> PlannedChange:
     owner = owner_or_404(grant, body.user)
     if body.to is not None:
         _check_known(owner, [body.to])
         if body.summary:
-            raise Refused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
+            raise RequestRefused(422, "summary: only a new topic takes one; an existing topic keeps its own.")
     moved = _movable(owner, body.messages)
     change = curation.plan_move(owner, moved, body.to, body.summary, summarise=proposals.summary_extracted)
-    return Staged(owner, change, Kind.MOVE)
+    return PlannedChange(owner, change, Kind.MOVE)
 
 
 async def _change(
-    request: HttpRequest, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool
+    request: HttpRequest, stage: Callable[[Grant], PlannedChange], field: str, reason: str, *, is_dry: bool
 ) -> JsonResponse:
     check_parameters(request)
     return document(request, await in_thread(_change_or_plan, grant_of(request), stage, field, reason, is_dry=is_dry))
@@ -122,11 +122,11 @@ def check_parameters(request: HttpRequest) -> None:
     """Refuses unknown parameters: a misspelt ``dry_run`` must not make a change."""
     unknown = sorted(request.GET.keys() - {"dry_run"})
     if unknown:
-        raise Refused(422, f"{unknown[0][:100]}: there is no such parameter; did you mean dry_run?")
+        raise RequestRefused(422, f"{unknown[0][:100]}: there is no such parameter; did you mean dry_run?")
 
 
 def _change_or_plan(
-    grant: Grant, stage: Callable[[Grant], Staged], field: str, reason: str, *, is_dry: bool
+    grant: Grant, stage: Callable[[Grant], PlannedChange], field: str, reason: str, *, is_dry: bool
 ) -> dict[str, Any]:
     with _refusals_of(field):
         staged = stage(grant)
@@ -145,15 +145,15 @@ def _refusals_of(field: str) -> Iterator[None]:
     except Stale as stale:
         raise refused_as_stale(stale) from None
     except CurationError as error:
-        raise Refused(422, f"{field}: {error}") from None
+        raise RequestRefused(422, f"{field}: {error}") from None
 
 
-def refused_as_stale(stale: Stale) -> Refused:
+def refused_as_stale(stale: Stale) -> RequestRefused:
     now = {
         topic_id(number): [topic_id(holder) for holder in holders[:MOST_SUCCESSORS]]
         for number, holders in stale.successors.items()
     }
-    return Refused(409, str(stale), code="stale", successors=now)
+    return RequestRefused(409, str(stale), code="stale", successors=now)
 
 
 def actor_of(grant: Grant) -> str:
@@ -215,7 +215,7 @@ def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
     known = set(Topic.objects.of(owner).filter(pk__in=possible).values_list("pk", flat=True))
     unknown = next((number for number in ids if number not in known), None)
     if unknown is not None:
-        raise Refused(404, f"There is no {topic_id(unknown)} in this memory.")
+        raise RequestRefused(404, f"There is no {topic_id(unknown)} in this memory.")
 
 
 def _beginnings(topic: Topic, names: Sequence[str]) -> list[int]:
@@ -233,5 +233,5 @@ def _movable(owner: ChatUser, names: Sequence[str]) -> list[int]:
 
 def _named(field: str, place: int, name: str, number: int | None, where: str) -> int:
     if number is None:
-        raise Refused(422, f"{field}.{place}: there is no message “{name[:300]}” in {where}.")
+        raise RequestRefused(422, f"{field}.{place}: there is no message “{name[:300]}” in {where}.")
     return number

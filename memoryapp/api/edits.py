@@ -20,7 +20,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document, page_of
 from memoryapp.api.curation import CHANGED, actor_of, changed_answer, check_parameters, refused_as_stale
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.curation import ConflictErrorAnswer
 from memoryapp.api.shapes.edits import EditsAnswer, NightAnswer, NightBody, UndoBody
@@ -40,7 +40,7 @@ WITHOUT_REASON = UndoBody()
 router = Router(tags=["curation"], auth=Token(Scope.CURATE))
 
 
-class Side(NamedTuple):
+class EditSide(NamedTuple):
     """One side of an edit: its first topics by name, and how many there are."""
 
     names: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def _number(written: str) -> int | None:
 def _after(after: str) -> int:
     number = _number(after) if after else 0
     if number is None:
-        raise Refused(400, "after must be the id of an edit, such as 17.")
+        raise RequestRefused(400, "after must be the id of an edit, such as 17.")
     return number
 
 
@@ -93,9 +93,9 @@ def _undone(grant: Grant, number: int | None, reason: str, *, is_dry: bool) -> d
     except Stale as stale:
         raise refused_as_stale(stale) from None
     except Depends as depends:
-        raise Refused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
+        raise RequestRefused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
     except CurationError as error:
-        raise Refused(409, str(error)) from None
+        raise RequestRefused(409, str(error)) from None
     retired = [topic.pk for topic in curation.taken_out(made)]
     return changed_answer(made.pk, [topic_head(topic) for topic in curation.put_in(made)], retired)
 
@@ -106,9 +106,9 @@ def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, A
         night = history.night_of(owner, body.night)
         made = [] if is_dry else history.undo_night(owner, night, actor=actor_of(grant), reason=body.reason)
     except Depends as depends:
-        raise Refused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
+        raise RequestRefused(409, str(depends), code="depends", edits=[_name(row) for row in depends.edits]) from None
     except CurationError as error:
-        raise Refused(409, str(error)) from None
+        raise RequestRefused(409, str(error)) from None
     times = {"night": night.day.isoformat(), "first": night.first.isoformat(), "last": night.last.isoformat()}
     return {**times, "merges": night.count, "edits": [edit.pk for edit in made]}
 
@@ -117,7 +117,7 @@ def _edit(grant: Grant, number: int | None) -> TopicEdit:
     seen = TopicEdit.objects.filter(owner__in=grant.seen()).select_related("owner")
     edit = seen.filter(pk=number).first() if number is not None else None
     if edit is None:
-        raise Refused(404, "There is no such edit.")
+        raise RequestRefused(404, "There is no such edit.")
     return edit
 
 
@@ -132,23 +132,23 @@ def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
     return {"edits": listed, "next": last.pk if last else None}
 
 
-def _sides(owner_id: int, numbers: Sequence[int]) -> Mapping[tuple[int, str], Side]:
+def _sides(owner_id: int, numbers: Sequence[int]) -> Mapping[tuple[int, str], EditSide]:
     """What each edit took out and put in, in one query; archiving and withdrawal may touch any number of topics."""
     whole = [F("edit"), F("side")]
     rows = EditedTopic.objects.filter(owner=owner_id, edit__in=numbers).annotate(
         number=Window(RowNumber(), partition_by=whole, order_by=["topic"]),
         size=Window(Count("pk"), partition_by=whole),
     )
-    sides: defaultdict[tuple[int, str], Side] = defaultdict(Side)
+    sides: defaultdict[tuple[int, str], EditSide] = defaultdict(EditSide)
     listed = rows.filter(number__lte=MOST_TOPICS).order_by("topic")
     for edit, side, topic, size in listed.values_list("edit", "side", "topic", "size"):
-        sides[edit, side] = Side((*sides[edit, side].names, topic_id(topic)), size)
+        sides[edit, side] = EditSide((*sides[edit, side].names, topic_id(topic)), size)
     return sides
 
 
-def _edit_fields(edit: TopicEdit, sides: Mapping[tuple[int, str], Side], *, stands: bool) -> dict[str, Any]:
-    out = sides.get((edit.pk, EditedTopic.Side.OUT), Side())
-    put = sides.get((edit.pk, EditedTopic.Side.IN), Side())
+def _edit_fields(edit: TopicEdit, sides: Mapping[tuple[int, str], EditSide], *, stands: bool) -> dict[str, Any]:
+    out = sides.get((edit.pk, EditedTopic.Side.OUT), EditSide())
+    put = sides.get((edit.pk, EditedTopic.Side.IN), EditSide())
     undoer = getattr(edit, "topicedit", None)
     return {
         **_name(edit),

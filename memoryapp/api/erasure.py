@@ -12,7 +12,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.curation import actor_of
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.erasure import ErasedAnswer
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
 from memoryapp.api.streams import EXPORT, FilePieces
@@ -63,7 +63,7 @@ def _opened(grant: Grant, name: str) -> ChatUser:
     """The chat user. Raises Refused unless the token opens every memory."""
     owner = owner_or_404(grant, name)
     if not grant.opens_all:
-        raise Refused(403, "Only a token that opens every memory may do that.")
+        raise RequestRefused(403, "Only a token that opens every memory may do that.")
     return owner
 
 
@@ -71,7 +71,7 @@ def _erased_message(grant: Grant, user: str, id: str) -> dict[str, Any]:
     owner = _opened(grant, user)
     found = Message.objects.of(owner).filter(external_id=clean(id)).values_list("pk", flat=True).first()
     if found is None:
-        raise Refused(404, "There is no message of that id in this memory.")
+        raise RequestRefused(404, "There is no message of that id in this memory.")
     return _finished(grant, Target(owner.pk, (found,)))
 
 
@@ -79,7 +79,7 @@ def _erased_person(grant: Grant, name: str, id: str) -> dict[str, Any]:
     owner = _opened(grant, name)
     kind, number = parse_item_id(id, "Person") or ("", 0)
     if kind != "Person" or not Person.objects.filter(owner=owner, pk=min(number, LARGEST_ID)).exists():
-        raise Refused(404, "There is no person of that id in this memory.")
+        raise RequestRefused(404, "There is no person of that id in this memory.")
     return _finished(grant, Target(owner.pk, person=number, kind=Erasure.Kind.PERSON))
 
 
@@ -87,7 +87,7 @@ def _finished(grant: Grant, target: Target) -> dict[str, Any]:
     try:
         begun = forgetting.begin(target, actor_of(grant))
     except forgetting.Nothing as error:
-        raise Refused(404, str(error)) from error
+        raise RequestRefused(404, str(error)) from error
     return _receipt(forgetting.finish(begun))
 
 
@@ -95,13 +95,13 @@ def _erased(grant: Grant, name: str) -> dict[str, Any]:
     begun = erasure.being_erased(clean(name)) if grant.opens_all else None
     owner = begun or owner_or_404(grant, name)
     if not grant.opens_all:
-        raise Refused(403, "Only a token that opens every memory may erase a chat user.")
+        raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
     return _receipt(forgetting.finish(erasure.begin(owner, actor_of(grant))))
 
 
 def _receipt(receipt: Erasure) -> dict[str, Any]:
     if receipt.ended_at is None:
-        raise Refused(503, f"Erasure {receipt.pk} goes on and ends by itself.", wait=30)
+        raise RequestRefused(503, f"Erasure {receipt.pk} goes on and ends by itself.", wait=30)
     return {
         "erasure": receipt.pk,
         "kind": receipt.kind,

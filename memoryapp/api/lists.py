@@ -18,7 +18,7 @@ from pydantic import WithJsonSchema
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document, message_fields, page_of
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.shapes.lists import (
@@ -102,7 +102,7 @@ def _after(after: str, kind: str) -> int:
     named = (parse_item_id(after, kind) if after else (kind, 0)) or ("", 0)
     if named[0] != kind or named[1] > LARGEST_ID:
         example = item_id(kind, 7) if kind in ("Person", "Artifact") else "7"
-        raise Refused(400, f"after must be the id of the last one there was, such as {example}.")
+        raise RequestRefused(400, f"after must be the id of the last one there was, such as {example}.")
     return named[1]
 
 
@@ -132,7 +132,7 @@ def _later(rows: QuerySet[Message], after: str) -> Q:
         return Q()
     last = rows.filter(external_id=clean(after)).values_list("sent_at", "pk").first()
     if last is None:
-        raise Refused(404, "after must be the id of a message of this memory.")
+        raise RequestRefused(404, "after must be the id of a message of this memory.")
     return Q(sent_at__gte=last[0]) & (Q(sent_at__gt=last[0]) | Q(pk__gt=last[1]))
 
 

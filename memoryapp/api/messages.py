@@ -16,7 +16,7 @@ from memoryapp import erasure
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.messages import MOST_A_CALL, AddedAnswer, MessagesBody
 from memoryapp.importers.jsonl import conversation
 from memoryapp.importers.record import MessageRecord, Rejected
@@ -31,7 +31,7 @@ router = Router(tags=["messages"])
 async def add(request: HttpRequest, body: MessagesBody) -> JsonResponse:
     """Add messages to a memory. A message whose id exists is left as it is, so a call can be repeated."""
     if len(body.messages) > MOST_A_CALL:
-        raise Refused(413, f"At most {MOST_A_CALL:,} messages a call, not {len(body.messages):,}.")
+        raise RequestRefused(413, f"At most {MOST_A_CALL:,} messages a call, not {len(body.messages):,}.")
     return JsonResponse(await in_thread(_added, grant_of(request), body))
 
 
@@ -54,7 +54,7 @@ def _owner(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
     if not grant.opens_all:
         return owner_or_404(grant, name)
     if not name.isprintable():
-        raise Refused(422, "user: a chat user's name is one line of printable characters")
+        raise RequestRefused(422, "user: a chat user's name is one line of printable characters")
     return erasure.found_or_made(name) if is_wanted else None
 
 

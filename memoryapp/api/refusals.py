@@ -44,7 +44,7 @@ SENTENCES = {
 AWAY_SECONDS = 2
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A refused request: the status, a sentence for people, and further fields for programs."""
 
     def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
@@ -72,7 +72,7 @@ def refusal(
 
 def add_handlers(api: NinjaAPI) -> None:
     """Makes the API answer in this shape whatever an endpoint raises."""
-    api.add_exception_handler(Refused, _refused)
+    api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(ParameterError, _bad_parameter)
     api.add_exception_handler(BeingErased, _being_erased)
     api.add_exception_handler(ValidationError, _invalid)

@@ -12,7 +12,7 @@ from ninja import Header, Query, Router
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.events import EventLine
 from memoryapp.api.shapes.runs import RunAnswer
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
@@ -73,5 +73,5 @@ def _run(grant: Grant, pk: UUID) -> Run:
         seen = seen.filter(token=grant.token)
     run = seen.select_related("owner").filter(pk=pk).first()
     if run is None:
-        raise Refused(404, "There is no such run.")
+        raise RequestRefused(404, "There is no such run.")
     return run

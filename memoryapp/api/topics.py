@@ -16,7 +16,7 @@ from memoryapp import curation
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document, message_fields, page_of
-from memoryapp.api.refusals import Refused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.shapes.topics import TopicAnswer, TopicsAnswer
@@ -48,7 +48,7 @@ async def topic(request: HttpRequest, id: str) -> JsonResponse:
 def _after(after: str) -> int:
     number = parse_topic_id(after) if after else 0
     if number is None or number > LARGEST_ID:
-        raise Refused(400, "after must be the id of a topic, such as Topic:42.")
+        raise RequestRefused(400, "after must be the id of a topic, such as Topic:42.")
     return number
 
 
@@ -80,7 +80,7 @@ def topic_or_404(grant: Grant, number: int | None) -> Topic:
     seen = Topic.objects.filter(owner__in=grant.seen()).select_related("owner")
     row = seen.filter(pk=number).first() if number is not None and number <= LARGEST_ID else None
     if row is None:
-        raise Refused(404, "There is no such topic.")
+        raise RequestRefused(404, "There is no such topic.")
     return row
 
 

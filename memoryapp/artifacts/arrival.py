@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memoryapp import media
 from memoryapp.documents import reading
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem, MediaType
 from memoryapp.importers.record import clean
 from memoryapp.knowledge.writing import lock
@@ -26,7 +26,7 @@ def put(owner: ChatUser, name: str, mime_type: str, content: bytes) -> tuple[Art
     """The artifact of these bytes, and whether it is new; the bytes are stored."""
     kind = _MEDIA.get(mime_type.partition("/")[0], "file")
     item = MediaItem(hashlib.sha256(content).hexdigest(), kind, mime_type[:100], name[:300], len(content))
-    media.store(owner, Media(item, content))
+    media.store(owner, MediaContent(item, content))
     return _put(owner, item.sha256, name, mime_type, len(content))
 
 

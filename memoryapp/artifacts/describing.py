@@ -10,7 +10,7 @@ from memoryapp import prompt_versions
 from memoryapp.agent_calls import Agent, OpenChat
 from memoryapp.documents.reading import Unreadable
 from memoryapp.engine.agents.describing import Description, describe
-from memoryapp.engine.chat.media import Media, names_media
+from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
 from memoryapp.models import AgentCall, Artifact
 
@@ -42,7 +42,7 @@ def kind_of(mime_type: str) -> MediaType | None:
     return kinds.get(mime_type.partition("/")[0])
 
 
-def described(row: Artifact, media: Media, describer: Describer) -> Described:
+def described(row: Artifact, media: MediaContent, describer: Describer) -> Described:
     """What is in the file. Raises Unreadable where the model takes no such files, LLMError, UnreadableAnswer."""
     if media.item.size_bytes > describer.most_bytes:
         size = {"most": f"{describer.most_bytes:,}"}

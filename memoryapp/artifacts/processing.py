@@ -23,7 +23,7 @@ from memoryapp.artifacts.describing import Describer
 from memoryapp.documents import reading
 from memoryapp.documents.reading import Unreadable
 from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.chat.media import Media, MediaError
+from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.storable import storable
@@ -117,7 +117,7 @@ class _Contents:
     values: Mapping[str, Any]
 
 
-def _read(row: Artifact, found: Media) -> _Contents:
+def _read(row: Artifact, found: MediaContent) -> _Contents:
     """Raises Unreadable."""
     kind = reading.kind_of(row.name, row.mime_type)
     if kind is None:
@@ -127,7 +127,7 @@ def _read(row: Artifact, found: Media) -> _Contents:
     return _Contents(text, document.is_cut, EXTRACTIVE, asdict(digest(text)))
 
 
-def _described(row: Artifact, found: Media, describer: Describer) -> _Contents:
+def _described(row: Artifact, found: MediaContent, describer: Describer) -> _Contents:
     """Raises Unreadable, LLMError, UnreadableAnswer."""
     answer = describing.described(row, found, describer)
     found_in = answer.description

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from memoryapp import clients
-from memoryapp.bench.table import Row
+from memoryapp.bench.table import BenchRow
 from memoryapp.engine.agents.proposing import propose_topics
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
@@ -54,7 +54,7 @@ def _dialogue(found: dict[str, Any]) -> Dialogue:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class BorderScore:
     """Of a cut of all dialogues; ``pk`` and ``window_diff`` are means over them."""
 
     pk: float
@@ -62,12 +62,12 @@ class Score:
     f1: float
 
 
-def score(cuts: Sequence[tuple[Dialogue, frozenset[int]]]) -> Score:
+def score(cuts: Sequence[tuple[Dialogue, frozenset[int]]]) -> BorderScore:
     """``cuts`` are the borders found in each dialogue."""
     counted = [list(_windows(dialogue, found)) for dialogue, found in cuts]
     right = sum(len(dialogue.borders & found) for dialogue, found in cuts)
     there = sum(len(dialogue.borders) + len(found) for dialogue, found in cuts)
-    return Score(
+    return BorderScore(
         pk=_mean([_mean([bool(true) != bool(got) for true, got in windows]) for windows in counted]),
         window_diff=_mean([_mean([true != got for true, got in windows]) for windows in counted]),
         f1=2 * right / there if there else 0.0,
@@ -87,7 +87,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-async def rows() -> AsyncIterator[Row]:
+async def rows() -> AsyncIterator[BenchRow]:
     known = dialogues()
     nowhere = score([(dialogue, frozenset()) for dialogue in known])
     everywhere = score([(dialogue, frozenset(range(1, len(dialogue.messages)))) for dialogue in known])
@@ -97,10 +97,10 @@ async def rows() -> AsyncIterator[Row]:
     ]
     asked = [(dialogue, _borders(await _proposed(dialogue))) for dialogue in known]
     for name, found in (("segmenter", score(segmented)), ("scripted model", score(asked))):
-        yield Row(f"borders of the {name}: Pk", found.pk, "no border", nowhere.pk, "")
-        yield Row(f"borders of the {name}: Pk", found.pk, "a border everywhere", everywhere.pk, "")
-        yield Row(f"borders of the {name}: WindowDiff", found.window_diff, "no border", nowhere.window_diff, "")
-        yield Row(f"borders of the {name}: F1", found.f1, "a border everywhere", everywhere.f1, "")
+        yield BenchRow(f"borders of the {name}: Pk", found.pk, "no border", nowhere.pk, "")
+        yield BenchRow(f"borders of the {name}: Pk", found.pk, "a border everywhere", everywhere.pk, "")
+        yield BenchRow(f"borders of the {name}: WindowDiff", found.window_diff, "no border", nowhere.window_diff, "")
+        yield BenchRow(f"borders of the {name}: F1", found.f1, "a border everywhere", everywhere.f1, "")
 
 
 def _borders(drafts: Sequence[TopicDraft]) -> frozenset[int]:

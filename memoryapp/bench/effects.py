@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from memoryapp import curation, suggestions
 from memoryapp.bench.memory import directions
-from memoryapp.bench.stage import Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.effect import effect_of, past_runs, rescoring
 from memoryapp.engine.memory import topic_id
 from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic, TopicMessage
@@ -24,7 +24,7 @@ from memoryapp.models import EmbeddingProfile, QueryVector, Run, RunEvent, Topic
 TRIES = 3
 
 
-def rows(stage: Stage, profile: EmbeddingProfile, runs: int) -> Iterator[Row]:
+def rows(stage: BenchStage, profile: EmbeddingProfile, runs: int) -> Iterator[BenchRow]:
     """Both, over the whole memory of the stage; so many runs are tried again."""
     topics = list(Topic.objects.of(stage.owner).live().order_by("pk").values_list("pk", flat=True))
     _store_runs(stage, profile, topics, runs)
@@ -34,22 +34,22 @@ def rows(stage: Stage, profile: EmbeddingProfile, runs: int) -> Iterator[Row]:
     yield _suggestions(stage, profile, len(topics))
 
 
-def _effect(stage: Stage, topics: Sequence[int]) -> Row:
+def _effect(stage: BenchStage, topics: Sequence[int]) -> BenchRow:
     change = curation.plan_merge(stage.owner, topics[:2])
     tried = [run.query for run in past_runs.runs_that_saw(stage.owner.pk, change.out)]
     passages = rescoring.passages(stage.owner.pk)
     took = _seconds(lambda: effect_of(stage.owner, change))
     alone = _seconds(lambda: list(rescoring.compared(stage.owner.pk, passages, tried)))
     name = f"effect on {len(tried)} runs, {len(passages.ids)} passages: p95"
-    return Row(name, quantile(took, 0.95) * 1e3, "their searches alone", quantile(alone, 0.5) * 1e3, "ms")
+    return BenchRow(name, quantile(took, 0.95) * 1e3, "their searches alone", quantile(alone, 0.5) * 1e3, "ms")
 
 
-def _suggestions(stage: Stage, profile: EmbeddingProfile, topics: int) -> Row:
+def _suggestions(stage: BenchStage, profile: EmbeddingProfile, topics: int) -> BenchRow:
     vectors = np.array(list(directions(np.random.default_rng(0), topics, profile.dimensions)))
     took = _seconds(lambda: suggestions.suggest(stage.owner))
     alone = _seconds(lambda: np.argpartition(-(vectors @ vectors.T), min(10, topics - 1), axis=1))
     name = f"suggestions, {topics} topics: p95"
-    return Row(name, quantile(took, 0.95) * 1e3, "bare comparison of topics", quantile(alone, 0.5) * 1e3, "ms")
+    return BenchRow(name, quantile(took, 0.95) * 1e3, "bare comparison of topics", quantile(alone, 0.5) * 1e3, "ms")
 
 
 def _seconds(act: Callable[[], object]) -> list[float]:
@@ -61,7 +61,7 @@ def _seconds(act: Callable[[], object]) -> list[float]:
     return took
 
 
-def _store_runs(stage: Stage, profile: EmbeddingProfile, topics: Sequence[int], count: int) -> None:
+def _store_runs(stage: BenchStage, profile: EmbeddingProfile, topics: Sequence[int], count: int) -> None:
     runs = Run.objects.bulk_create(
         Run(owner=stage.owner, query=stage.query(n), strategy="flash", state=Run.State.FINISHED) for n in range(count)
     )

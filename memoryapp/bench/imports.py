@@ -13,7 +13,7 @@ from pathlib import Path
 from django.db import connection
 
 from memoryapp.bench import memory
-from memoryapp.bench.table import Row
+from memoryapp.bench.table import BenchRow
 from memoryapp.importers import open_chat
 from memoryapp.ingestion.imports import import_chat
 from memoryapp.models import ChatUser, Message
@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 
 
-def rows(count: int) -> Iterator[Row]:
+def rows(count: int) -> Iterator[BenchRow]:
     """The import of ``count`` messages in JSON Lines, and the memory it takes beyond that of the first thousands."""
     memory.remove()
     try:
@@ -39,8 +39,10 @@ def rows(count: int) -> Iterator[Row]:
             seconds = _imported(Path(folder), count)
             grown = _peak() - before
             least = _copied(count)
-        yield Row(f"import of {count:,} messages", count / seconds, "COPY of the same rows", count / least, "a second")
-        yield Row(f"import of {count:,}: memory", grown, f"beyond that of {FIRST:,}", 0.0, "MB")
+        yield BenchRow(
+            f"import of {count:,} messages", count / seconds, "COPY of the same rows", count / least, "a second"
+        )
+        yield BenchRow(f"import of {count:,}: memory", grown, f"beyond that of {FIRST:,}", 0.0, "MB")
     finally:
         memory.remove()
 

@@ -11,15 +11,15 @@ from django.test import Client
 from django.urls import reverse
 
 from memoryapp.bench.memory import NAME
-from memoryapp.bench.stage import Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.embedded import statics
 from memoryapp.models import Access, Operator, Role, Run
 
 PAGES = 10
 
 
-def rows(stage: Stage) -> Iterator[Row]:
+def rows(stage: BenchStage) -> Iterator[BenchRow]:
     """Both pages as an operator sees them who may look at this memory and nothing else."""
     statics.collect()
     run = Run.objects.of(stage.owner).filter(strategy="flash", state=Run.State.FINISHED).first()
@@ -28,11 +28,11 @@ def rows(stage: Stage) -> Iterator[Row]:
     with _viewer(stage) as client:
         empty = _median(client, reverse("artifacts", args=[stage.owner.pk]))
         shown = _median(client, reverse("run", args=[run.pk]))
-    yield Row("page of a run: p50", shown * 1e3, "page that lists nothing", empty * 1e3, "ms")
+    yield BenchRow("page of a run: p50", shown * 1e3, "page that lists nothing", empty * 1e3, "ms")
 
 
 @contextmanager
-def _viewer(stage: Stage) -> Iterator[Client]:
+def _viewer(stage: BenchStage) -> Iterator[Client]:
     forget_viewer()
     operator = Operator.objects.create(user=User.objects.create_user(NAME), role=Role.VIEWER)
     Access.objects.create(operator=operator, owner=stage.owner)

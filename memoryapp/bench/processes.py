@@ -20,13 +20,13 @@ from django.conf import settings
 
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import FLOOR, Load, counted, measured
-from memoryapp.bench.stage import Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 
 _WARM = 10
 
 
-def rows(stage: Stage, load: Load) -> Iterator[Row]:
+def rows(stage: BenchStage, load: Load) -> Iterator[BenchRow]:
     """Latencies and failures of the load; none where there is one process."""
     processes = settings.WEB_CONCURRENCY
     if processes < 2:
@@ -37,15 +37,15 @@ def rows(stage: Stage, load: Load) -> Iterator[Row]:
     failed = len(asked) - (async_to_sync(counted)(stage).chosen - before)
     name = f"reranks, {load.at_once} at once in {processes} processes"
     for label, share in (("p50", 0.5), ("p95", 0.95)):
-        yield Row(f"{name}: {label}", quantile(latencies, share), "two turns of the peer", FLOOR, "s")
-    yield Row(f"{name}: failed", failed, "runs", len(asked), "runs")
+        yield BenchRow(f"{name}: {label}", quantile(latencies, share), "two turns of the peer", FLOOR, "s")
+    yield BenchRow(f"{name}: failed", failed, "runs", len(asked), "runs")
 
 
-async def _asked(stage: Stage, count: int) -> list[UUID]:
+async def _asked(stage: BenchStage, count: int) -> list[UUID]:
     return [(await staged.asked(stage, number)).pk for number in range(count)]
 
 
-def _latencies(stage: Stage, load: Load, shares: Sequence[Sequence[UUID]]) -> list[float]:
+def _latencies(stage: BenchStage, load: Load, shares: Sequence[Sequence[UUID]]) -> list[float]:
     # A fork would share connections and threads that are in use.
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(len(shares), context, django.setup) as workers:

@@ -19,8 +19,8 @@ from pathlib import Path
 from asgiref.sync import sync_to_async
 
 from memoryapp.bench import stage as staged
-from memoryapp.bench.stage import TURN, Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import TURN, BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.clients import http_client
 from memoryapp.models import Run, RunEvent
 from memoryapp.runs.clients import Clients
@@ -48,7 +48,7 @@ class Measured:
     resident: tuple[float, ...]
 
 
-async def rows(stage: Stage, loads: Sequence[Load]) -> AsyncIterator[Row]:
+async def rows(stage: BenchStage, loads: Sequence[Load]) -> AsyncIterator[BenchRow]:
     """For each load its latencies, failures, processor time and events; for waves the memory as well."""
     async with staged.speaking_to(stage.peer) as clients:
         alone = replace(clients, enricher=None)
@@ -58,7 +58,7 @@ async def rows(stage: Stage, loads: Sequence[Load]) -> AsyncIterator[Row]:
                 yield row
 
 
-async def _load_rows(stage: Stage, clients: Clients, load: Load) -> AsyncIterator[Row]:
+async def _load_rows(stage: BenchStage, clients: Clients, load: Load) -> AsyncIterator[BenchRow]:
     name = f"reranks, {load.at_once} at once"
     bare = await _bare(stage.peer, load)
     before = await counted(stage)
@@ -67,17 +67,19 @@ async def _load_rows(stage: Stage, clients: Clients, load: Load) -> AsyncIterato
     ended = await counted(stage)
     n = len(took.latencies)
     for label, share in (("p50", 0.5), ("p95", 0.95)):
-        yield Row(f"{name}: {label}", quantile(took.latencies, share), "two turns of the peer", FLOOR, "s")
-    yield Row(f"bare client, {load.at_once} at once: p50", quantile(bare, 0.5), "two turns of the peer", FLOOR, "s")
-    yield Row(f"{name}: failed", n - (ended.chosen - before.chosen), "runs", n, "runs")
-    yield Row(f"{name}: processor", took.processor / n * 1e3, "time a run, all cores", took.wall / n * 1e3, "ms")
+        yield BenchRow(f"{name}: {label}", quantile(took.latencies, share), "two turns of the peer", FLOOR, "s")
+    yield BenchRow(
+        f"bare client, {load.at_once} at once: p50", quantile(bare, 0.5), "two turns of the peer", FLOOR, "s"
+    )
+    yield BenchRow(f"{name}: failed", n - (ended.chosen - before.chosen), "runs", n, "runs")
+    yield BenchRow(f"{name}: processor", took.processor / n * 1e3, "time a run, all cores", took.wall / n * 1e3, "ms")
     events = ended.events - before.events
-    yield Row(
+    yield BenchRow(
         f"{name}: events", events / took.wall, "what the floor would allow", events / n * load.at_once / FLOOR, "/s"
     )
     if load.waves > 1:
         first, last = took.resident[0], took.resident[-1]
-        yield Row(f"{name}: memory, wave {load.waves}", last, "after the first wave", first, "MB")
+        yield BenchRow(f"{name}: memory, wave {load.waves}", last, "after the first wave", first, "MB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Counts:
     events: int
 
 
-async def counted(stage: Stage) -> Counts:
+async def counted(stage: BenchStage) -> Counts:
     """Runs the model ended by choosing, and all events, so far."""
     chosen = Run.objects.of(stage.owner).filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
     events = RunEvent.objects.filter(owner=stage.owner)

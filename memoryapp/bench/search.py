@@ -9,8 +9,8 @@ import numpy as np
 from pgvector import HalfVector
 
 from memoryapp.bench import stage as staged
-from memoryapp.bench.stage import Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.engine.embeddings import Vectors
 from memoryapp.runs.clients import Clients
 from memoryapp.search import retrieval
@@ -23,7 +23,7 @@ WHERE owner_id = %s AND profile_id = %s ORDER BY distance LIMIT 50
 """
 
 
-async def rows(stage: Stage) -> AsyncIterator[Row]:
+async def rows(stage: BenchStage) -> AsyncIterator[BenchRow]:
     """Search over all of the stage's passages."""
     async with staged.embedded() as clients:
         passages, searched, scanned = 0, [], []
@@ -33,7 +33,9 @@ async def rows(stage: Stage) -> AsyncIterator[Row]:
             seconds, passages = await _search(stage, clients, vector, number)
             searched.append(seconds)
         name = f"search, {passages} passages: p50"
-        yield Row(name, quantile(searched, 0.5) * 1e3, "bare scan of the vectors", quantile(scanned, 0.5) * 1e3, "ms")
+        yield BenchRow(
+            name, quantile(searched, 0.5) * 1e3, "bare scan of the vectors", quantile(scanned, 0.5) * 1e3, "ms"
+        )
 
 
 def _direction(number: int, dimensions: int) -> Vectors:
@@ -42,7 +44,7 @@ def _direction(number: int, dimensions: int) -> Vectors:
     return unit
 
 
-async def _search(stage: Stage, clients: Clients, vector: Vectors, number: int) -> tuple[float, int]:
+async def _search(stage: BenchStage, clients: Clients, vector: Vectors, number: int) -> tuple[float, int]:
     profile = clients.embedder.profile
     async with clients.pool.connection() as connection:
         began = time.perf_counter()
@@ -53,7 +55,7 @@ async def _search(stage: Stage, clients: Clients, vector: Vectors, number: int) 
         return time.perf_counter() - began, found.passages
 
 
-async def _scan(stage: Stage, clients: Clients, vector: Vectors) -> float:
+async def _scan(stage: BenchStage, clients: Clients, vector: Vectors) -> float:
     async with clients.pool.connection() as connection:
         began = time.perf_counter()
         await (await connection.execute(SCAN, [HalfVector(vector), stage.owner.pk, clients.profile_id])).fetchall()

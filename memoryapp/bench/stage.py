@@ -31,7 +31,7 @@ KEPT_BACK = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BenchStage:
     """``peer`` is the base address of a chat model that answers after ``TURN`` seconds."""
 
     owner: ChatUser
@@ -74,7 +74,9 @@ async def embedded() -> AsyncIterator[Clients]:
         yield replace(clients, chat=offline_chat(), enricher=None, embedder=offline_embedder())
 
 
-async def asked(stage: Stage, number: int, strategy: str = "flash", parameters: Mapping[str, float] = PATIENT) -> Run:
+async def asked(
+    stage: BenchStage, number: int, strategy: str = "flash", parameters: Mapping[str, float] = PATIENT
+) -> Run:
     """A run that waits to be executed, by this bench alone: the worker of a running site takes over those that are old.
 
     The bench asks for many before the first begins.
@@ -92,6 +94,6 @@ async def executed(run: UUID, clients: Clients) -> float:
     return time.perf_counter() - began
 
 
-async def one_run(stage: Stage, clients: Clients, number: int, strategy: str = "flash") -> float:
+async def one_run(stage: BenchStage, clients: Clients, number: int, strategy: str = "flash") -> float:
     """A run through its whole life, and the seconds from its claim to its end."""
     return await executed((await asked(stage, number, strategy)).pk, clients)

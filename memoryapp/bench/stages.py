@@ -6,28 +6,28 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from memoryapp.bench import stage as staged
-from memoryapp.bench.stage import Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.runs.clients import Clients
 
 
-async def enricher_rows(stage: Stage, runs: int) -> AsyncIterator[Row]:
+async def enricher_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
     """A rerank of three turns of the peer, the first of which writes the query anew, beside one of two."""
     async with staged.speaking_to(stage.peer) as clients:
         off = await _median(stage, replace(clients, enricher=None), runs)
         on = await _median(stage, clients, runs)
-        yield Row("rerank with enricher: p50", on, "without", off, "s")
+        yield BenchRow("rerank with enricher: p50", on, "without", off, "s")
 
 
-async def scorer_rows(stage: Stage, runs: int) -> AsyncIterator[Row]:
+async def scorer_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
     """A run in which the embedded scorer chooses, beside one that takes the nearest by vector."""
     async with staged.embedded() as clients:
         plain = await _median(stage, clients, runs, "vector")
         chosen = await _median(stage, clients, runs)
-        yield Row("run with the embedded scorer: p50", chosen * 1e3, "run by vector order", plain * 1e3, "ms")
+        yield BenchRow("run with the embedded scorer: p50", chosen * 1e3, "run by vector order", plain * 1e3, "ms")
 
 
-async def _median(stage: Stage, clients: Clients, runs: int, strategy: str = "flash") -> float:
+async def _median(stage: BenchStage, clients: Clients, runs: int, strategy: str = "flash") -> float:
     """Seconds of a run, one after another; the first warms up and does not count."""
     took = [await staged.one_run(stage, clients, number, strategy) for number in range(runs + 1)]
     return quantile(took[1:], 0.5)

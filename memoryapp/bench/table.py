@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BenchRow:
     """``measured`` and ``against`` are in the same ``unit``; ``base`` says what the latter is."""
 
     name: str
@@ -37,7 +37,7 @@ def heading() -> str:
     return _line(("measured", "", "against", "", "ratio"))
 
 
-def line(row: Row) -> str:
+def line(row: BenchRow) -> str:
     """The row as one line under ``heading``."""
     ratio = f"{row.ratio:.2f}×" if row.against else "–"
     return _line((row.name, _number(row.measured, row.unit), row.base, _number(row.against, row.unit), ratio))

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import FLOOR, counted
-from memoryapp.bench.stage import PATIENT, TURN, Stage
-from memoryapp.bench.table import Row, quantile
+from memoryapp.bench.stage import PATIENT, TURN, BenchStage
+from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.runs.clients import Clients
 
 WAVES, AT_ONCE, LONE = 5, 80, 20
@@ -17,7 +17,7 @@ WAVES, AT_ONCE, LONE = 5, 80, 20
 HASTY = {"seconds": 1.5 * TURN, "turn_seconds": TURN * 1.2}
 
 
-async def rows(stage: Stage) -> AsyncIterator[Row]:
+async def rows(stage: BenchStage) -> AsyncIterator[BenchRow]:
     """How many of twenty fail after five waves of eighty that were cut off, and how long one takes."""
     async with staged.speaking_to(stage.peer) as clients:
         alone = replace(clients, enricher=None)
@@ -30,9 +30,9 @@ async def rows(stage: Stage) -> AsyncIterator[Row]:
         took = [await _run(stage, alone, number, PATIENT) for number in range(LONE)]
         failed = LONE - ((await counted(stage)).chosen - before)
     name = f"{LONE} lone reranks after {WAVES * AT_ONCE} timeouts"
-    yield Row(f"{name}: failed", failed, "runs", LONE, "runs")
-    yield Row(f"{name}: p50", quantile(took, 0.5), "two turns of the peer", FLOOR, "s")
+    yield BenchRow(f"{name}: failed", failed, "runs", LONE, "runs")
+    yield BenchRow(f"{name}: p50", quantile(took, 0.5), "two turns of the peer", FLOOR, "s")
 
 
-async def _run(stage: Stage, clients: Clients, number: int, parameters: Mapping[str, float]) -> float:
+async def _run(stage: BenchStage, clients: Clients, number: int, parameters: Mapping[str, float]) -> float:
     return await staged.executed((await staged.asked(stage, number, parameters=parameters)).pk, clients)

@@ -42,7 +42,7 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class EmbeddingForecast:
     """What the missing vectors will take: about so many tokens; ``cost_usd`` is None where no price is known."""
 
     texts: int
@@ -65,7 +65,7 @@ class ProfileState:
     topics: Coverage
     refused: int
     refusals: Sequence[RefusedText]
-    forecast: Forecast | None
+    forecast: EmbeddingForecast | None
 
     @property
     def is_embedded(self) -> bool:
@@ -85,7 +85,7 @@ def states() -> list[ProfileState]:
     return [_state(row, is_wanted=row == wanted) for row in rows]
 
 
-def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> Forecast | None:
+def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
     """What the vectors that are missing in this profile will take, with ``topics_anew`` those of all topics.
 
     None where nothing is missing.
@@ -102,7 +102,7 @@ def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> Forecast | 
     topic_wide = topic_chars * of_all.wide / of_all.chars if of_all.chars else 0.0
     wide = passages.wide + cards.wide + topic_wide
     tokens = round((chars + topic_chars - wide) / _LATIN_CHARS + wide / _WIDE_CHARS)
-    return Forecast(texts, tokens, _cost(row, tokens))
+    return EmbeddingForecast(texts, tokens, _cost(row, tokens))
 
 
 def _cost(row: EmbeddingProfile, tokens: int) -> float | None:

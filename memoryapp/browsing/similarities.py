@@ -43,7 +43,7 @@ WIDTH, FIRST, LAST = 0.025, -0.25, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SimilarityShare:
     """So large a part of all pairs, from 0 to 1, has a cosine from ``start`` on."""
 
     start: float
@@ -55,7 +55,7 @@ class Distribution:
     """The cosines of ``pairs``: what part of them lies in each column; ``proposed`` is a threshold, if enough were."""
 
     pairs: int
-    columns: Sequence[Column]
+    columns: Sequence[SimilarityShare]
     proposed: float | None
 
 
@@ -88,6 +88,8 @@ def _distribution(cosines: Sequence[float], share: float) -> Distribution:
     edges = np.arange(FIRST, LAST + WIDTH / 2, WIDTH)
     counts, _edges = np.histogram(np.clip(cosines, FIRST, LAST), edges)
     shares = counts / max(1, len(cosines))
-    columns = [Column(round(float(start), 3), float(part)) for start, part in zip(edges[:-1], shares, strict=True)]
+    columns = [
+        SimilarityShare(round(float(start), 3), float(part)) for start, part in zip(edges[:-1], shares, strict=True)
+    ]
     proposed = float(np.clip(np.quantile(cosines, share), 0, 1)) if len(cosines) >= LEAST_PAIRS else None
     return Distribution(len(cosines), columns, None if proposed is None else round(proposed, 2))

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from memoryapp import curation, suggestions
-from memoryapp.agent_calls import Answered
+from memoryapp.agent_calls import AnsweredCall
 from memoryapp.curation import MERGER, CurationError
 from memoryapp.curation.settling import is_kept_apart
 from memoryapp.curation.swapping import lock_owner
@@ -20,7 +20,7 @@ from memoryapp.models import AgentCall, ChatUser, Suggestion, TopicEdit
 State = Suggestion.State
 
 
-def keep_verdict(suggestion: Suggestion, answered: Answered[MergeVerdict]) -> None:
+def keep_verdict(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> None:
     """Keeps an answer with the suggestion, if that is open still."""
     evidence = suggestions.evidence_with(suggestion, answered.answer)
     _opened(suggestion).update(evidence=evidence, call=answered.call, tries=0)
@@ -32,7 +32,7 @@ def keep_failure(suggestion: Suggestion, call: AgentCall) -> None:
 
 
 @transaction.atomic
-def carry_out(suggestion: Suggestion, answered: Answered[MergeVerdict]) -> TopicEdit | None:
+def carry_out(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> TopicEdit | None:
     """Keeps the verdict and does what the chat user wants done with it; returns the edit of a merge.
 
     Topics that are not one leave the queue. Those that are one are merged where consolidation is automatic, unless a
@@ -62,7 +62,7 @@ def leave_apart(suggestion: Suggestion) -> bool:
 
 
 @transaction.atomic
-def _merge(suggestion: Suggestion, answered: Answered[MergeVerdict]) -> TopicEdit | None:
+def _merge(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> TopicEdit | None:
     """Raises CurationError: ByHand where a person has to decide, Stale or Decided where one was faster."""
     owner, verdict = suggestion.owner, answered.answer
     automatic = ChatUser.objects.filter(pk=owner.pk, consolidation=ChatUser.Consolidation.AUTOMATIC)

@@ -60,7 +60,7 @@ ORDER BY t.id
 """
 
 
-class _MessageRow(NamedTuple):
+class _SwappedMessage(NamedTuple):
     """What a topic needs to know of a message; ``size`` counts characters."""
 
     id: int
@@ -209,7 +209,7 @@ def _check_not_settled(owner: ChatUser, ids: Sequence[int]) -> None:
         raise ByHand(sentence % {"topics": named(settled)}, settled)
 
 
-def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _MessageRow]:
+def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _SwappedMessage]:
     """The messages that the change is over, locked until it is made."""
     rows = Message.objects.of(owner)
     if kind == TopicEdit.Kind.ARCHIVE:
@@ -219,21 +219,21 @@ def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> d
     else:
         rows = rows.filter(topic__in=change.out)
     locked = rows.order_by("pk").select_for_update(no_key=True).values_list("pk", "sent_at", Length("text"))
-    return {row[0]: _MessageRow(*row) for row in locked}
+    return {row[0]: _SwappedMessage(*row) for row in locked}
 
 
 def _ids(change: Change) -> list[int]:
     return [number for draft in change.put for number in draft.messages]
 
 
-def _of_batch(messages: Mapping[int, _MessageRow], batch: ImportBatch | None) -> set[int]:
+def _of_batch(messages: Mapping[int, _SwappedMessage], batch: ImportBatch | None) -> set[int]:
     if batch is None:
         return set()
     return set(Message.objects.filter(pk__in=list(messages), batch=batch).values_list("pk", flat=True))
 
 
 def _check_partition(
-    change: Change, messages: Mapping[int, _MessageRow], kind: TopicEdit.Kind, spare: set[int]
+    change: Change, messages: Mapping[int, _SwappedMessage], kind: TopicEdit.Kind, spare: set[int]
 ) -> None:
     ids = {number for draft in change.put for number in draft.messages}
     if kind == TopicEdit.Kind.ARCHIVE:
@@ -253,7 +253,7 @@ def _were_read(owner: ChatUser, ids: Sequence[int]) -> bool:
 def _insert(
     owner: ChatUser,
     drafts: Sequence[TopicDraft],
-    messages: Mapping[int, _MessageRow],
+    messages: Mapping[int, _SwappedMessage],
     marks: Mapping[str, bool],
 ) -> list[Topic]:
     """``marks`` are columns of the new topics."""
@@ -267,7 +267,7 @@ def _insert(
     return topics
 
 
-def _topic(owner: ChatUser, summary: str, part: Sequence[_MessageRow], marks: Mapping[str, bool]) -> Topic:
+def _topic(owner: ChatUser, summary: str, part: Sequence[_SwappedMessage], marks: Mapping[str, bool]) -> Topic:
     return Topic(
         owner=owner,
         summary=summary,

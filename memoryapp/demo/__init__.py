@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class DemoTalk:
     """A topic of the content, or the active session, which has no summary yet."""
 
     key: str
@@ -94,17 +94,17 @@ def _put_user(name: str) -> None:
     _put_facts(owner, memory["facts"], dict(zip((talk.key for talk in archived), topics, strict=True)))
 
 
-def talks(name: str) -> list[Talk]:
+def talks(name: str) -> list[DemoTalk]:
     """The archived talks of a demo user, oldest first."""
     paths = sorted((CONTENT / name).glob("20*.json"))
     return [
-        Talk(item["key"], item["summary"], tuple(_records(name, item["key"], item)))
+        DemoTalk(item["key"], item["summary"], tuple(_records(name, item["key"], item)))
         for path in paths
         for item in json.loads(path.read_text("utf-8"))
     ]
 
 
-def active_session(name: str, now: datetime) -> Talk:
+def active_session(name: str, now: datetime) -> DemoTalk:
     """The talk that goes on, moved so that its last message was said shortly before ``now``.
 
     Left at its written date it would be archived by the first sweep, before anybody has seen it.
@@ -112,7 +112,7 @@ def active_session(name: str, now: datetime) -> Talk:
     item = json.loads((CONTENT / name / "active.json").read_text("utf-8"))
     last = _moment(item["date"], item["messages"][-1][0])
     later = max(now.replace(second=0, microsecond=0) - SILENCE - last, timedelta(0))
-    return Talk("active", "", tuple(_records(name, "active", item, later)))
+    return DemoTalk("active", "", tuple(_records(name, "active", item, later)))
 
 
 def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = timedelta(0)) -> Iterator[MessageRecord]:

@@ -84,7 +84,7 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _TrialMemory:
     """What all runs are tried on: the topics taken ``out``, and which message is in which topic today and ``then``."""
 
     out: frozenset[int]
@@ -129,7 +129,7 @@ def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> list[Run
     rows = message_passages(owner_id, passages.ids)
     today, then = assignments(owner_id, rows, change)
     thresholds = dict(EmbeddingProfile.objects.values_list("pk", "threshold"))
-    memory = _Memory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs))
+    memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs))
     found = rescoring.compared(owner_id, passages, [run.query for run in runs])
     return [_effect(memory, run, compared) for run, compared in zip(runs, found, strict=True)]
 
@@ -144,7 +144,7 @@ def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
     return {topic: np.array(messages, np.int64) for topic, messages in listed.items()}
 
 
-def _effect(memory: _Memory, run: PastRun, found: Compared) -> RunEffect:
+def _effect(memory: _TrialMemory, run: PastRun, found: Compared) -> RunEffect:
     evidence = memory.evidence(run, found)
     nothing = RunEffect(run.id, run.text, run.when, None, None, "same", _without(run), run.is_golden)
     if not evidence:

@@ -18,7 +18,7 @@ from django.db import connection
 from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
 from memoryapp.search.columns import Ids, int64s
 from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES, Passages, Spoken
-from memoryapp.search.lifts import Talk, instructions_sql, lifts
+from memoryapp.search.lifts import PassageOrigins, instructions_sql, lifts
 from memoryapp.search.similarity import Compared, Texts, better, weighed
 from memoryapp.search.words import QUERY_CHARS, folded, matches_in, one_term_each
 
@@ -91,7 +91,7 @@ def _compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> It
         yield weighed(texts, is_wide(query.text), lifted=lifted)
 
 
-def _instructions(owner_id: int, queries: Sequence[Query], spoken: Talk) -> Ids:
+def _instructions(owner_id: int, queries: Sequence[Query], spoken: PassageOrigins) -> Ids:
     """The passages with standing instructions, where any of the queries is one that they are meant for."""
     asked = instructions_sql(owner_id, [query.text for query in queries], spoken)
     return int64s(_fetched(*asked)[0][0]) if asked else np.zeros(0, np.int64)

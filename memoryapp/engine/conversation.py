@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from memoryapp.engine.budget import Budget, Usage
-from memoryapp.engine.chat.media import Media, names_media, text_of, with_media
-from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMRefused, LLMTimeout, Progress, Reply
+from memoryapp.engine.chat.media import MediaContent, names_media, text_of, with_media
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, LLMRefused, LLMTimeout, PartialReply, Reply
 from memoryapp.engine.events import (
     Event,
     ModelProgress,
@@ -38,7 +38,7 @@ _CLIENTS_SHARE = 0.97
 
 ToolChoice = Literal["forced", "auto", "none"]
 Cause = Literal["timeout", "turn_timeout", "llm_error", "empty_response", "refused", "content_filter", "parse_error"]
-_Step = Retried | SteppedDown | Progress | Reply
+_Step = Retried | SteppedDown | PartialReply | Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Conversation:
         *,
         limits: TurnLimits,
         tools: Sequence[Tool] = (),
-        media: Sequence[Media] = (),
+        media: Sequence[MediaContent] = (),
     ) -> None:
         self.reply: Reply | None = None
         self.failure: Failure | None = None
@@ -120,14 +120,14 @@ class Conversation:
         self._given = tuple(media)
         self._open(self._given)
 
-    def _open(self, media: Sequence[Media]) -> None:
+    def _open(self, media: Sequence[MediaContent]) -> None:
         """Begin anew with the prompt alone."""
         self._messages = self._opening(media)
         self._media = tuple(media)
         self._reported = 0
         self._empty_replies = 0
 
-    def _opening(self, media: Sequence[Media]) -> list[Mapping[str, Any]]:
+    def _opening(self, media: Sequence[MediaContent]) -> list[Mapping[str, Any]]:
         system, user = rendered(self._text, self._variables)
         return [system, with_media(user, media)]
 
@@ -242,7 +242,7 @@ class Conversation:
             self.failure = Failure("llm_error", str(error), error.spent, is_final=isinstance(error, LLMRefused))
         else:
             if not isinstance(step, Reply):
-                return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, Progress) else step
+                return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step
             self.reply = step
         return None
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.memory import MessageContent, parse_topic_id
@@ -143,7 +143,7 @@ class RerankRequest:
     language: str = ""
     people: tuple[ItemCandidate, ...] = ()
     artifacts: tuple[ItemCandidate, ...] = ()
-    media: tuple[Media, ...] = ()
+    media: tuple[MediaContent, ...] = ()
     inner_circle: tuple[str, ...] = ()
     prompts: PromptBook = field(default_factory=lambda: BUILT_IN)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -218,7 +218,7 @@ def language_of(query: str, wanted: str = "") -> Language:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PromptFault:
     """What is wrong with a message of an edited text; ``name`` is the variable that it is about, if it is about one."""
 
     code: Literal["too_long", "stray_dollar", "unknown_variable", "missing_variable"]
@@ -230,16 +230,18 @@ class Fault:
         return f"{self.part}: {self.code}" + (f" ${self.name}" if self.name else "")
 
 
-def faults(text: PromptText) -> list[Fault]:
+def faults(text: PromptText) -> list[PromptFault]:
     """What is wrong with an edited text; a text without faults can be ``rendered``."""
     parts: dict[Literal["system", "user"], Template] = {"system": Template(text.system), "user": Template(text.user)}
-    found = [Fault("too_long", part) for part, template in parts.items() if len(template.template) > TEXT_CHARS]
-    found += [Fault("stray_dollar", part) for part, template in parts.items() if not template.is_valid()]
+    found = [PromptFault("too_long", part) for part, template in parts.items() if len(template.template) > TEXT_CHARS]
+    found += [PromptFault("stray_dollar", part) for part, template in parts.items() if not template.is_valid()]
     for part, template in parts.items():
         unknown = dict.fromkeys(n for n in template.get_identifiers() if n not in VARIABLES[text.name])
-        found += [Fault("unknown_variable", part, name) for name in unknown]
+        found += [PromptFault("unknown_variable", part, name) for name in unknown]
     present = parts["user"].get_identifiers()
-    return found + [Fault("missing_variable", "user", name) for name in REQUIRED[text.name] if name not in present]
+    return found + [
+        PromptFault("missing_variable", "user", name) for name in REQUIRED[text.name] if name not in present
+    ]
 
 
 def rendered(text: PromptText, variables: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -291,7 +293,7 @@ def enrich_variables(
     messages: Sequence[MessageContent],
     profile: str,
     recent_topics: Sequence[str],
-    media: Sequence[Media],
+    media: Sequence[MediaContent],
     today: date,
 ) -> dict[str, str]:
     """Everything an enricher's prompt is filled with, what people wrote quoted."""
@@ -316,7 +318,7 @@ def _listed(lines: Sequence[str]) -> str:
     return "\n".join(f"- {one_line(line)}" for line in lines)
 
 
-def _attached(media: Sequence[Media]) -> str:
+def _attached(media: Sequence[MediaContent]) -> str:
     """What stands beside the text, in the order of the parts."""
     return "\n".join(_attachment(number, each.item) for number, each in enumerate(media, 1))
 

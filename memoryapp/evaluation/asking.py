@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.evaluation.citations import cited
-from memoryapp.evaluation.questions import Question, QuestionsError
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import ChatUser, Evaluation, Message, Run
 from memoryapp.runs import following, lifecycle
 from memoryapp.runs.clients import Clients
@@ -28,8 +28,8 @@ FIRST_CHARS = 20_000
 
 
 async def evaluate(
-    questions: Sequence[Question], clients: Clients, *, evaluation: Evaluation, parameters: Mapping[str, Any]
-) -> AsyncGenerator[Score, None]:
+    questions: Sequence[LabelledQuestion], clients: Clients, *, evaluation: Evaluation, parameters: Mapping[str, Any]
+) -> AsyncGenerator[QuestionScore, None]:
     """One score a question, in order, as each run ends. Raises QuestionsError for a user or message unknown."""
     memories = await sync_to_async(_evidence)(questions)
     for question in questions:
@@ -56,7 +56,7 @@ class _Evidence:
     topic: int | None
 
 
-def _score(run: Run, question: Question, messages: Mapping[str, _Evidence], seconds: float) -> Score:
+def _score(run: Run, question: LabelledQuestion, messages: Mapping[str, _Evidence], seconds: float) -> QuestionScore:
     outline = Outline.of([item.event for item in following.stored(run.pk)])
     ranked = strategy_named(run.strategy).ranking.ids(outline)
     evidence = {messages[name].number for name in question.evidence}
@@ -65,7 +65,7 @@ def _score(run: Run, question: Question, messages: Mapping[str, _Evidence], seco
     finished = outline.finished
     selected = [chosen.id for chosen in finished.selected] if finished else []
     citations = cited(run, outline)
-    return Score(
+    return QuestionScore(
         qid=question.qid,
         category=question.category,
         run=str(run.pk),
@@ -95,7 +95,7 @@ def _early(owner: ChatUser, ranked: Sequence[str], evidence: Collection[int]) ->
     return len(within & set(evidence))
 
 
-def _evidence(questions: Sequence[Question]) -> dict[str, tuple[ChatUser, dict[str, _Evidence]]]:
+def _evidence(questions: Sequence[LabelledQuestion]) -> dict[str, tuple[ChatUser, dict[str, _Evidence]]]:
     """Each user's row, and where each message that a question names lies, by the message's external id."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for question in questions:

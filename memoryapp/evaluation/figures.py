@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.scores import QuestionScore
 
 
-def report(scores: Sequence[Score], *, strategy: str, cuts: Sequence[int]) -> dict[str, Any]:
+def report(scores: Sequence[QuestionScore], *, strategy: str, cuts: Sequence[int]) -> dict[str, Any]:
     """The document of ``evaluate --json``: figures in [0, 1], latencies in milliseconds; None where nothing counts.
 
     Refusals are shares of their own questions, all other figures are means over the answerable ones. ``questions`` has
@@ -32,7 +32,7 @@ def report(scores: Sequence[Score], *, strategy: str, cuts: Sequence[int]) -> di
     }
 
 
-def _figures(scores: Sequence[Score], cuts: Sequence[int]) -> dict[str, Any]:
+def _figures(scores: Sequence[QuestionScore], cuts: Sequence[int]) -> dict[str, Any]:
     answerable = [score for score in scores if score.is_answerable]
     unanswerable = [score for score in scores if not score.is_answerable]
     return {
@@ -66,7 +66,7 @@ def mean(values: Iterable[float]) -> float | None:
     return round(statistics.fmean(numbers), 4) if numbers else None
 
 
-def _latency(scores: Sequence[Score]) -> dict[str, float]:
+def _latency(scores: Sequence[QuestionScore]) -> dict[str, float]:
     times = sorted(score.seconds * 1000 for score in scores)
     return {
         "avg": round(statistics.fmean(times), 1),

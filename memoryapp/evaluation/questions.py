@@ -30,7 +30,7 @@ class _Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LabelledQuestion:
     """``evidence`` and ``citations`` are external ids of messages, each once; an unanswerable question has none."""
 
     user: str
@@ -54,7 +54,7 @@ class Question:
 class Questions:
     """What a file holds: the questions that can be asked, and a sentence about each that cannot."""
 
-    asked: tuple[Question, ...]
+    asked: tuple[LabelledQuestion, ...]
     faults: tuple[str, ...] = ()
 
 
@@ -106,7 +106,7 @@ def _parsed(text: str) -> Any:
 
 
 def _gathered(entries: Iterable[tuple[str, Any]], user: str) -> Questions:
-    asked: dict[str, Question] = {}
+    asked: dict[str, LabelledQuestion] = {}
     faults = []
     for place, (name, raw) in enumerate(entries, start=1):
         try:
@@ -119,7 +119,7 @@ def _gathered(entries: Iterable[tuple[str, Any]], user: str) -> Questions:
     return Questions(tuple(asked.values()), tuple(faults))
 
 
-def _question(raw: Any, user: str, place: int) -> Question:
+def _question(raw: Any, user: str, place: int) -> LabelledQuestion:
     """Raises _Unreadable about the first field that is not as it must be."""
     if isinstance(raw, Exception):
         raise _Unreadable(str(raw))
@@ -127,7 +127,7 @@ def _question(raw: Any, user: str, place: int) -> Question:
         raise _Unreadable(_("it must be an object."))
     raw = {"user": user, **raw}
     evidence = _evidence(raw)
-    return Question(
+    return LabelledQuestion(
         user=_words(raw, "user"),
         qid=_id(raw, place),
         question=_words(raw, "question"),

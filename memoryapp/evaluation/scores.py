@@ -15,7 +15,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class QuestionScore:
     """``ranked`` holds, by candidate rank, the evidence messages that topic has; ``run`` is the run's id.
 
     ``early`` is how many of the evidence messages lie within the first 20,000 characters of the ranked topics.

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
 
-from memoryapp.evaluation.questions import Question
+from memoryapp.evaluation.questions import LabelledQuestion
 from memoryapp.models import ChatUser
 from memoryapp.search import missing, profiles
 
 
-def warnings(questions: Sequence[Question]) -> list[str]:
+def warnings(questions: Sequence[LabelledQuestion]) -> list[str]:
     """A sentence for each chat user asked about whose topics or passages have no vector yet."""
     row = profiles.serving()
     sentences = []

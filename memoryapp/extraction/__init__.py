@@ -7,7 +7,7 @@ neither overwritten nor made again. It imports the rows, ``knowledge``, question
 
 from memoryapp.extraction.archivist import Extracted, Model, ModelFailed, enough_after, extract
 from memoryapp.extraction.review import (
-    Decided,
+    FindingDecided,
     confirm,
     last_decided,
     merge,
@@ -19,11 +19,11 @@ from memoryapp.extraction.review import (
     waiting,
 )
 from memoryapp.extraction.sources import messages_of, sources, succession
-from memoryapp.extraction.unread import Backlog, backlog, failed, retry, unread, with_due
+from memoryapp.extraction.unread import UnreadCounts, backlog, failed, retry, unread, with_due
 
 __all__ = [
-    "Backlog",
-    "Decided",
+    "UnreadCounts",
+    "FindingDecided",
     "Extracted",
     "Model",
     "ModelFailed",

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memoryapp import knowledge, prompt_versions, work
-from memoryapp.agent_calls import Agent, Answered, OpenChat
+from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.curation import CurationError
 from memoryapp.engine.agents import extracting
 from memoryapp.engine.agents.ask import UnreadableAnswer
@@ -126,18 +126,20 @@ class _Archivist:
             return False
         return True
 
-    def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> Answered[Extract]:
+    def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> AnsweredCall[Extract]:
         question = partial(extracting.extract, part, seconds=self._seconds, prompts=self._prompts)
         return self._agent.ask(lambda chat: question(chat=chat), [topic])
 
-    def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Extract]]) -> None:
+    def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[AnsweredCall[Extract]]) -> None:
         """Stores what was found, as soon as everything that it has to be compared with has a vector."""
         facts = [fact for answered in answers for fact in answered.answer.facts]
         while not self._stored(topic, messages, answers):
             self._meanings.learn(KnownFacts(self._owner, self._meanings).texts(facts))
 
     @transaction.atomic
-    def _stored(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[Answered[Extract]]) -> bool:
+    def _stored(
+        self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[AnsweredCall[Extract]]
+    ) -> bool:
         """False, and nothing is stored, where a vector is missing."""
         knowledge.lock(self._owner)
         owner = ChatUser.objects.get(pk=self._owner.pk)

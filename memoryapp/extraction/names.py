@@ -9,7 +9,7 @@ from memoryapp.extraction.meanings import folded
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class PersonNames:
     """Somebody's names, folded; ``row`` is the number of the person, ``finding`` that of one who waits."""
 
     name: str
@@ -24,12 +24,12 @@ class Named:
         return self.aliases | {self.name}
 
 
-def named(name: str, aliases: Iterable[object], username: str, circle: str, **whose: int | None) -> Named:
+def named(name: str, aliases: Iterable[object], username: str, circle: str, **whose: int | None) -> PersonNames:
     others = frozenset(folded(str(alias)) for alias in aliases) - {""}
-    return Named(folded(name), others, folded(username), circle, **whose)
+    return PersonNames(folded(name), others, folded(username), circle, **whose)
 
 
-def matching(someone: Named, known: Sequence[Named]) -> list[Named]:
+def matching(someone: PersonNames, known: Sequence[PersonNames]) -> list[PersonNames]:
     """Who of the ``known`` it may be, by the first of the three ways that finds anybody; several where none is sure."""
     exact = [each for each in known if each.name == someone.name or someone.username and _same_user(each, someone)]
     if exact:
@@ -40,7 +40,7 @@ def matching(someone: Named, known: Sequence[Named]) -> list[Named]:
     return [each for each in known if each.circle == someone.circle and _begins(each.name, someone.name)]
 
 
-def _same_user(one: Named, other: Named) -> bool:
+def _same_user(one: PersonNames, other: PersonNames) -> bool:
     return one.username == other.username
 
 

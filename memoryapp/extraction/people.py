@@ -18,7 +18,7 @@ from memoryapp.engine.agents.extracting import FoundPerson
 from memoryapp.extraction.by_hand import ARCHIVIST, is_machine_made, rejected, reworded, withdrawn
 from memoryapp.extraction.findings import Reading, add_messages, put_confirmed, put_waiting
 from memoryapp.extraction.meanings import folded
-from memoryapp.extraction.names import Named, matching, named
+from memoryapp.extraction.names import PersonNames, matching, named
 from memoryapp.knowledge.values import MOST_ENTRIES
 from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, Person
 
@@ -45,12 +45,12 @@ class KnownPeople:
         elif them or not someone.names & self._gone:
             self._put(reading, found, someone, them)
 
-    def _them(self, someone: Named) -> list[Named]:
+    def _them(self, someone: PersonNames) -> list[PersonNames]:
         """Who they may be; one who has another name by now is found by the one that a person changed."""
         found = matching(someone, self._people)
         return found or [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
 
-    def _met_again(self, reading: Reading, found: FoundPerson, them: Named) -> None:
+    def _met_again(self, reading: Reading, found: FoundPerson, them: PersonNames) -> None:
         if them.row is None:
             _add_to_waiting(Finding.objects.get(pk=them.finding or 0), found)
             return
@@ -70,7 +70,7 @@ class KnownPeople:
             put_waiting(reading, NOUN, more, found.messages, target=person.pk, alike=[person.pk])
         count_mentions(self._owner, [person.pk])
 
-    def _put(self, reading: Reading, found: FoundPerson, someone: Named, alike: list[Named]) -> None:
+    def _put(self, reading: Reading, found: FoundPerson, someone: PersonNames, alike: list[PersonNames]) -> None:
         """Somebody new; where it may be one of several people, a person has to decide."""
         values = _values(found)
         if reading.is_automatic and not alike:
@@ -156,23 +156,23 @@ def _values(found: FoundPerson) -> dict[str, Any]:
     return {**values, "circle": found.circle, "bio": found.bio}
 
 
-def _named(person: Person) -> Named:
+def _named(person: Person) -> PersonNames:
     return named(person.display_name, person.aliases, person.username, person.circle, row=person.pk)
 
 
-def _rows(owner: ChatUser) -> Iterator[Named]:
+def _rows(owner: ChatUser) -> Iterator[PersonNames]:
     rows = Person.objects.filter(owner=owner).only("display_name", "aliases", "username", "circle")
     return map(_named, rows.order_by("-mention_count", "pk").iterator())
 
 
-def _waiting(owner: ChatUser) -> Iterator[Named]:
+def _waiting(owner: ChatUser) -> Iterator[PersonNames]:
     """Those who would be new; what would be added to somebody known is found by them."""
     rows = Finding.objects.filter(owner=owner, noun=NOUN, state=Finding.State.WAITING, target__isnull=True)
     for number, values in rows.values_list("pk", "values").iterator():
         yield _of_values(values, finding=number)
 
 
-def _of_values(values: Mapping[str, Any], **whose: int | None) -> Named:
+def _of_values(values: Mapping[str, Any], **whose: int | None) -> PersonNames:
     texts = (str(values.get(name, "")) for name in ("display_name", "username", "circle"))
     name, username, circle = texts
     return named(name, values.get("aliases") or (), username, circle, **whose)

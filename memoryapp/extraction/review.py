@@ -25,7 +25,7 @@ State = Finding.State
 Noun = KnowledgeEdit.Noun
 
 
-class Decided(CurationError):
+class FindingDecided(CurationError):
     """Somebody decided about the finding already."""
 
 
@@ -169,7 +169,7 @@ def _lock(finding: Finding) -> ChatUser:
     knowledge.lock(owner)
     finding.refresh_from_db()
     if finding.state != State.WAITING:
-        raise Decided(_("This was decided already, by %(who)s.") % {"who": finding.decided_by})
+        raise FindingDecided(_("This was decided already, by %(who)s.") % {"who": finding.decided_by})
     return owner
 
 

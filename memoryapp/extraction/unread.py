@@ -25,15 +25,15 @@ State = UnreadTopic.State
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class UnreadCounts:
     """How many live topics are not read yet, and of these how many failed."""
 
     unread: int
     failed: int
 
 
-def backlog(owner: ChatUser) -> Backlog:
-    return Backlog(_unread().filter(owner=owner).count(), failed(owner).count())
+def backlog(owner: ChatUser) -> UnreadCounts:
+    return UnreadCounts(_unread().filter(owner=owner).count(), failed(owner).count())
 
 
 def unread() -> QuerySet[Topic]:

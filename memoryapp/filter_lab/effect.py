@@ -36,7 +36,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class CutComparison:
     """The same ``runs`` under the cuts before and after."""
 
     runs: int
@@ -50,14 +50,14 @@ class _Case:
     relevant: frozenset[str]
 
 
-def on_choices(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> Compared | None:
+def on_choices(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
     """Against what models chose in the owner's latest runs; None without any."""
     runs = Run.objects.of(owner).by_hand().filter(fallback="", selected_count__gt=0)
     models = [strategy for strategy in runs.values_list("strategy", flat=True).distinct() if needs_model(strategy)]
     return _compared(_cases(runs.filter(strategy__in=models), profile), before, after)
 
 
-def on_golden_questions(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> Compared | None:
+def on_golden_questions(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
     """Against the evidence of the owner's latest golden questions; None without any."""
     return _compared(_cases(Run.objects.of(owner).exclude(evidence=[]), profile), before, after)
 
@@ -96,8 +96,8 @@ def _holders(runs: Sequence[Run]) -> Mapping[int, set[str]]:
     return holders
 
 
-def _compared(cases: Sequence[_Case], before: Cuts, after: Cuts) -> Compared | None:
-    return Compared(len(cases), _figures(cases, before), _figures(cases, after)) if cases else None
+def _compared(cases: Sequence[_Case], before: Cuts, after: Cuts) -> CutComparison | None:
+    return CutComparison(len(cases), _figures(cases, before), _figures(cases, after)) if cases else None
 
 
 def _figures(cases: Sequence[_Case], cuts: Cuts) -> Figures:

@@ -5,9 +5,9 @@ writes only by the undo of ``curation`` and of ``knowledge``, which it imports b
 """
 
 from memoryapp.history.automatic import AutomaticChanges, automatic_changes
-from memoryapp.history.entries import Cursor, Entry, Record, Source, Topics, entries, entry
+from memoryapp.history.entries import Cursor, HistoryEntry, Record, Source, Topics, entries, entry
 from memoryapp.history.import_batches import Import, Withdrawal, imports, withdraw, withdrawal
-from memoryapp.history.listing import MODELS, Narrowing, Page, actors, page
+from memoryapp.history.listing import MODELS, HistoryPage, Narrowing, actors, page
 from memoryapp.history.nights import Night, night_of, nights, undo_night
 from memoryapp.history.undoing import standing_between, undo, undo_between, undo_with_dependents
 
@@ -15,11 +15,11 @@ __all__ = [
     "MODELS",
     "AutomaticChanges",
     "Cursor",
-    "Entry",
+    "HistoryEntry",
     "Import",
     "Narrowing",
     "Night",
-    "Page",
+    "HistoryPage",
     "Record",
     "Source",
     "Topics",

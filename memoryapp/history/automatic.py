@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db.models import Count, F, Func, IntegerField, Max, Min, Q, Value
 
 from memoryapp.curation import MERGER
-from memoryapp.history.listing import AUTOMATIC, Narrowing, Page, conditions, neighbour_at
+from memoryapp.history.listing import AUTOMATIC, HistoryPage, Narrowing, conditions, neighbour_at
 from memoryapp.models import ChatUser, TopicEdit
 
 
@@ -28,7 +28,7 @@ class AutomaticChanges:
         return self.count - self.merges
 
 
-def automatic_changes(owner: ChatUser, narrowing: Narrowing, shown: Page) -> list[AutomaticChanges | None]:
+def automatic_changes(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage) -> list[AutomaticChanges | None]:
     """What came after each entry of the page, newest first, and last what came before the oldest one.
 
     ``shown`` lists changes of people alone. What lies between two pages is counted on the older of them. Two queries,
@@ -42,7 +42,7 @@ def automatic_changes(owner: ChatUser, narrowing: Narrowing, shown: Page) -> lis
     return [*(by_place.get(place) for place in range(len(cursors), 0, -1)), oldest]
 
 
-def _within(owner: ChatUser, narrowing: Narrowing, shown: Page) -> Narrowing:
+def _within(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage) -> Narrowing:
     """Without what the page before this one counts, and with no more of what the next one does than need be."""
     ends = [entry.cursor for entry in shown.entries]
     newer = neighbour_at(owner, narrowing, ends[0]) if ends and shown.has_before else None

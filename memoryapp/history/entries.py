@@ -49,7 +49,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One change; ``stands`` tells whether what it did is so today, ``undone_by`` what took it back first.
 
     ``moved`` is how many messages a move took to another topic. ``names`` are those of the people, facts and artifacts
@@ -86,7 +86,7 @@ class Entry:
         return self.stands and self.record.kind != TopicEdit.Kind.ARCHIVE
 
 
-def entries(owner: ChatUser, records: Sequence[Record]) -> list[Entry]:
+def entries(owner: ChatUser, records: Sequence[Record]) -> list[HistoryEntry]:
     """What a list shows of each record, in seven queries for any number of them."""
     edits = [record.pk for record in records if isinstance(record, TopicEdit)]
     changes = [record for record in records if isinstance(record, KnowledgeEdit)]
@@ -96,7 +96,7 @@ def entries(owner: ChatUser, records: Sequence[Record]) -> list[Entry]:
     moved = curation.moved(owner.pk, edits) if edits else {}
     names, there = _names(owner, changes)
     return [
-        Entry(
+        HistoryEntry(
             record,
             stands[record.pk],
             sides.get((record.pk, "out"), Topics()),
@@ -104,12 +104,12 @@ def entries(owner: ChatUser, records: Sequence[Record]) -> list[Entry]:
             moved.get(record.pk),
         )
         if isinstance(record, TopicEdit)
-        else Entry(record, changed[record.pk], names=names[record.pk], there=there[record.noun])
+        else HistoryEntry(record, changed[record.pk], names=names[record.pk], there=there[record.noun])
         for record in records
     ]
 
 
-def entry(owner: ChatUser, record: Record) -> Entry:
+def entry(owner: ChatUser, record: Record) -> HistoryEntry:
     return entries(owner, [record])[0]
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from memoryapp.curation import MERGER
-from memoryapp.history.entries import Cursor, Entry, Record, Source, cursor_of, entries
+from memoryapp.history.entries import Cursor, HistoryEntry, Record, Source, cursor_of, entries
 from memoryapp.ingestion.archiving import ARCHIVIST
 from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
@@ -44,15 +44,15 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    entries: tuple[Entry, ...]
+class HistoryPage:
+    entries: tuple[HistoryEntry, ...]
     has_before: bool = False
     has_after: bool = False
 
 
 def page(
     owner: ChatUser, narrowing: Narrowing, size: int, *, after: Cursor | None = None, before: Cursor | None = None
-) -> Page:
+) -> HistoryPage:
     """The newest entries older than ``after``, or the ones next newer than ``before``, newest first."""
     backwards = before is not None
     found = [
@@ -62,7 +62,7 @@ def page(
     merged = list(heapq.merge(*found, key=cursor_of, reverse=not backwards))
     shown = merged[:size][::-1] if backwards else merged[:size]
     has_more = len(merged) > size
-    return Page(
+    return HistoryPage(
         tuple(entries(owner, shown)),
         has_before=has_more if backwards else after is not None and bool(shown),
         has_after=bool(shown) if backwards else has_more,

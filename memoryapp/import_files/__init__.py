@@ -5,7 +5,7 @@ a whole memory. It imports ingestion, which rehearses and imports chats, and tra
 """
 
 from memoryapp.import_files.files import (
-    Refused,
+    FileActionRefused,
     answer,
     batches,
     begin,
@@ -19,7 +19,7 @@ from memoryapp.import_files.working import MOST_USERS, fail, work_on
 
 __all__ = [
     "MOST_USERS",
-    "Refused",
+    "FileActionRefused",
     "answer",
     "batches",
     "begin",

@@ -25,7 +25,7 @@ from memoryapp.models import ChatUser, ImportBatch, ImportFile
 State = ImportFile.State
 
 
-class Refused(Exception):
+class FileActionRefused(Exception):
     """This cannot be done with the file now; the text is a sentence for people."""
 
 
@@ -73,7 +73,7 @@ def discard(row: ImportFile) -> None:
     """Removes the row and its file. What it brought stays, and is taken back as an import. Raises Refused."""
     with transaction.atomic():
         if ImportFile.objects.filter(pk=row.pk, state=State.IMPORTING).exists():
-            raise Refused(_("Pause the import first."))
+            raise FileActionRefused(_("Pause the import first."))
         ImportFile.objects.filter(pk=row.pk).delete()
     row.path.unlink(missing_ok=True)
 
@@ -82,7 +82,7 @@ def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: An
     """Changes the state, unless somebody was faster."""
     fields = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), **fields}
     if not ImportFile.objects.filter(pk=row.pk, state__in=before).update(**fields):
-        raise Refused(_("This was decided meanwhile; the page shows the decision."))
+        raise FileActionRefused(_("This was decided meanwhile; the page shows the decision."))
     row.refresh_from_db()
 
 
@@ -101,7 +101,7 @@ def clear(now: datetime | None = None) -> None:
     """Removes files nobody decided about for long, and those no row names."""
     before = (now or timezone.now()) - settings.IMPORT_KEEP
     for row in ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before):
-        with suppress(Refused):
+        with suppress(FileActionRefused):
             discard(row)
     if not settings.IMPORT_DIR.is_dir():
         return

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers import jsonl
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message
-from memoryapp.importers.source import Source
+from memoryapp.importers.source import SourceFile
 
 _CLAUDE_TYPES = {"user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment"}
 _CODEX_TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
@@ -53,7 +53,7 @@ def _kind(value: Fields) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def read_claude_code(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read_claude_code(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """What was said in a log of Claude Code."""
     for number, value in _values(source):
         if isinstance(value, Rejected):
@@ -83,7 +83,7 @@ def _claude_fields(value: Fields) -> dict[str, Any]:
     }
 
 
-def read_codex(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read_codex(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """What was said in a log of Codex."""
     session, place, count = "", "", 0
     for number, value in _values(source):
@@ -158,7 +158,7 @@ def _made(number: int, clock: Clock, time: object, fields: Any) -> Iterator[Mess
         yield Rejected(number, str(error))
 
 
-def _values(source: Source) -> Iterator[tuple[int, Fields | Rejected]]:
+def _values(source: SourceFile) -> Iterator[tuple[int, Fields | Rejected]]:
     """Each line's number and object, or why it is none."""
     for number, value in jsonl.values(source):
         is_known = isinstance(value, Mapping | Rejected)

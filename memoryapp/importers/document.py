@@ -19,7 +19,7 @@ import ijson
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.record import UnreadableFile
-from memoryapp.importers.source import Pieces, Source
+from memoryapp.importers.source import Pieces, SourceFile
 
 MOST_DEPTH = 100
 # How many events of a document are looked at for its kind: an account's contacts come before its chats.
@@ -57,10 +57,10 @@ def _mended(escape: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonDocument:
     """A JSON document known to be valid to its end; ``mend`` is what its bytes have to go through for that."""
 
-    source: Source
+    source: SourceFile
     mend: Callable[[Pieces], Pieces] | None = None
 
     def items(self, prefix: str) -> Iterator[Any]:
@@ -91,7 +91,7 @@ class Document:
         return builder.value
 
 
-def read(source: Source) -> Document:
+def read(source: SourceFile) -> JsonDocument:
     """The document of a source, looked through to its end. Raises UnreadableFile."""
     try:
         _look_through(source, None)
@@ -100,11 +100,11 @@ def read(source: Source) -> Document:
             raise _fault(source, error) from None
         with _faults(source):
             _look_through(source, mended)
-        return Document(source, mended)
-    return Document(source)
+        return JsonDocument(source, mended)
+    return JsonDocument(source)
 
 
-def _look_through(source: Source, mend: Callable[[Pieces], Pieces] | None) -> None:
+def _look_through(source: SourceFile, mend: Callable[[Pieces], Pieces] | None) -> None:
     depth = 0
     with source.opened(mend) as file:
         for event, _value in ijson.basic_parse(file, use_float=True):
@@ -120,14 +120,14 @@ def _look_through(source: Source, mend: Callable[[Pieces], Pieces] | None) -> No
 
 
 @contextmanager
-def _faults(source: Source) -> Iterator[None]:
+def _faults(source: SourceFile) -> Iterator[None]:
     try:
         yield
     except ijson.JSONError as error:
         raise _fault(source, error) from None
 
 
-def _fault(source: Source, error: ijson.JSONError) -> UnreadableFile:
+def _fault(source: SourceFile, error: ijson.JSONError) -> UnreadableFile:
     """The sentence for what a parser says; of a small document with the line and column of its own parser."""
     if "premature EOF" in str(error) and not _is_empty(source):
         return UnreadableFile(
@@ -147,7 +147,7 @@ def _fault(source: Source, error: ijson.JSONError) -> UnreadableFile:
     return UnreadableFile(_("%(path)s is not valid JSON: %(error)s.") % {"path": source.name, "error": reason})
 
 
-def _is_empty(source: Source) -> bool:
+def _is_empty(source: SourceFile) -> bool:
     with source.opened() as file:
         return not file.read(1_000).strip()
 

@@ -15,9 +15,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
-from memoryapp.importers.document import Document
+from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown, words
-from memoryapp.importers.source import Source
+from memoryapp.importers.source import SourceFile
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
 MOST_LINE = 16_000_000
@@ -37,7 +37,7 @@ def is_row(value: object) -> bool:
     return isinstance(value, Mapping) and EXPORT_MARK in value
 
 
-def lines(source: Source) -> Iterator[tuple[int, bytes]]:
+def lines(source: SourceFile) -> Iterator[tuple[int, bytes]]:
     """The lines that hold something, with their numbers; of one that is too long, its beginning."""
     with source.opened() as file:
         number = 1
@@ -49,13 +49,13 @@ def lines(source: Source) -> Iterator[tuple[int, bytes]]:
             number += 1
 
 
-def values(source: Source) -> Iterator[tuple[int, Any]]:
+def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
     """The value of each line with its number, or a rejection of what is none; one line in memory at a time."""
     for number, line in lines(source):
         yield number, _value(number, line)
 
 
-def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """The messages of a file."""
     for number, value in values(source):
         if isinstance(value, Rejected):
@@ -64,13 +64,13 @@ def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
             yield from conversation(value, number, clock)
 
 
-def read_document(document: Document, prefix: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read_document(document: JsonDocument, prefix: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """The same conversations as the items of one JSON document, where ijson's ``prefix`` has them."""
     for index, value in enumerate(document.items(prefix)):
         yield from conversation(value, f"[{index}]", clock)
 
 
-def read_conversation(document: Document, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read_conversation(document: JsonDocument, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """A document that is one conversation, one message in memory at a time."""
     try:
         user, _messages, rest = _opened({**document.without("messages"), "messages": []})

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.record import MOST_TEXT, BadRecord, Clock, MessageRecord, Rejected, UnreadableFile, message
-from memoryapp.importers.source import Source
+from memoryapp.importers.source import SourceFile
 
 MAGIC = b"SQLite format 3\x00"
 MOST_USERS = 100_000
@@ -35,13 +35,13 @@ def recognises(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def check(source: Source) -> None:
+def check(source: SourceFile) -> None:
     """Raises UnreadableFile where the database is not one of laplaced, or is broken."""
     with opened(source) as rows:
         _columns(source, rows)
 
 
-def read(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """All messages in the order in which they were stored; each names its user."""
     with opened(source) as rows:
         columns = _columns(source, rows)
@@ -77,7 +77,7 @@ def _topic_at(rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[sqlite3.Connection]:
+def opened(source: SourceFile) -> Iterator[sqlite3.Connection]:
     address = f"file:{quote(str(source.path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as rows:
@@ -90,7 +90,7 @@ def opened(source: Source) -> Iterator[sqlite3.Connection]:
         ) from None
 
 
-def _columns(source: Source, rows: sqlite3.Connection) -> set[str]:
+def _columns(source: SourceFile, rows: sqlite3.Connection) -> set[str]:
     """The columns of the messages. Raises UnreadableFile."""
     columns = columns_of(rows, "history")
     if not columns >= _NEEDED:

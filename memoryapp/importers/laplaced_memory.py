@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers import laplaced
 from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, shown
-from memoryapp.importers.source import Source
+from memoryapp.importers.source import SourceFile
 
 MOST_SUMMARY_CHARS = 2_000
 MOST_ENTRIES = 200
@@ -26,7 +26,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 Row = Mapping[str, Any]
 
 
-def read(source: Source, clock: Clock) -> Iterator[Distilled | Rejected]:
+def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
     """Topics first, for facts refer to them."""
     with laplaced.opened(source) as rows:
         names = laplaced.names(rows)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers import jsonl
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
-from memoryapp.importers.source import Source
+from memoryapp.importers.source import SourceFile
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _TOOLS = {"tool", "function"}
@@ -60,7 +60,7 @@ def read(conversations: Iterable[tuple[str, object]], clock: Clock) -> Iterator[
         clock.pause()
 
 
-def read_lines(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read_lines(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """The same of a file that has a conversation a line; a line that is none is left out with its number."""
     bad: list[Rejected] = []
     for item in read(_lines(source, bad), clock):
@@ -70,7 +70,7 @@ def read_lines(source: Source, clock: Clock) -> Iterator[MessageRecord | Rejecte
     yield from bad
 
 
-def _lines(source: Source, bad: list[Rejected]) -> Iterator[tuple[str, object]]:
+def _lines(source: SourceFile, bad: list[Rejected]) -> Iterator[tuple[str, object]]:
     for number, value in jsonl.values(source):
         if isinstance(value, Rejected):
             bad.append(value)

@@ -30,9 +30,9 @@ from memoryapp.importers import (
     telegram_chats,
     whatsapp,
 )
-from memoryapp.importers.document import Document
+from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.record import Clock, Distilled, MessageRecord, Rejected, UnreadableFile
-from memoryapp.importers.source import Meter, Source, sources
+from memoryapp.importers.source import Meter, SourceFile, sources
 
 FORMATS = ("jsonl", "telegram", "chatgpt", "claude", "whatsapp", "claude-code", "codex", "openai", "laplaced")
 # The formats whose messages say whose memory they are of.
@@ -88,7 +88,7 @@ class ChatFile:
         """What the program that wrote the file had made of the messages."""
         if self.is_distilled:
             clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
-            yield from laplaced_memory.read(Source(self.path), clock)
+            yield from laplaced_memory.read(SourceFile(self.path), clock)
 
     def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
         for reader in self.readers:
@@ -124,7 +124,7 @@ def open_chat(path: Path, format: str = "auto", hints: Hints | None = None) -> C
     return ChatFile(path, formats[0], hints, parts[0].meter, [reader for _format, reader in opened])
 
 
-def _open(source: Source, format: str, hints: Hints) -> tuple[str, Reader]:
+def _open(source: SourceFile, format: str, hints: Hints) -> tuple[str, Reader]:
     """The format of one source, and what reads it."""
     if not source.packing and laplaced.recognises(source.path):
         laplaced.check(source)
@@ -148,7 +148,7 @@ def _open(source: Source, format: str, hints: Hints) -> tuple[str, Reader]:
     return _open_document(read_through, format, hints)
 
 
-def _wanted(source: Source, format: str, found: str) -> str:
+def _wanted(source: SourceFile, format: str, found: str) -> str:
     """The format that was found, if it is the one that was asked for. Raises UnreadableFile."""
     if format not in ("auto", found):
         raise UnreadableFile(
@@ -158,7 +158,7 @@ def _wanted(source: Source, format: str, found: str) -> str:
     return found
 
 
-def _lines_format(source: Source, most: int) -> str:
+def _lines_format(source: SourceFile, most: int) -> str:
     """Of which format the first of ``most`` lines is that has one, and is no whole export."""
     return next((found for value in _first_values(source, most) if (found := _format_of_line(value))), "")
 
@@ -174,7 +174,7 @@ def _format_of_line(value: object) -> str:
     return found if found in ("jsonl", "openai") and not foreign.document(value) else ""
 
 
-def _lines_reader(format: str, source: Source) -> Reader:
+def _lines_reader(format: str, source: SourceFile) -> Reader:
     if format == "claude-code":
         return partial(coding_agents.read_claude_code, source)
     if format == "codex":
@@ -184,7 +184,7 @@ def _lines_reader(format: str, source: Source) -> Reader:
     return partial(jsonl.read, source)
 
 
-def _first_values(source: Source, most: int) -> Iterator[Any]:
+def _first_values(source: SourceFile, most: int) -> Iterator[Any]:
     for _number, line in islice(jsonl.lines(source), most):
         if len(line) <= jsonl.MOST_LINE:
             try:
@@ -193,7 +193,7 @@ def _first_values(source: Source, most: int) -> Iterator[Any]:
                 continue
 
 
-def _refuse_other_text(source: Source) -> None:
+def _refuse_other_text(source: SourceFile) -> None:
     """Raises UnreadableFile with the name of what the text is, if it has one."""
     with source.opened() as file:
         beginning = file.read(20_000).decode("utf-8", "replace")
@@ -203,7 +203,7 @@ def _refuse_other_text(source: Source) -> None:
         foreign.refuse_lines(source.name, values[0])
 
 
-def _open_document(read_through: Document, format: str, hints: Hints) -> tuple[str, Reader]:
+def _open_document(read_through: JsonDocument, format: str, hints: Hints) -> tuple[str, Reader]:
     path, outline, found = read_through.source.name, None, ""
     for most in document.OUTLINES:
         outline = read_through.outline(most)
@@ -219,7 +219,7 @@ def _open_document(read_through: Document, format: str, hints: Hints) -> tuple[s
     return _wanted(read_through.source, format, found), _reader(found, read_through, outline, hints)
 
 
-def _reader(format: str, read_through: Document, outline: Any, hints: Hints) -> Reader:
+def _reader(format: str, read_through: JsonDocument, outline: Any, hints: Hints) -> Reader:
     if format == "telegram":
         chats = telegram_chats.scan(read_through, hints.owner, hints.me)
         read_through.source.meter.passes = max(1, len({chat.part for chat in chats}))

@@ -54,7 +54,7 @@ class Meter:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A file, or the file named ``member`` of a zip archive."""
 
     path: Path
@@ -138,7 +138,7 @@ class _Joined(io.RawIOBase):
         return size
 
 
-def sources(path: Path) -> list[Source]:
+def sources(path: Path) -> list[SourceFile]:
     """What can be read of ``path``: itself, or an exported archive's JSON files. Raises UnreadableFile, OSError."""
     if not path.exists():
         raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
@@ -151,10 +151,10 @@ def sources(path: Path) -> list[Source]:
     with path.open("rb") as file:
         start = file.read(4)
     if start[:2] == _GZIP:
-        return [Source(path, "gzip", meter=meter)]
+        return [SourceFile(path, "gzip", meter=meter)]
     if start == _ZIP:
-        return [Source(path, "zip", name, meter) for name in _members(path)]
-    return [Source(path, meter=meter)]
+        return [SourceFile(path, "zip", name, meter) for name in _members(path)]
+    return [SourceFile(path, meter=meter)]
 
 
 def too_large(name: str, size: int) -> UnreadableFile:

@@ -20,9 +20,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.prompts import language_of
-from memoryapp.importers.document import Document
+from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
-from memoryapp.importers.telegram_chats import SHARED, Chat, messages_of, sender
+from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, sender
 from memoryapp.importers.telegram_text import Fields, happened, hashtags, links, media_types, name, plain, words
 
 _KINDS = ("message", "service", "unsupported")
@@ -58,7 +58,7 @@ def _is_message(item: object) -> bool:
     return isinstance(item, Mapping) and (item.get("type") in _KINDS or "date_unixtime" in item) and "role" not in item
 
 
-def read(document: Document, chats: Sequence[Chat], clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read(document: JsonDocument, chats: Sequence[TelegramChat], clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """The messages of every chat that ``scan`` found in the document, each chat in its order."""
     for part, of_part in groupby(chats, key=lambda chat: chat.part):
         items = document.items(messages_of(part))
@@ -70,7 +70,7 @@ def read(document: Document, chats: Sequence[Chat], clock: Clock) -> Iterator[Me
                     yield _message(chat, item, index, clock)
 
 
-def _message(chat: Chat, item: object, index: int, clock: Clock) -> MessageRecord | Rejected:
+def _message(chat: TelegramChat, item: object, index: int, clock: Clock) -> MessageRecord | Rejected:
     line = f"{chat.place}.messages[{index}]".lstrip(".")
     try:
         if not isinstance(item, Mapping):
@@ -82,7 +82,7 @@ def _message(chat: Chat, item: object, index: int, clock: Clock) -> MessageRecor
         return Rejected(line, str(error))
 
 
-def _record(chat: Chat, item: Fields, line: str, clock: Clock) -> MessageRecord:
+def _record(chat: TelegramChat, item: Fields, line: str, clock: Clock) -> MessageRecord:
     number, kind = item.get("id"), item.get("type", "message")
     if not isinstance(number, int) or isinstance(number, bool):
         raise BadRecord(_("it has no id"))
@@ -107,13 +107,13 @@ def _record(chat: Chat, item: Fields, line: str, clock: Clock) -> MessageRecord:
     )
 
 
-def _role(chat: Chat, item: Fields) -> str:
+def _role(chat: TelegramChat, item: Fields) -> str:
     if _is_own(chat, sender(item.get("from_id")), item.get("from")):
         return "user"
     return "assistant" if chat.type == "bot_chat" else "peer"
 
 
-def _is_own(chat: Chat, sender: str, author: object) -> bool:
+def _is_own(chat: TelegramChat, sender: str, author: object) -> bool:
     if chat.me:
         return chat.me in (sender.casefold(), author.casefold() if isinstance(author, str) else "")
     if chat.owner_id and sender:
@@ -140,7 +140,7 @@ def _time(item: Fields) -> Any:
     return seconds if isinstance(seconds, int | float) else item.get("date")
 
 
-def _reply(chat: Chat, item: Fields) -> str:
+def _reply(chat: TelegramChat, item: Fields) -> str:
     number, peer = item.get("reply_to_message_id"), item.get("reply_to_peer_id")
     if not isinstance(number, int):
         return ""
@@ -148,7 +148,7 @@ def _reply(chat: Chat, item: Fields) -> str:
     return f"telegram:{elsewhere or chat.id}:{number}"
 
 
-def _metadata(chat: Chat, item: Fields) -> dict[str, Any]:
+def _metadata(chat: TelegramChat, item: Fields) -> dict[str, Any]:
     text = plain(item.get("text_entities")) or plain(item.get("text"))
     own = {
         "channel": chat.name,

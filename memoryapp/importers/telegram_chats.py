@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.document import Document
+from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.record import UnknownSpeaker
 
 # The parts of a document that hold chats, with where one of them lies in it; a single chat is the document.
@@ -29,7 +29,7 @@ _BEGINS = {"start_map", "start_array", "string", "number", "boolean", "null"}
 
 
 @dataclass(slots=True)
-class Chat:
+class TelegramChat:
     """A chat's place in the file and what tells the user from the others.
 
     ``count`` messages lie in ``part``, after those of the chats before it. ``owner_id`` is the account's ``user123``
@@ -64,7 +64,7 @@ def sender(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def scan(document: Document, owner: str, me: str) -> list[Chat]:
+def scan(document: JsonDocument, owner: str, me: str) -> list[TelegramChat]:
     """The chats of the document, part by part. Raises UnknownSpeaker when ``me`` has to be named."""
     found = _Scan()
     for prefix, event, value in document.places():
@@ -86,7 +86,7 @@ class _Scan:
     def __init__(self) -> None:
         self.owner_id = ""
         self.is_chat = False
-        self.chats: dict[str, list[Chat]] = {part: [] for part in PARTS}
+        self.chats: dict[str, list[TelegramChat]] = {part: [] for part in PARTS}
         self.steps: dict[str, Callable[[str, Any], None]] = {"personal_information.user_id": self._account}
         self._message: dict[str, str] = {}
         for part, place in PARTS.items():
@@ -106,7 +106,7 @@ class _Scan:
         }
         self.steps |= {f"{base}{place}": partial(step, part) for place, step in steps.items()}
 
-    def found(self) -> list[Chat]:
+    def found(self) -> list[TelegramChat]:
         return [chat for part in PARTS for chat in self.chats[part] if part or self.is_chat]
 
     def _account(self, event: str, value: Any) -> None:
@@ -114,12 +114,12 @@ class _Scan:
 
     def _begin(self, part: str, event: str, value: Any) -> None:
         if event in _BEGINS:
-            self.chats[part].append(Chat(part, f"{part}.list[{len(self.chats[part])}]"))
+            self.chats[part].append(TelegramChat(part, f"{part}.list[{len(self.chats[part])}]"))
 
-    def _chat(self, part: str) -> Chat:
+    def _chat(self, part: str) -> TelegramChat:
         """The chat that is being read; a document that is a chat begins without an event of its own."""
         if not self.chats[part]:
-            self.chats[part].append(Chat(part, ""))
+            self.chats[part].append(TelegramChat(part, ""))
         return self.chats[part][-1]
 
     def _name(self, part: str, event: str, value: Any) -> None:
@@ -156,7 +156,7 @@ class _Scan:
         self._message["from_id"] = sender(value)
 
 
-def _check_speakers(chats: Sequence[Chat]) -> None:
+def _check_speakers(chats: Sequence[TelegramChat]) -> None:
     """Raises UnknownSpeaker when a group does not tell who of it is the user, or ``me`` speaks in no chat."""
     claimed = [chat for chat in chats if chat.me and chat.me != NOBODY]
     if claimed and not any(_speaks(chat, chat.me) for chat in claimed):
@@ -166,15 +166,15 @@ def _check_speakers(chats: Sequence[Chat]) -> None:
         raise _unknown(_("The group “%(name)s” does not tell which of its people the user is."), silent, silent[0].name)
 
 
-def _is_group(chat: Chat) -> bool:
+def _is_group(chat: TelegramChat) -> bool:
     return chat.type in GROUPS and not chat.owner_id and bool(chat.speakers)
 
 
-def _speaks(chat: Chat, name: str) -> bool:
+def _speaks(chat: TelegramChat, name: str) -> bool:
     return bool(name) and any(name in (id.casefold(), shown.casefold()) for id, shown in chat.speakers)
 
 
-def _unknown(sentence: str, chats: Sequence[Chat], name: str) -> UnknownSpeaker:
+def _unknown(sentence: str, chats: Sequence[TelegramChat], name: str) -> UnknownSpeaker:
     counted = sum((chat.speakers for chat in chats), Counter[tuple[str, str]]())
     speakers = [shown or id for (id, shown), _count in counted.most_common(MOST_NAMED)]
     ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")

@@ -33,7 +33,7 @@ from memoryapp.importers.record import (
     message,
     shown,
 )
-from memoryapp.importers.source import Source
+from memoryapp.importers.source import SourceFile
 from memoryapp.importers.telegram_chats import MOST_NAMED, NOBODY
 
 LINES_LOOKED_AT = 20
@@ -72,7 +72,7 @@ class Head(NamedTuple):
     separator: str
 
 
-class Entry(NamedTuple):
+class UndatedMessage(NamedTuple):
     """A message before its date is known; ``author`` is empty in a notice."""
 
     line: int
@@ -82,7 +82,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Chat:
+class WhatsAppChat:
     """What looking through found: in which order dates are, and who speaks how often; ``me`` is one of them.
 
     ``backwards`` counts for each order how often time would run so, ``latest`` is the last time in it.
@@ -115,9 +115,9 @@ def recognises(beginning: str) -> bool:
     return any(_split(line) for line in beginning.splitlines()[:LINES_LOOKED_AT])
 
 
-def scan(source: Source, owner: str, me: str, name: str = "") -> Chat:
+def scan(source: SourceFile, owner: str, me: str, name: str = "") -> WhatsAppChat:
     """The chat in the file; ``name`` is what people call it. Raises UnknownSpeaker when ``me`` has to be named."""
-    chat = Chat(_title(name or source.member or source.path.name))
+    chat = WhatsAppChat(_title(name or source.member or source.path.name))
     impossible: Counter[str] = Counter()
     is_american, dates = False, 0
     for number, entry in enumerate(_entries(source)):
@@ -132,7 +132,7 @@ def scan(source: Source, owner: str, me: str, name: str = "") -> Chat:
     return chat
 
 
-def _weigh(chat: Chat, head: Head, impossible: Counter[str]) -> None:
+def _weigh(chat: WhatsAppChat, head: Head, impossible: Counter[str]) -> None:
     """Which orders of day, month and year this date rules out, and in which ones time would run backwards."""
     for order in ORDERS:
         try:
@@ -145,7 +145,7 @@ def _weigh(chat: Chat, head: Head, impossible: Counter[str]) -> None:
         chat.latest[order] = at
 
 
-def _date_order(chat: Chat, impossible: Counter[str], dates: int, *, is_american: bool) -> str:
+def _date_order(chat: WhatsAppChat, impossible: Counter[str], dates: int, *, is_american: bool) -> str:
     """The order in which most dates are dates, and run forwards; where both do, the usual one.
 
     Two digits of a year come first only where days cannot.
@@ -155,7 +155,7 @@ def _date_order(chat: Chat, impossible: Counter[str], dates: int, *, is_american
     return min(known, key=lambda order: (impossible[order], chat.backwards[order]))
 
 
-def _me(chat: Chat, owner: str, me: str) -> str:
+def _me(chat: WhatsAppChat, owner: str, me: str) -> str:
     """The speaker who is the user, or nobody. Raises UnknownSpeaker."""
     if me == NOBODY:
         return ""
@@ -184,7 +184,7 @@ def _title(name: str) -> str:
     return next((after.strip() for mark in _PREFIXES if (after := stem.partition(mark)[2])), "")
 
 
-def read(source: Source, chat: Chat, clock: Clock) -> Iterator[MessageRecord | Rejected]:
+def read(source: SourceFile, chat: WhatsAppChat, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """The messages of the chat, in order."""
     alike = _Alike()
     for number, entry in enumerate(_entries(source)):
@@ -194,7 +194,9 @@ def read(source: Source, chat: Chat, clock: Clock) -> Iterator[MessageRecord | R
             yield Rejected(entry.line, str(error))
 
 
-def _record(entry: Entry, chat: Chat, alike: _Alike, clock: Clock, *, is_notice: bool) -> MessageRecord:
+def _record(
+    entry: UndatedMessage, chat: WhatsAppChat, alike: _Alike, clock: Clock, *, is_notice: bool
+) -> MessageRecord:
     text, details = _text(entry.text)
     try:
         at = _time(entry.head, chat.order)
@@ -241,9 +243,9 @@ def _time(head: Head, order: str) -> datetime:
     return datetime(year, parts["m"], parts["d"], hour, head.minute, head.seconds or 0)
 
 
-def _entries(source: Source) -> Iterator[Entry]:
+def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
     """Messages with the lines that belong to them. Raises UnreadableFile where it is no text in UTF-8."""
-    entry: Entry | None = None
+    entry: UndatedMessage | None = None
     rest: list[str] = []
     size = 0
     for number, line in _lines(source):
@@ -258,12 +260,12 @@ def _entries(source: Source) -> Iterator[Entry]:
             yield entry._replace(text="\n".join([entry.text, *rest]))
         head, body = found
         author, text = _spoken(body)
-        entry, rest, size = Entry(number, head, author, text), [], len(text)
+        entry, rest, size = UndatedMessage(number, head, author, text), [], len(text)
     if entry:
         yield entry._replace(text="\n".join([entry.text, *rest]))
 
 
-def _lines(source: Source) -> Iterator[tuple[int, str]]:
+def _lines(source: SourceFile) -> Iterator[tuple[int, str]]:
     with source.opened() as file, io.TextIOWrapper(file, "utf-8", newline=None) as text:
         try:
             number = 0
@@ -300,7 +302,7 @@ def _spoken(body: str) -> tuple[str, str]:
     return name, text.removeprefix(" ")
 
 
-def beginning(source: Source) -> str:
+def beginning(source: SourceFile) -> str:
     """The first lines of a text, as far as they can be read."""
     with source.opened() as file:
         return "\n".join(

@@ -30,7 +30,7 @@ from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import segment
-from memoryapp.engine.text.summaries import Background, background
+from memoryapp.engine.text.summaries import StemFrequencies, background
 from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import AgentCall, ChatUser, Message
 
@@ -81,7 +81,7 @@ class Segmenter:
         return Cut(cut(messages, self._embedder, limits.topic_chars, self._background, limits.least))
 
     @cached_property
-    def _background(self) -> Background:
+    def _background(self) -> StemFrequencies:
         """The words of the owner's messages, of a large memory of some thousands that lie evenly in it."""
         ids = list(Message.objects.of(self._owner).order_by("pk").values_list("pk", flat=True))
         chosen = ids[:: len(ids) // SAMPLED + 1]

@@ -29,7 +29,7 @@ _EMBEDDED = 0.0
 
 
 @dataclass(slots=True)
-class Forecast:
+class ArchiveForecast:
     """``sessions`` and ``topics`` of the messages that were counted, and their characters."""
 
     limits: SessionLimits
@@ -40,7 +40,7 @@ class Forecast:
     _open: dict[str, tuple[datetime, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, owner: ChatUser, limits: SessionLimits) -> Forecast:
+    def of(cls, owner: ChatUser, limits: SessionLimits) -> ArchiveForecast:
         """With topics as long as the owner's have been so far."""
         usual = Topic.objects.of(owner).live().aggregate(usual=Avg("message_count"))["usual"]
         return cls(limits, max(1.0, float(usual or USUAL_MESSAGES)))

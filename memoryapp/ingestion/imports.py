@@ -39,7 +39,7 @@ class Paused(Exception):
 
 
 @dataclass(slots=True)
-class Named:
+class NamedMessages:
     """Messages to name in a report: the first ones, and how many there are."""
 
     items: list[Rejected] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Named:
         self.count += len(found)
         self.items += found[: MOST_NAMED - len(self.items)]
 
-    def join(self, other: Named) -> None:
+    def join(self, other: NamedMessages) -> None:
         self.add(other.items)
         self.count += other.count - len(other.items)
 
@@ -63,8 +63,8 @@ class Imported:
     users: tuple[str, ...]
     added: int
     skipped: int
-    rejected: Named
-    changed: Named
+    rejected: NamedMessages
+    changed: NamedMessages
     note: str = ""
     taken: int = 0
 
@@ -129,8 +129,8 @@ class _Intake:
     is_resumed: bool = False
     waiting: list[MessageRecord] = field(default_factory=list)
     chars: int = 0
-    changed: Named = field(default_factory=Named)
-    conflicts: Named = field(default_factory=Named)
+    changed: NamedMessages = field(default_factory=NamedMessages)
+    conflicts: NamedMessages = field(default_factory=NamedMessages)
     added: int = 0
     skipped: int = 0
     wordings: ImportBatch | None = None
@@ -200,7 +200,7 @@ class _Import:
     def __init__(self, chat: ChatFile, seen: _SeenIds | None, rows: ExitStack, course: Course) -> None:
         self.chat, self.seen, self.rows, self.course = chat, seen, rows, course
         self.intakes: dict[str, _Intake] = {}
-        self.rejected = Named()
+        self.rejected = NamedMessages()
 
     def take(self, item: MessageRecord | Rejected, name: str) -> None:
         self.course.observe(item, name)
@@ -250,7 +250,7 @@ class _Import:
         return sum(intake.skipped for intake in self.intakes.values())
 
     def finish(self, note: str) -> Imported:
-        changed, rejected = Named(), self.rejected
+        changed, rejected = NamedMessages(), self.rejected
         for name, intake in self.intakes.items():
             intake.finish([item for item in self.rejected.items if item.user in ("", name)])
             changed.join(intake.changed)

@@ -13,8 +13,8 @@ from typing import Any
 
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.ingestion import archiving
-from memoryapp.ingestion.forecast import Forecast
-from memoryapp.ingestion.imports import Addressee, Course, Imported, Named, import_for
+from memoryapp.ingestion.forecast import ArchiveForecast
+from memoryapp.ingestion.imports import Addressee, Course, Imported, NamedMessages, import_for
 from memoryapp.ingestion.messages import BATCH
 from memoryapp.models import ChatUser, Message
 
@@ -71,7 +71,7 @@ class Findings:
 class _Observer:
     """Counts what passes by."""
 
-    def __init__(self, forecast: Forecast, course: Course) -> None:
+    def __init__(self, forecast: ArchiveForecast, course: Course) -> None:
         self.forecast, self.course = forecast, course
         self.count = 0
         self.times: Counter[str] = Counter()
@@ -102,7 +102,7 @@ class _Observer:
 
 def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
     """What importing ``chat`` would bring. ``course.stored`` is called from time to time and may raise Paused."""
-    forecast = Forecast.of(owner, archiving.limits(owner))
+    forecast = ArchiveForecast.of(owner, archiving.limits(owner))
     observer = _Observer(forecast, course)
     imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe))
     return Findings(
@@ -138,7 +138,7 @@ def _speakers(observer: _Observer) -> list[dict[str, Any]]:
     ]
 
 
-def rejections(rejected: Named) -> list[dict[str, Any]]:
+def rejections(rejected: NamedMessages) -> list[dict[str, Any]]:
     """The first ones, each with its place and the reason."""
     return [{"line": item.line, "reason": item.reason[:MOST_CHARS]} for item in rejected.items[:MOST_SHOWN]]
 

@@ -44,7 +44,7 @@ ROWS = {
 }
 
 
-class Backlog(Collector):
+class BacklogCollector(Collector):
     """What waits in each stage: imports, sessions, passages, suggestions, artifacts, runs, erasures."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

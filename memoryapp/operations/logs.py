@@ -39,7 +39,7 @@ def cause(error: Exception | str) -> str:
     return str(error).partition(": ")[0]
 
 
-class RunFilter(logging.Filter):
+class RunLogFilter(logging.Filter):
     """Lets every record pass and sets its ``run`` to the run's id, empty outside of runs."""
 
     def filter(self, record: logging.LogRecord) -> bool:

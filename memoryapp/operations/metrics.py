@@ -32,7 +32,7 @@ from memoryapp.engine.events import (
 )
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import needs_model
-from memoryapp.operations.backlog import Backlog
+from memoryapp.operations.backlog import BacklogCollector
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -236,7 +236,7 @@ def counted() -> CollectorRegistry:
 
 def _queues() -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(Backlog())
+    registry.register(BacklogCollector())
     return registry
 
 

@@ -21,7 +21,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from memoryapp import media as media_store
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem, ModelProgress
 from memoryapp.engine.storable import storable
 from memoryapp.engine.strategies import DEFAULT
@@ -50,7 +50,7 @@ class TooManyRuns(Exception):
         self.in_flight = in_flight
 
 
-def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[Media] = (), **asked: Any) -> Run:
+def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
     """``start`` for a program, in the name of its token; ``media`` are stored. Raises TooManyRuns."""
     in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:

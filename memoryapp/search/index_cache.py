@@ -28,7 +28,7 @@ from memoryapp.engine.text.lexical import Floats
 from memoryapp.erasure import erased
 from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
-from memoryapp.search.lifts import Talk
+from memoryapp.search.lifts import PassageOrigins
 
 # Bytes kept by one process, of all owners.
 MOST = 100_000_000
@@ -110,9 +110,9 @@ class Spoken:
         by_assistant = np.frombuffer(messages[3] or b"", np.bool_)
         return cls(len(ids), int64s(messages[1])[rows], places[here], seconds[rows], by_assistant[rows])
 
-    def talk(self, authors: Sequence[str] = ()) -> Talk:
+    def talk(self, authors: Sequence[str] = ()) -> PassageOrigins:
         """When the passages were said and by whom."""
-        return Talk.of(self.passages, self.places, self.seconds, self.by_assistant, authors)
+        return PassageOrigins.of(self.passages, self.places, self.seconds, self.by_assistant, authors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class MemoryIndex:
     edit: Edit
     passages: Passages
     topics: TopicPassages
-    talk: Talk
+    talk: PassageOrigins
     facts: dict[int, TopicFacts] = field(default_factory=dict)
     sayings: dict[int, Saying] = field(default_factory=dict)
 

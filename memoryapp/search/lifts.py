@@ -46,7 +46,7 @@ WHERE m.owner_id = %(owner)s AND m.role = 'user' AND m.topic_id IS NOT NULL AND 
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class PassageOrigins:
     """When each of n passages was said, in days since 1970-01-01 (NaN where no topic holds it), and by whom.
 
     ``replies`` marks passages of the assistant's words alone; both arrays have shape (n,). ``authors`` are all who
@@ -61,7 +61,7 @@ class Talk:
     @classmethod
     def of(
         cls, n: int, places: Positions, seconds: Floats, by_assistant: NDArray[np.bool_], authors: Sequence[str] = ()
-    ) -> Talk:
+    ) -> PassageOrigins:
         """Out of a row for each message of a passage: where that stands among the n, when it was sent, and by whom."""
         days = np.full(n, np.inf)
         np.minimum.at(days, places, seconds / _DAY_SECONDS)
@@ -82,7 +82,7 @@ class Talk:
         return self.days.nbytes + self.replies.nbytes
 
 
-def instructions_sql(owner_id: int, queries: Sequence[str], talk: Talk | None) -> SqlStatement | None:
+def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins | None) -> SqlStatement | None:
     """Asks for the passages with standing instructions, where any of the ``queries`` wants something made.
 
     It is asked of chats with an assistant alone, and where it is not known yet whether it is one.
@@ -92,7 +92,7 @@ def instructions_sql(owner_id: int, queries: Sequence[str], talk: Talk | None) -
     return INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}
 
 
-def lifts(query: str, talk: Talk, ids: Ids, instructions: Ids) -> Mapping[str, Floats]:
+def lifts(query: str, talk: PassageOrigins, ids: Ids, instructions: Ids) -> Mapping[str, Floats]:
     """What each part adds to the passages ``ids``, by its name among ``candidates.PARTS``; shape (n,) each.
 
     Parts that add nothing to any passage are left out.
@@ -110,7 +110,9 @@ def lifts(query: str, talk: Talk, ids: Ids, instructions: Ids) -> Mapping[str, F
     return {name: added for name, added in found.items() if added.any()}
 
 
-def understood_of(texts: Sequence[str], talk: Talk, *, instructed: bool, where: Where = ANYWHERE) -> UnderstoodQuery:
+def understood_of(
+    texts: Sequence[str], talk: PassageOrigins, *, instructed: bool, where: Where = ANYWHERE
+) -> UnderstoodQuery:
     """What was understood of a query in all its wordings, each thing once."""
     names = dict.fromkeys(name for text in texts for name in matter_of(text, talk.authors).names)
     dates = dict.fromkeys(window for text in texts for window in windows(text, talk.today))

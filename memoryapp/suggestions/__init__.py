@@ -10,8 +10,8 @@ from memoryapp.suggestions.accepting import accept, take_back
 from memoryapp.suggestions.making import MOST_OPEN, suggest, with_unchecked
 from memoryapp.suggestions.queue import (
     LEASE,
-    Decided,
     QueueProgress,
+    SuggestionDecided,
     decide,
     holder,
     lease,
@@ -29,7 +29,7 @@ __all__ = [
     "LEASE",
     "MOST_OPEN",
     "Check",
-    "Decided",
+    "SuggestionDecided",
     "QueueProgress",
     "accept",
     "check_of",

@@ -25,7 +25,7 @@ LEASE = timedelta(minutes=2)
 State = Suggestion.State
 
 
-class Decided(CurationError):
+class SuggestionDecided(CurationError):
     """Somebody decided about the suggestion already, or its topics are gone."""
 
 
@@ -109,7 +109,7 @@ def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit:
     """
     row = Suggestion.objects.select_for_update().get(pk=suggestion.pk)
     if row.state != State.OPEN:
-        raise Decided(_decided(row))
+        raise SuggestionDecided(_decided(row))
     row.state, row.decided_by, row.decided_at, row.edit = state, actor[:200], timezone.now(), edit
     row.held_by = row.held_at = None
     row.save(update_fields=("state", "decided_by", "decided_at", "edit", "held_by", "held_at"))
@@ -137,5 +137,5 @@ def reopen(suggestion: Suggestion) -> Suggestion:
     settle(suggestion.owner)
     suggestion.refresh_from_db()
     if suggestion.state != State.OPEN:
-        raise Decided(_decided(suggestion))
+        raise SuggestionDecided(_decided(suggestion))
     return suggestion

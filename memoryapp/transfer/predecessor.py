@@ -22,7 +22,7 @@ from memoryapp.curation import CurationError
 from memoryapp.curation.swapping import lock_owner
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.importers import ChatFile, Distilled, MessageRecord, Rejected
-from memoryapp.ingestion.imports import Addressee, Named
+from memoryapp.ingestion.imports import Addressee, NamedMessages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, KnowledgeEdit, Message, Person, Topic
 
@@ -41,7 +41,7 @@ class Brought:
 
     new: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
-    refused: Named = field(default_factory=Named)
+    refused: NamedMessages = field(default_factory=NamedMessages)
 
 
 @contextmanager

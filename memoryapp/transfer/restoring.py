@@ -21,7 +21,7 @@ from memoryapp.importers import document
 from memoryapp.importers.jsonl import conversation
 from memoryapp.importers.jsonl import lines as lines_of
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile, clean, moment
-from memoryapp.importers.source import Source, sources
+from memoryapp.importers.source import SourceFile, sources
 from memoryapp.ingestion.topics import put_passages
 from memoryapp.models import ChatUser, Media, Message, Topic
 from memoryapp.operations import advisory_locks
@@ -80,7 +80,7 @@ def restore(path: Path, user: str = "", stored: Callable[[int], None] = lambda c
         erasure.check_kept(owner)
         if Message.objects.of(owner).exists():
             raise NotEmpty(_("%(user)s has messages already; only an empty memory can be restored.") % {"user": name})
-        coming = _Memory(owner, stored)
+        coming = _RestoredMemory(owner, stored)
         coming.take(_lines(path))
         coming.finish()
     return Restored(name, dict(coming.counts), coming.missing_files)
@@ -113,7 +113,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UnreadableFile(_("%(path)s was cut off before its end; export it again.") % {"path": path})
 
 
-def _parsed(source: Source, number: int, line: bytes) -> dict[str, Any]:
+def _parsed(source: SourceFile, number: int, line: bytes) -> dict[str, Any]:
     try:
         value = clean(document.parse(line.decode()))
     except (ValueError, BadRecord) as error:
@@ -130,7 +130,7 @@ def _bad(path: object, number: int, why: object) -> UnreadableFile:
 
 
 @dataclass
-class _Memory:
+class _RestoredMemory:
     """A memory on its way in. ``numbers`` has the new number of each row by model and by its number in the file."""
 
     owner: ChatUser

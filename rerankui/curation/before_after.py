@@ -35,7 +35,7 @@ class _MessageRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TopicSide:
     """One topic, of today by its ``number`` or one that would come.
 
     ``shares`` says how many messages come from which topic of today; ``people`` who speaks most, first.
@@ -60,8 +60,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    before: tuple[Side, ...]
-    after: tuple[Side, ...]
+    before: tuple[TopicSide, ...]
+    after: tuple[TopicSide, ...]
 
 
 def sides(owner: ChatUser, change: Change) -> Sides:
@@ -84,10 +84,12 @@ def _message_rows(owner: ChatUser, topics: Sequence[int]) -> dict[int, _MessageR
     return {row[0]: _MessageRow(*row) for row in columns}
 
 
-def _side(summary: str, rows: Iterable[_MessageRow], number: int | None = None, *, is_by_hand: bool = False) -> Side:
+def _side(
+    summary: str, rows: Iterable[_MessageRow], number: int | None = None, *, is_by_hand: bool = False
+) -> TopicSide:
     ordered = sorted(rows, key=lambda row: (row.sent_at, row.id))
     people = Counter(row.author for row in ordered if row.author and row.role != "assistant")
-    return Side(
+    return TopicSide(
         number=number,
         summary=summary,
         started_at=ordered[0].sent_at,

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from memoryapp.browsing.neighbours import Neighbour
 from memoryapp.models import Message
 from rerankui.text.prose import line
-from rerankui.text.time_axis import Axis
+from rerankui.text.time_axis import TimeAxis
 
 MOST_BARS = 600
 COLOURS = 6
@@ -29,7 +29,7 @@ OPENING_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class MessageBar:
     """One message; what is clicked is ``room`` wide from ``start``, what is seen ``width`` wide from ``left``.
 
     ``height`` is of 100; at ``border`` a cut or a pause is drawn. ``cuts`` is the list of cuts with this one turned.
@@ -51,7 +51,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CanvasPart:
     """What would be a topic; ``near`` are topics like it.
 
     ``earlier`` and ``later`` are the cuts with its beginning moved by one message.
@@ -83,7 +83,7 @@ def stretches(messages: Sequence[Message], cuts: Collection[int]) -> list[Sequen
     return [messages[start:end] for start, end in pairwise(borders) if end > start]
 
 
-def bars(messages: Sequence[Message], cuts: Collection[int], axis: Axis) -> list[Bar]:
+def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[MessageBar]:
     """One for each message, at its place of the axis; none for a topic of more than can be told apart."""
     if len(messages) > MOST_BARS:
         return []
@@ -96,7 +96,7 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: Axis) -> list
         height = max(4.0, HEIGHT * (len(message.text) / longest) ** 0.5)
         unit = place.end - place.bar
         made.append(
-            Bar(
+            MessageBar(
                 message=message.pk,
                 start=place.start,
                 room=place.end - place.start,
@@ -127,7 +127,7 @@ def parts(
     cuts: Sequence[int],
     summaries: Mapping[int, str],
     near: Mapping[int, Sequence[Neighbour]],
-) -> list[Part]:
+) -> list[CanvasPart]:
     """``summaries`` and ``near`` by the parts' first messages."""
     places = {message.pk: place for place, message in enumerate(messages)}
     made = []
@@ -140,10 +140,10 @@ def parts(
 
 def _part(
     number: int, stretch: Sequence[Message], summary: str, near: Sequence[Neighbour], moves: tuple[str, str, str]
-) -> Part:
+) -> CanvasPart:
     opening = next((line(message.text) for message in stretch if message.text.strip()), "")
     without, earlier, later = moves
-    return Part(
+    return CanvasPart(
         number=number,
         colour=number % COLOURS,
         first=stretch[0].pk,

@@ -1,7 +1,7 @@
 """A change of topics as a page asks for it: what was sent, what it would do, and how it is made.
 
 Whatever page somebody begins at, the same fields say what they want (``ChangeForm``). Out of them comes a
-``Staged`` change, which is looked at first and made by ``commit``; its toast leads back. The numbers of the
+``StagedChange`` change, which is looked at first and made by ``commit``; its toast leads back. The numbers of the
 topics are those the page saw, so a change of somebody else's in between is noticed and never overwritten.
 """
 
@@ -77,7 +77,7 @@ def _draft(item: Mapping[str, Any]) -> TopicDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedChange:
     """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` where to go then, if not to the new topic.
 
     ``moved`` is how many messages a move takes to another topic.
@@ -111,14 +111,14 @@ class ChangeForm(forms.Form):
     next = forms.CharField(required=False, max_length=2_000)
     suggestion = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_NUMBER)
 
-    def staged(self, owner: ChatUser, summarise: Summarise) -> Staged:
+    def staged(self, owner: ChatUser, summarise: Summarise) -> StagedChange:
         """The change asked for, by a form that is valid. Raises CurationError, Stale, and what ``summarise`` raises."""
         sent = self.cleaned_data
         if not sent["topics"]:
             raise CurationError(_("Say which topics to change."))
         _check_seen(owner, sent["topics"])
         change = _PLANS[sent["op"]](owner, sent, summarise)
-        return Staged(
+        return StagedChange(
             op=sent["op"],
             change=_written(change, sent["summary"]),
             moved=len(_moved(owner, sent)) if sent["op"] == "move" else 0,
@@ -212,7 +212,7 @@ def fields_of(form: ChangeForm, **other: Sequence[int]) -> list[tuple[str, str]]
     return fields
 
 
-def commit(request: HttpRequest, owner: ChatUser, staged: Staged) -> TopicEdit:
+def commit(request: HttpRequest, owner: ChatUser, staged: StagedChange) -> TopicEdit:
     """Makes the change in the name of whoever asks and puts up its toast. Raises CurationError, Stale."""
     kind, actor, reason = KINDS[staged.op], request.user.get_username(), staged.reason
     accepted = Suggestion.objects.filter(owner=owner, pk=staged.suggestion or 0).first()

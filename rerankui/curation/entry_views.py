@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 
 from memoryapp import knowledge
 from memoryapp.engine.memory import topic_id
-from memoryapp.history import Entry, Topics
+from memoryapp.history import HistoryEntry, Topics
 from memoryapp.models import KnowledgeEdit, Topic, TopicEdit
 from rerankui.text.differences import Difference, difference
 
@@ -35,12 +35,12 @@ class Rewording:
 class EntryView:
     """An entry with the texts that it changed, and its consequence in numbers."""
 
-    entry: Entry
+    entry: HistoryEntry
     rewordings: tuple[Rewording, ...]
     tally: str = ""
 
 
-def entry_views(entries: Iterable[Entry]) -> list[EntryView]:
+def entry_views(entries: Iterable[HistoryEntry]) -> list[EntryView]:
     return [EntryView(entry, tuple(_rewordings(entry)), _tally(entry)) for entry in entries]
 
 
@@ -68,7 +68,7 @@ def written(noun: str, name: str, value: Any) -> str:
     return str(choices.get(value, value))
 
 
-def _rewordings(entry: Entry) -> Iterator[Rewording]:
+def _rewordings(entry: HistoryEntry) -> Iterator[Rewording]:
     record = entry.record
     if isinstance(record, KnowledgeEdit):
         yield from _of_values(record, entry.names)
@@ -80,7 +80,7 @@ def _rewordings(entry: Entry) -> Iterator[Rewording]:
             yield Rewording("", changed)
 
 
-def _of_sources(entry: Entry) -> Iterator[Rewording]:
+def _of_sources(entry: HistoryEntry) -> Iterator[Rewording]:
     """What each of the topics that were merged gave for the summary of the new one, and what it lost."""
     [merged] = entry.put.shown
     for source in entry.out.shown[:MOST_SOURCES]:
@@ -127,7 +127,7 @@ def _lines_but(topics: Topics, stays: Counter[str]) -> str:
     return "\n".join(lines)
 
 
-def _tally(entry: Entry) -> str:
+def _tally(entry: HistoryEntry) -> str:
     record = entry.record
     if isinstance(record, KnowledgeEdit):
         return ""

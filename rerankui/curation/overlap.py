@@ -13,7 +13,7 @@ _SLICE = WIDTH / SLICES
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimeSlice:
     """A slice of time with messages in it; ``y`` grows downwards."""
 
     x: float
@@ -29,7 +29,7 @@ class Strip:
     column: TopicColumn
     x: float
     width: float
-    bars: tuple[Bar, ...]
+    bars: tuple[TimeSlice, ...]
 
 
 def strips(columns: Sequence[TopicColumn]) -> tuple[Strip, ...]:
@@ -45,6 +45,6 @@ def _strip(column: TopicColumn, most: int) -> Strip:
     return Strip(column, round(first * _SLICE, 1), round((last - first + 1) * _SLICE, 1), bars)
 
 
-def _bar(place: int, share: float) -> Bar:
+def _bar(place: int, share: float) -> TimeSlice:
     height = round(4 + (HEIGHT - 4) * share, 1)
-    return Bar(round(place * _SLICE, 1), round(HEIGHT - height, 1), round(_SLICE - 1, 1), height)
+    return TimeSlice(round(place * _SLICE, 1), round(HEIGHT - height, 1), round(_SLICE - 1, 1), height)

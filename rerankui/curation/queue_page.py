@@ -23,7 +23,7 @@ MOST_OPEN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SuggestionLine:
     """A suggestion in the list; ``holder`` is who works on it, if that is somebody else."""
 
     suggestion: Suggestion
@@ -33,7 +33,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProposedTopic:
     """What one of the proposed topics would hold, and how it begins."""
 
     messages: int
@@ -73,7 +73,7 @@ def _rest(owner: ChatUser) -> Iterator[str]:
         yield _("Its last answer failed; it is asked again at %(time)s.") % {"time": at}
 
 
-def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around[Line]:
+def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | AnonymousUser) -> Around[SuggestionLine]:
     """The current one may be decided already; then it is not listed."""
     rows = list(suggestions.opened(owner).defer("evidence")[:MOST_OPEN])
     place = next((place for place, row in enumerate(rows) if row.pk == current.pk), -1)
@@ -90,11 +90,11 @@ def around(owner: ChatUser, current: Suggestion, user: AbstractBaseUser | Anonym
 
 def _lines(
     shown: Sequence[Suggestion], current: Suggestion, user: AbstractBaseUser | AnonymousUser
-) -> tuple[Line, ...]:
+) -> tuple[SuggestionLine, ...]:
     topics = suggestions.topics_of(shown)
     summaries = [[topics[number].summary for number in row.topics if number in topics] for row in shown]
     return tuple(
-        Line(row, tuple(texts), other_holder(row, user), row.pk == current.pk)
+        SuggestionLine(row, tuple(texts), other_holder(row, user), row.pk == current.pk)
         for row, texts in zip(shown, summaries, strict=True)
     )
 
@@ -105,14 +105,14 @@ def other_holder(suggestion: Suggestion, user: AbstractBaseUser | AnonymousUser)
     return "" if holder is None or holder.pk == user.pk else holder.get_username()
 
 
-def parts_of(owner: ChatUser, split: Suggestion) -> list[Part]:
+def parts_of(owner: ChatUser, split: Suggestion) -> list[ProposedTopic]:
     """The parts a split proposes, in order, and how each begins; the topic is live."""
     begins = Message.objects.of(owner).filter(topic__in=split.topics).in_order().first()
     at = Message.objects.of(owner).in_bulk(split.evidence.get("at", []))
     first = [begins, *(at.get(number) for number in split.evidence.get("at", []))]
     sizes = split.evidence.get("parts", [])
     return [
-        Part(count, chars, opening([content(message)]) if message else "…")
+        ProposedTopic(count, chars, opening([content(message)]) if message else "…")
         for (count, chars), message in zip(sizes, first, strict=False)
     ]
 

@@ -47,7 +47,7 @@ BOUNDS: Mapping[str, Promise] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class StrategyColumn:
     """A strategy's pass. ``judged`` is empty for one without a report."""
 
     evaluation: Evaluation
@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MeasureCell:
     """A figure, and how it differs from the reference; None where it cannot be told."""
 
     value: float | None
@@ -68,14 +68,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeasureRow:
     name: Promise
     fewer_is_better: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[MeasureCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StrategyAnswer:
     """How one strategy fared with a question; ``loss`` is in what it did worse than the reference, None in nothing."""
 
     row: Mapping[str, Any]
@@ -95,7 +95,7 @@ class Answer:
 class QuestionRow:
     """A question with an answer of each column, the reference first; None where a column did not ask it."""
 
-    answers: tuple[Answer | None, ...]
+    answers: tuple[StrategyAnswer | None, ...]
 
     @property
     def loss(self) -> float:
@@ -112,10 +112,10 @@ class QuestionRow:
         return [answer.row["run"] for answer in self.answers if answer]
 
 
-def columns(reference: Evaluation, others: Sequence[Evaluation]) -> list[Column]:
+def columns(reference: Evaluation, others: Sequence[Evaluation]) -> list[StrategyColumn]:
     """The reference first."""
-    first = Column(reference, True, _judged(reference, None))
-    return [first, *(Column(each, False, _judged(each, reference)) for each in others)]
+    first = StrategyColumn(reference, True, _judged(reference, None))
+    return [first, *(StrategyColumn(each, False, _judged(each, reference)) for each in others)]
 
 
 def _judged(evaluation: Evaluation, reference: Evaluation | None) -> tuple[tuple[str, Bound], ...]:
@@ -131,7 +131,7 @@ def has_questions(evaluation: Evaluation) -> bool:
     return bool(evaluation.report.get("questions"))
 
 
-def rows(shown: Sequence[Column]) -> list[Row]:
+def rows(shown: Sequence[StrategyColumn]) -> list[MeasureRow]:
     """A row for each measure that any column has."""
     reports = [column.evaluation.report for column in shown]
     changes = [differences(reports[0], report) for report in reports[1:]]
@@ -139,15 +139,17 @@ def rows(shown: Sequence[Column]) -> list[Row]:
     return [row for row in found if any(cell.value is not None for cell in row.cells)]
 
 
-def _row(measure: Measure, reports: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Interval]]) -> Row:
+def _row(
+    measure: Measure, reports: Sequence[Mapping[str, Any]], changes: Sequence[Mapping[str, Interval]]
+) -> MeasureRow:
     intervals = [each.get(measure.name) for each in changes]
     scale = scale_of([each for each in intervals if each])
     pictures = [None, *(picture(each, scale, measure.sign) if each else None for each in intervals)]
-    cells = tuple(Cell(figure(report, measure), drawn) for report, drawn in zip(reports, pictures, strict=True))
-    return Row(NAMES[measure.name], measure.sign < 0, cells)
+    cells = tuple(MeasureCell(figure(report, measure), drawn) for report, drawn in zip(reports, pictures, strict=True))
+    return MeasureRow(NAMES[measure.name], measure.sign < 0, cells)
 
 
-def questions(shown: Sequence[Column]) -> list[QuestionRow]:
+def questions(shown: Sequence[StrategyColumn]) -> list[QuestionRow]:
     """What the reference was asked, the worst losses first, then in its own order."""
     reference, *others = (column.evaluation.report for column in shown)
     matched = [{ours["qid"]: theirs for ours, theirs in pairs(reference, other)} for other in others]
@@ -156,4 +158,6 @@ def questions(shown: Sequence[Column]) -> list[QuestionRow]:
 
 
 def _asked(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | None]) -> QuestionRow:
-    return QuestionRow((Answer(row), *(Answer(other, loss(row, other)) if other else None for other in others)))
+    return QuestionRow(
+        (StrategyAnswer(row), *(StrategyAnswer(other, loss(row, other)) if other else None for other in others))
+    )

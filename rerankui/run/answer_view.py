@@ -49,7 +49,7 @@ MOST_TOPICS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CitedSource:
     """What stands behind a number; ``message`` is None where it was erased since."""
 
     citation: Citation
@@ -101,12 +101,12 @@ def _turn(events: Sequence[Event]) -> int:
     return next((turn for event in reversed(events) if (turn := turn_of(event))), 0)
 
 
-def sources(run: Run, answered: Answered | None) -> list[Source]:
+def sources(run: Run, answered: Answered | None) -> list[CitedSource]:
     """The cited messages in the order of their numbers: one query."""
     cited = answered.citations if answered else ()
     messages = Message.objects.of(run.owner_id).in_bulk([citation.message for citation in cited]) if cited else {}
     return [
-        Source(citation, messages.get(citation.message), _link(run, citation))
+        CitedSource(citation, messages.get(citation.message), _link(run, citation))
         for citation in sorted(cited, key=lambda each: each.n)
     ]
 

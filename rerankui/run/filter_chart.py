@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memoryapp.engine.strategies.filtering import Fate, Filtering, Item
+from memoryapp.engine.strategies.filtering import Fate, FilteredItem, Filtering
 
 WIDTH, HEIGHT = 960, 240
 _LEFT, _TOP, _BOTTOM = 40, 14, 22
@@ -16,10 +16,10 @@ _BEHIND = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class HistogramBar:
     """``x`` and ``y`` are the upper left corner, in the picture's own units."""
 
-    item: Item
+    item: FilteredItem
     x: float
     y: float
     width: float
@@ -31,7 +31,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ThresholdLine:
     """A threshold: its height in the picture, and the similarity."""
 
     name: str
@@ -43,9 +43,9 @@ class Line:
 class Chart:
     """``cliff`` is where the gap cut, from left; None where it did not. ``ticks`` are similarities by height."""
 
-    bars: tuple[Bar, ...]
-    lines: tuple[Line, ...]
-    ticks: tuple[Line, ...]
+    bars: tuple[HistogramBar, ...]
+    lines: tuple[ThresholdLine, ...]
+    ticks: tuple[ThresholdLine, ...]
     cliff: float | None
     left: int = _LEFT
     base: int = HEIGHT - _BOTTOM
@@ -59,17 +59,19 @@ def chart(filtering: Filtering) -> Chart:
     step = (WIDTH - _LEFT) / max(len(shown), 1)
     bars = tuple(_bar(item, place, step) for place, item in enumerate(shown))
     cuts = filtering.cuts
-    lines: tuple[Line, ...] = (Line("initial", _y(cuts.initial_threshold), cuts.initial_threshold),)
+    lines: tuple[ThresholdLine, ...] = (ThresholdLine("initial", _y(cuts.initial_threshold), cuts.initial_threshold),)
     if cuts.threshold > cuts.initial_threshold:
-        lines = (*lines, Line("threshold", _y(cuts.threshold), cuts.threshold))
+        lines = (*lines, ThresholdLine("threshold", _y(cuts.threshold), cuts.threshold))
     cliff = _LEFT + filtering.cliff * step if filtering.cliff else None
     return Chart(bars, lines, _ticks(), cliff)
 
 
-def _bar(item: Item, place: int, step: float) -> Bar:
+def _bar(item: FilteredItem, place: int, step: float) -> HistogramBar:
     y = _y(item.similarity)
     gap = min(3.0, step * 0.2)
-    return Bar(item, round(_LEFT + place * step + gap / 2, 1), y, round(step - gap, 1), round(HEIGHT - _BOTTOM - y, 1))
+    return HistogramBar(
+        item, round(_LEFT + place * step + gap / 2, 1), y, round(step - gap, 1), round(HEIGHT - _BOTTOM - y, 1)
+    )
 
 
 def _y(similarity: float) -> float:
@@ -78,6 +80,6 @@ def _y(similarity: float) -> float:
     return round(_TOP + (1 - inside) * (HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _ticks() -> tuple[Line, ...]:
+def _ticks() -> tuple[ThresholdLine, ...]:
     values: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    return tuple(Line("tick", _y(value), value) for value in values)
+    return tuple(ThresholdLine("tick", _y(value), value) for value in values)

@@ -34,7 +34,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LegendRow:
     """A candidate; ``gap`` are the ranks between it and the row above, which the model was not shown: ``12–26``."""
 
     candidate: AnyCandidate
@@ -47,12 +47,12 @@ def counts(candidates: Sequence[AnyCandidate], states: Mapping[str, str]) -> lis
     return [Count(state or "none", words, found[state]) for state, words in WORDS.items()]
 
 
-def rows(candidates: Sequence[AnyCandidate]) -> Iterator[Row]:
+def rows(candidates: Sequence[AnyCandidate]) -> Iterator[LegendRow]:
     """Those that the model was shown, best first."""
     before = 0
     for candidate in candidates:
         if candidate.shown:
-            yield Row(candidate, _gap(before + 1, candidate.rank - 1))
+            yield LegendRow(candidate, _gap(before + 1, candidate.rank - 1))
             before = candidate.rank
 
 

@@ -17,7 +17,7 @@ TOP = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RankLine:
     """A topic's ranks, 0 where it has none, and the heights of its places in the three columns."""
 
     id: str
@@ -30,7 +30,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class RankLines:
     height: int
-    lines: Sequence[Line]
+    lines: Sequence[RankLine]
 
 
 def rank_lines(chosen: Sequence[tuple[Selected, Candidate | None]]) -> RankLines | None:
@@ -41,7 +41,7 @@ def rank_lines(chosen: Sequence[tuple[Selected, Candidate | None]]) -> RankLines
     ranks = [(selected.vector_rank, candidate.rank, selected.rank) for selected, candidate in ranked]
     columns = [sorted(column) for column in zip(*ranks, strict=True)]
     lines = [
-        Line(selected.id, *of_topic, places=_places(of_topic, columns))
+        RankLine(selected.id, *of_topic, places=_places(of_topic, columns))
         for (selected, _), of_topic in zip(ranked, ranks, strict=True)
     ]
     return RankLines(TOP + ROW * len(lines), lines)

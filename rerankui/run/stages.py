@@ -23,50 +23,50 @@ from memoryapp.engine.strategies import needs_model
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RunStage:
     """``name`` is wait, enrich, search, turn or read, and empty when the run is over."""
 
     name: str
     words: str
 
 
-def stage_after(event: Event | None, turn: int = 0) -> Stage:
+def stage_after(event: Event | None, turn: int = 0) -> RunStage:
     """The stage that begins with this event of that turn; before the first event a process is waited for."""
     match event:
         case None:
-            return Stage("wait", _("Waiting for a process to begin this run…"))
+            return RunStage("wait", _("Waiting for a process to begin this run…"))
         case RunStarted() if needs_model(event.strategy):
-            return Stage("enrich", _("Rewriting the query…"))
+            return RunStage("enrich", _("Rewriting the query…"))
         case RunStarted() | QueryEnriched():
-            return Stage("search", _("Searching the memory…"))
+            return RunStage("search", _("Searching the memory…"))
         case CandidatesFound():
-            return Stage("turn", _("Asking the model…"))
+            return RunStage("turn", _("Asking the model…"))
         case Filtered():
-            return Stage("turn", _("Filtering…"))
+            return RunStage("turn", _("Filtering…"))
         case Retried():
-            return Stage("turn", _("Turn %(n)d: trying again") % {"n": turn})
+            return RunStage("turn", _("Turn %(n)d: trying again") % {"n": turn})
         case ModelReplied(tool_calls=()):
-            return Stage("turn", _("Checking the answer…"))
+            return RunStage("turn", _("Checking the answer…"))
         case ModelReplied() | TopicsRead():
-            return Stage("read", _("Reading topics…"))
+            return RunStage("read", _("Reading topics…"))
         case RunFinished():
-            return Stage("", "")
+            return RunStage("", "")
         case _:
             return _agents_stage(event, turn)
 
 
-def _agents_stage(event: Event, turn: int) -> Stage:
+def _agents_stage(event: Event, turn: int) -> RunStage:
     match event:
         case StepStarted(phase="answer"):
-            return Stage("turn", _("Answering…"))
+            return RunStage("turn", _("Answering…"))
         case StepStarted(phase="plan"):
-            return Stage("turn", _("Planning…"))
+            return RunStage("turn", _("Planning…"))
         case Answered():
-            return Stage("turn", _("Locating the sources…"))
+            return RunStage("turn", _("Locating the sources…"))
         case StepStarted() | ToolUsed():
-            return Stage("search", _("Working with tools…"))
+            return RunStage("search", _("Working with tools…"))
         case _:
-            return Stage("turn", _("Turn %(n)d: thinking") % {"n": turn})
+            return RunStage("turn", _("Turn %(n)d: thinking") % {"n": turn})
 
 
 def turn_of(event: Event) -> int | None:

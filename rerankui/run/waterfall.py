@@ -14,7 +14,7 @@ LEAST = 0.004
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class StageBar:
     """A stage from ``start`` over ``width``, in milliseconds; ``seconds`` is its wall time."""
 
     seq: int
@@ -26,7 +26,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class WaterfallAxis:
     """Milliseconds from the first event to the last one, or until now while the run goes on.
 
     ``going`` is where the stage began that goes on.
@@ -34,37 +34,37 @@ class Axis:
 
     whole: int
     going: int
-    bars: Sequence[Bar]
+    bars: Sequence[StageBar]
 
     @property
     def going_width(self) -> int:
         return max(self.whole - self.going, 1)
 
 
-def axis(stored: Sequence[StoredEvent], now: datetime) -> Axis:
+def axis(stored: Sequence[StoredEvent], now: datetime) -> WaterfallAxis:
     """One bar for each stage that took time. An event is recorded when its stage ends."""
     if not stored:
-        return Axis(1, 0, ())
+        return WaterfallAxis(1, 0, ())
     began, last = stored[0].at, stored[-1]
     ended = last.at if isinstance(last.event, RunFinished) else max(now, last.at)
     whole = max(milliseconds(began, ended), 1)
     least = max(round(whole * LEAST), 1)
     bars = (_bar(item, began, whole, least) for item in stored)
-    return Axis(whole, milliseconds(began, last.at), [bar for bar in bars if bar])
+    return WaterfallAxis(whole, milliseconds(began, last.at), [bar for bar in bars if bar])
 
 
 def milliseconds(began: datetime, at: datetime) -> int:
     return int((at - began).total_seconds() * 1000)
 
 
-def _bar(item: StoredEvent, began: datetime, whole: int, least: int) -> Bar | None:
+def _bar(item: StoredEvent, began: datetime, whole: int, least: int) -> StageBar | None:
     stage = _stage(item.event)
     if stage is None:
         return None
     name, turn, seconds = stage
     end = milliseconds(began, item.at)
     width = max(end - max(end - round(seconds * 1000), 0), least)
-    return Bar(item.seq, name, turn, max(min(end, whole) - width, 0), width, seconds)
+    return StageBar(item.seq, name, turn, max(min(end, whole) - width, 0), width, seconds)
 
 
 def _stage(event: Event) -> tuple[str, int, float] | None:

@@ -7,7 +7,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from memoryapp.browsing.similarities import FIRST, LAST, WIDTH, Column, Distribution
+from memoryapp.browsing.similarities import FIRST, LAST, WIDTH, Distribution, SimilarityShare
 
 register = template.Library()
 
@@ -37,7 +37,7 @@ _COLUMN = '<g><title>{}</title><rect x="{}" y="{}" width="9" height="{}"/></g>'
 _MARK = '<line class="line-{}" x1="{}" x2="{}" y1="0" y2="96"/>'
 
 
-def _column_bar(place: int, column: Column, most: float) -> tuple[object, ...]:
+def _column_bar(place: int, column: SimilarityShare, most: float) -> tuple[object, ...]:
     height = max(0.4, round(94 * column.share / most, 1))
     title = _("from %(start)s: %(share)s %%") % {"start": column.start, "share": round(100 * column.share, 1)}
     return title, place * 10, round(96 - height, 1), height

@@ -13,13 +13,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext_lazy
 
-from memoryapp.history import Entry, Record
+from memoryapp.history import HistoryEntry, Record
 from memoryapp.models import TopicEdit
 from rerankui.addresses import undo_address
 from rerankui.curation.change_words import actor_words
 from rerankui.rows import page_address, row_id
 from rerankui.run.outcomes import NO_ANSWER
-from rerankui.text.differences import Line, Row
+from rerankui.text.differences import DifferenceRow, TextLine
 
 register = template.Library()
 
@@ -30,7 +30,7 @@ def undo_url(record: Record, back: str = "") -> str:
 
 
 @register.simple_tag
-def row_chip(noun: str, number: str | int, entry: Entry) -> SafeString:
+def row_chip(noun: str, number: str | int, entry: HistoryEntry) -> SafeString:
     """``Person:5``, which opens its page; plain and struck through when there is no such row any more."""
     name = row_id(noun, number)
     if str(number) not in entry.there:
@@ -101,18 +101,18 @@ def prompt_address(label: str) -> str:
 
 
 @register.filter
-def removed_line(row: Row) -> SafeString | str:
+def removed_line(row: DifferenceRow) -> SafeString | str:
     """The old side of two texts' difference: its sign, and the line with what is gone in ``<del>``."""
     return _side(row.old, "" if row.kind == "same" else "−", "<del>{}</del>")
 
 
 @register.filter
-def added_line(row: Row) -> SafeString | str:
+def added_line(row: DifferenceRow) -> SafeString | str:
     """The new side: its sign, and the line with what has come in ``<ins>``."""
     return _side(row.new, "" if row.kind == "same" else "+", "<ins>{}</ins>")
 
 
-def _side(line: Line | None, sign: str, form: str) -> SafeString | str:
+def _side(line: TextLine | None, sign: str, form: str) -> SafeString | str:
     if line is None:
         return ""
     spans = ((format_html(form, span.text) if span.is_changed else span.text,) for span in line.spans)

@@ -379,6 +379,6 @@ def snippet(text: str, words: str) -> SafeString:
 
 
 @register.filter
-def work_line(shown: work.Progress) -> str:
+def work_line(shown: work.WorkProgress) -> str:
     """How far a piece of work is, how fast it goes, how long it takes yet, and who is at it."""
     return work.line(shown)

@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from memoryapp.pipeline import Stage
+from memoryapp.pipeline import PipelineStage
 from rerankui.templatetags.memory import grouped
 from rerankui.text.stage_words import WORDS, StageWords, chat_model_of, served_by
 
@@ -36,7 +36,7 @@ def stage_name(name: str) -> str | Promise:
 
 
 @register.simple_tag(takes_context=True)
-def served(context: Context, stage: Stage) -> str:
+def served(context: Context, stage: PipelineStage) -> str:
     return served_by(stage.name, context["profile"])
 
 

@@ -198,7 +198,7 @@ def state_counts(candidates: Sequence[legend.AnyCandidate], states: Mapping[str,
 
 
 @register.filter
-def in_rows(candidates: Sequence[legend.AnyCandidate]) -> list[legend.Row]:
+def in_rows(candidates: Sequence[legend.AnyCandidate]) -> list[legend.LegendRow]:
     return list(legend.rows(candidates))
 
 

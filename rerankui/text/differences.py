@@ -32,7 +32,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """``number`` counts from 1 in its own text."""
 
     number: int
@@ -40,15 +40,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DifferenceRow:
     """A line of each text, side by side; a side is None where its text has no such line.
 
     A ``fold`` has no sides and stands for ``folded`` lines that are the same.
     """
 
     kind: Kind
-    old: Line | None = None
-    new: Line | None = None
+    old: TextLine | None = None
+    new: TextLine | None = None
     folded: int = 0
 
 
@@ -56,7 +56,7 @@ class Row:
 class Difference:
     """``removed`` and ``added`` count lines; a rewritten one is both."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[DifferenceRow, ...]
     removed: int
     added: int
 
@@ -101,16 +101,16 @@ def _alike(one: str, other: str) -> float:
     return 2 * len(ours & theirs) / (len(ours) + len(theirs)) if ours and theirs else float(one == other)
 
 
-def _numbered(pairs: Iterable[Pair]) -> Iterator[Row]:
+def _numbered(pairs: Iterable[Pair]) -> Iterator[DifferenceRow]:
     old_number = new_number = 0
     for old, new in pairs:
         old_number += old is not None
         new_number += new is not None
         before, after = _marked(old, new)
-        yield Row(
+        yield DifferenceRow(
             _kind(old, new),
-            Line(old_number, before) if old is not None else None,
-            Line(new_number, after) if new is not None else None,
+            TextLine(old_number, before) if old is not None else None,
+            TextLine(new_number, after) if new is not None else None,
         )
 
 
@@ -144,10 +144,10 @@ def _extend(side: list[Span], text: str, is_changed: bool) -> None:
         side.append(Span(text, is_changed))
 
 
-def _folded(rows: Sequence[Row]) -> Iterator[Row]:
+def _folded(rows: Sequence[DifferenceRow]) -> Iterator[DifferenceRow]:
     """Same lines farther than ``AROUND`` from any change become one fold, unless that would hide a single line."""
     near = {place + step for place, row in enumerate(rows) if row.kind != "same" for step in range(-AROUND, AROUND + 1)}
-    waiting: list[Row] = []
+    waiting: list[DifferenceRow] = []
     for place, row in enumerate(rows):
         if place not in near:
             waiting.append(row)
@@ -158,8 +158,8 @@ def _folded(rows: Sequence[Row]) -> Iterator[Row]:
     yield from _fold(waiting)
 
 
-def _fold(rows: Sequence[Row]) -> Iterator[Row]:
+def _fold(rows: Sequence[DifferenceRow]) -> Iterator[DifferenceRow]:
     if len(rows) > 1:
-        yield Row("fold", folded=len(rows))
+        yield DifferenceRow("fold", folded=len(rows))
     else:
         yield from rows

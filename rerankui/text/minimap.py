@@ -22,7 +22,7 @@ HEIGHT = 100
 FILLED = 0.8
 
 
-class _MessageRow(NamedTuple):
+class _MarkedMessage(NamedTuple):
     """A message without its text; ``size`` is the text's length in characters."""
 
     id: int
@@ -58,15 +58,15 @@ def marks(topic: Topic, shown: Sequence[Message]) -> list[Mark]:
     return [_mark(row, place, longest, row.id in here) for row, place in zip(rows, places, strict=True)]
 
 
-def _message_rows(topic: Topic) -> list[_MessageRow]:
+def _message_rows(topic: Topic) -> list[_MarkedMessage]:
     messages = Message.objects.of(topic.owner_id).filter(topicmessage__topic=topic).in_order()
     columns = messages.values_list("pk", "sent_at", "role", "author", Length("text"), Left("text", 2 * OPENING_CHARS))
-    rows = [_MessageRow(*row) for row in columns]
+    rows = [_MarkedMessage(*row) for row in columns]
     step = -(-len(rows) // MOST_MARKS) or 1
     return [max(rows[start : start + step], key=lambda row: row.size) for start in range(0, len(rows), step)]
 
 
-def _mark(row: _MessageRow, place: time_axis.Place, longest: int, is_here: bool) -> Mark:
+def _mark(row: _MarkedMessage, place: time_axis.Place, longest: int, is_here: bool) -> Mark:
     # A square root, for the longest message would make all others flat.
     height = max(12.0, HEIGHT * (row.size / longest) ** 0.5)
     room = place.end - place.bar

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 
 SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
@@ -20,7 +20,7 @@ def is_shown(item: MediaItem) -> bool:
     return item.type == "image" and item.mime_type in SHOWN
 
 
-def answer(media: Media) -> HttpResponse:
+def answer(media: MediaContent) -> HttpResponse:
     """The bytes: a picture in place, anything else as a download of no particular type."""
     shown = is_shown(media.item)
     made = HttpResponse(media.content, content_type=media.item.mime_type if shown else "application/octet-stream")

@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.prompts import REQUIRED, TEXT_CHARS, VARIABLES, Fault, PromptText
+from memoryapp.engine.prompts import REQUIRED, TEXT_CHARS, VARIABLES, PromptFault, PromptText
 
 PURPOSES: dict[str, Promise] = {
     "rerank": _("Chooses among the candidates that search found."),
@@ -87,7 +87,7 @@ FAULTS: dict[str, Promise] = {
 PARTS: dict[str, Promise] = {"system": _("System message"), "user": _("User message")}
 
 
-def fault_words(fault: Fault) -> str:
+def fault_words(fault: PromptFault) -> str:
     return str(FAULTS[fault.code]) % {"part": PARTS[fault.part], "name": fault.name, "n": TEXT_CHARS}
 
 

@@ -54,7 +54,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TimeAxis:
     """``pauses`` and ``ticks`` are those that have room to be read; ``ticks`` leaves out the ends."""
 
     places: Sequence[Place]
@@ -63,12 +63,12 @@ class Axis:
     is_timed: bool
 
 
-def axis(moments: Sequence[datetime]) -> Axis:
+def axis(moments: Sequence[datetime]) -> TimeAxis:
     """The axis of messages sent at these moments, oldest first."""
     gaps = [timedelta(0), *(max(later - earlier, timedelta(0)) for earlier, later in pairwise(moments))][: len(moments)]
     is_timed = len(moments) <= MOST_TIMED
     places = _places(gaps, _rooms(gaps) if is_timed else [0.0] * len(gaps))
-    return Axis(places, _labels(places, gaps), _ticks(places, moments), is_timed)
+    return TimeAxis(places, _labels(places, gaps), _ticks(places, moments), is_timed)
 
 
 def pause_words(gap: timedelta) -> str:

@@ -28,7 +28,7 @@ from rerankui import fragments
 from rerankui.access import Request, operator_of, owner_or_404, requires, run_or_404
 from rerankui.forms import AskForm
 from rerankui.pages import show
-from rerankui.run.answer_view import DOES, Source, answer_context, sources
+from rerankui.run.answer_view import DOES, CitedSource, answer_context, sources
 from rerankui.run.result import segments
 
 # How many earlier questions are listed, and among how many runs they are looked for.
@@ -98,7 +98,7 @@ def ask(request: HttpRequest, owner: int) -> HttpResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _StrategyChoice:
     """A strategy in the form."""
 
     name: str
@@ -108,10 +108,12 @@ class _Choice:
     is_off: bool
 
 
-def _choices(form: AskForm) -> list[_Choice]:
+def _choices(form: AskForm) -> list[_StrategyChoice]:
     chosen = form["strategies"].value() or []
     return [
-        _Choice(name, DOES.get(name, ""), name in chosen, name in ANSWERING, name in PLANNING and not form.has_react)
+        _StrategyChoice(
+            name, DOES.get(name, ""), name in chosen, name in ANSWERING, name in PLANNING and not form.has_react
+        )
         for name in form.STRATEGIES
     ]
 
@@ -204,7 +206,7 @@ def _around(message: Message) -> list[Message]:
     return list(Message.objects.filter(pk__in=near).in_order())
 
 
-def _segments(message: Message, found: Source) -> Any:
+def _segments(message: Message, found: CitedSource) -> Any:
     """The message's text with the cited words marked, where it is the cited one and they stand in it as they are."""
     quote = found.citation.quote
     start = message.text.find(quote) if found.message and message.pk == found.message.pk else -1

@@ -27,7 +27,7 @@ READS = ("GET", "HEAD", "POST")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ErasureRequest:
     """What a person wants erased: the target, its name in a sentence, and where they came from."""
 
     target: Target
@@ -83,22 +83,22 @@ def _by_hand(reach: Reach) -> int:
     return Topic.objects.filter(pk__in=reach.rewritten, locked_by_hand=True).count()
 
 
-def _wanted(request: HttpRequest, owner: ChatUser) -> Wanted:
+def _wanted(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
     number = {noun: request.GET.get(noun, "") for noun in ("message", "topic", "person")}
     if number["message"].isdecimal():
         message = get_object_or_404(Message.objects.of(owner), pk=number["message"])
         back = f"/memory/{owner.pk}/messages/?at={message.pk}"
-        return Wanted(Target(owner.pk, (message.pk,)), _("this message"), message.text, back)
+        return ErasureRequest(Target(owner.pk, (message.pk,)), _("this message"), message.text, back)
     if number["topic"].isdecimal():
         topic = get_object_or_404(Topic.objects.of(owner), pk=number["topic"])
         listed = tuple(Message.objects.filter(topicmessage__topic=topic).values_list("pk", flat=True))
         target = Target(owner.pk, listed, kind=Erasure.Kind.TOPIC)
-        return Wanted(target, _("every message of this topic"), topic.summary, f"/topics/{topic.pk}/")
+        return ErasureRequest(target, _("every message of this topic"), topic.summary, f"/topics/{topic.pk}/")
     if number["person"].isdecimal():
         person = get_object_or_404(Person.objects.filter(owner=owner), pk=number["person"])
         target = Target(owner.pk, person=person.pk, kind=Erasure.Kind.PERSON)
         back = f"/memory/{owner.pk}/people/{person.pk}/"
-        return Wanted(target, _("what is known of this person"), person.display_name, back)
+        return ErasureRequest(target, _("what is known of this person"), person.display_name, back)
     raise Http404
 
 

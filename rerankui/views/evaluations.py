@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from memoryapp.evaluation.bootstrap import RESAMPLES
 from memoryapp.models import Evaluation, Role, Run
 from rerankui.access import operator_of, requires, seen_owners
-from rerankui.evaluations.side_by_side import Answer, Column, QuestionRow, columns, questions, rows
+from rerankui.evaluations.side_by_side import QuestionRow, StrategyAnswer, StrategyColumn, columns, questions, rows
 from rerankui.pages import page_of, show
 
 PAGE_SIZE = 20
@@ -22,12 +22,12 @@ MOST_QUESTIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedQuestion:
     """A question with its words, empty where its runs are gone, and each strategy's answer with its run."""
 
     query: str
     asked: QuestionRow
-    answers: tuple[tuple[Answer | None, str], ...]
+    answers: tuple[tuple[StrategyAnswer | None, str], ...]
 
 
 @require_safe
@@ -58,7 +58,7 @@ def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "pages/evaluations/evaluation.html", context | _tables(shown))
 
 
-def _tables(shown: Sequence[Column]) -> dict[str, object]:
+def _tables(shown: Sequence[StrategyColumn]) -> dict[str, object]:
     asked = questions(shown)
     return {
         "columns": shown,
@@ -84,11 +84,11 @@ def _others(seen: QuerySet[Evaluation], beside: Sequence[Evaluation]) -> list[Ev
     return list(rest[:MOST_EARLIER])
 
 
-def _listed(asked: Sequence[QuestionRow]) -> list[Listed]:
+def _listed(asked: Sequence[QuestionRow]) -> list[ListedQuestion]:
     numbers = {number for each in asked for number in each.runs}
     queries = {str(pk): query for pk, query in Run.objects.filter(pk__in=numbers).values_list("pk", "query")}
     return [
-        Listed(
+        ListedQuestion(
             next((queries[number] for number in each.runs if number in queries), ""),
             each,
             tuple((answer, _run_of(answer, queries)) for answer in each.answers),
@@ -97,6 +97,6 @@ def _listed(asked: Sequence[QuestionRow]) -> list[Listed]:
     ]
 
 
-def _run_of(answer: Answer | None, queries: dict[str, str]) -> str:
+def _run_of(answer: StrategyAnswer | None, queries: dict[str, str]) -> str:
     """The run's id, empty where it is gone."""
     return str(answer.row["run"]) if answer and answer.row["run"] in queries else ""

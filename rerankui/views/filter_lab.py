@@ -20,7 +20,7 @@ from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration
 from memoryapp.engine.strategies.filter import similarities
-from memoryapp.engine.strategies.filtering import FATES, Cuts, Fate, Filtering, Item, filtered, presets_of
+from memoryapp.engine.strategies.filtering import FATES, Cuts, Fate, FilteredItem, Filtering, filtered, presets_of
 from memoryapp.filter_lab import effect, presets
 from memoryapp.models import EmbeddingProfile, Role, Run
 from memoryapp.runs import following
@@ -67,10 +67,10 @@ class Slider:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CandidateRow:
     """A candidate in the list."""
 
-    item: Item
+    item: FilteredItem
     candidate: Candidate
     fate: str | Promise
 
@@ -96,7 +96,7 @@ class _Lab:
             "filtering": self.filtering,
             "chart": chart(self.filtering),
             "counts": [(fate, FATE_NAMES[fate], counts[fate]) for fate in FATES],
-            "rows": [Row(item, self.candidates[item.id], FATE_NAMES[item.fate]) for item in shown],
+            "rows": [CandidateRow(item, self.candidates[item.id], FATE_NAMES[item.fate]) for item in shown],
             "unshown": len(self.filtering.items) - len(shown),
             "sliders": _sliders(self.cuts),
             "query": urlencode(asdict(self.cuts)),

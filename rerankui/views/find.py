@@ -16,7 +16,7 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import Artifact, ChatUser, Person, Run, Topic
 from rerankui.access import seen_owners
 from rerankui.filters import LONGEST_SEARCH
-from rerankui.frame import Frame, Section
+from rerankui.frame import PageFrame, Section
 from rerankui.pages import show
 
 FEW = 8
@@ -27,7 +27,7 @@ RUNS_LOOKED_AT = 2_000
 @require_safe
 def find(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
-    frame, seen = Frame(request), seen_owners(request)
+    frame, seen = PageFrame(request), seen_owners(request)
     context: dict[str, Any] = {
         "words": words,
         "sections": [page for page in _pages(frame) if words.lower() in page.label.lower()],
@@ -38,7 +38,7 @@ def find(request: HttpRequest) -> HttpResponse:
     return show(request, "pages/find.html", "partials/find/found.html", context)
 
 
-def _pages(frame: Frame) -> list[Section]:
+def _pages(frame: PageFrame) -> list[Section]:
     """The sections, and the pages of this memory that lie below one."""
     below: Sequence[Section] = ()
     if frame.owner is not None:

@@ -32,7 +32,7 @@ FEW = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """Something to do next, and whose memory to archive or to ask; or that it is done on the page of embedding."""
 
     sentence: str
@@ -75,7 +75,7 @@ def _recent_runs(owners: QuerySet[ChatUser]) -> QuerySet[Run]:
     return runs.select_related("owner", "operator").order_by("-created_at", "-id")[:RECENT]
 
 
-def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
+def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:
     """What an operator could do next and may do."""
     steps = _consent() if operator_of(request).may(Role.ADMIN) else []
     if operator_of(request).may(Role.CURATOR):
@@ -83,29 +83,29 @@ def _steps(request: HttpRequest, seen: QuerySet[ChatUser], rows: list[tuple[Chat
     if operator_of(request).may(Role.DEBUGGER):
         idle = next((owner for owner, counts in rows if counts.topics and not counts.runs), None)
         if idle:
-            steps.append(Step(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
+            steps.append(NextStep(_("Ask the memory of %(name)s a question.") % {"name": idle}, owner=idle))
     return steps
 
 
-def _consent() -> list[Step]:
+def _consent() -> list[NextStep]:
     """An embedding model that is connected and waits for an admin to agree to what it costs."""
     profile = awaiting_consent()
     if profile is None:
         return []
     form = _("The settings name the embedding model %(name)s, and another one serves until you agree to its cost.")
-    return [Step(form % {"name": profile.model}, is_embedding=True)]
+    return [NextStep(form % {"name": profile.model}, is_embedding=True)]
 
 
-def _silent() -> list[Step]:
+def _silent() -> list[NextStep]:
     """Whoever gave signs of life and gives none any more."""
     late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
     sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
-    return [Step(sentence % {"names": ", ".join(late)})] if late else []
+    return [NextStep(sentence % {"names": ", ".join(late)})] if late else []
 
 
-def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[Step]:
+def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) -> list[NextStep]:
     steps = [
-        Step(
+        NextStep(
             ngettext(
                 "%(n)s message of %(name)s is in no topic yet.",
                 "%(n)s messages of %(name)s are in no topic yet.",
@@ -124,7 +124,7 @@ def _waiting(seen: QuerySet[ChatUser], rows: list[tuple[ChatUser, Holdings]]) ->
             "%(n)s passages are found by their words only until the worker has embedded them.",
             missing,
         )
-        steps.append(Step(sentence % {"n": f"{missing}+" if missing >= MOST_PASSAGES else missing}))
+        steps.append(NextStep(sentence % {"n": f"{missing}+" if missing >= MOST_PASSAGES else missing}))
     return steps
 
 

@@ -38,7 +38,7 @@ _numbers = Signer(salt="token-number")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedToken:
     """A token as the list shows it: ``owners`` are the first chat users it opens, ``more`` counts the others."""
 
     token: ApiToken
@@ -74,16 +74,16 @@ def _lately_revoked() -> list[ApiToken]:
     return list(tokens.listed().filter(revoked_at__isnull=False).order_by(*REVOKED)[: LATELY_REVOKED + 1])
 
 
-def _listed(rows: Sequence[ApiToken]) -> list[Listed]:
+def _listed(rows: Sequence[ApiToken]) -> list[ListedToken]:
     made, revoked = tokens.makers(rows), tokens.revokers(rows)
     return [_listing(token, made.get(token.pk, ""), revoked.get(token.pk, "")) for token in rows]
 
 
-def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> Listed:
+def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> ListedToken:
     """``token`` is a row of ``tokens.listed``."""
     may = [str(label) for scope, label in Scope.choices if scope in token.scopes and scope != Scope.EVERYONE]
     more = token.owner_count - len(token.first_owners)
-    return Listed(token, may, Scope.EVERYONE in token.scopes, token.first_owners, more, made_by, revoked_by)
+    return ListedToken(token, may, Scope.EVERYONE in token.scopes, token.first_owners, more, made_by, revoked_by)
 
 
 @never_cache
@@ -126,7 +126,7 @@ def _shown_before(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("tokens")
 
 
-def _example(request: HttpRequest, row: Listed, text: str) -> str:
+def _example(request: HttpRequest, row: ListedToken, text: str) -> str:
     """A line for a shell that uses the token: one that changes nothing, if its scopes allow any."""
     owner = next(iter(row.owners), None) or seen_owners(request).order_by("name").first()
     name = owner.name if owner else "anna"

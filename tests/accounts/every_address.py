@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memoryapp.accounts import tokens
 from memoryapp.engine.candidates import ItemCandidate
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import (
     CandidatesFound,
     ContextPart,
@@ -108,7 +108,7 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
     anna.save()
     topic, owned = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
     person = Person.objects.create(**owned, display_name=WORD, bio=SECRET)
-    picture = store(anna, Media(MediaItem(MEDIA_HASH, "file", "text/plain", f"{WORD}.txt", len(MEDIA)), MEDIA))
+    picture = store(anna, MediaContent(MediaItem(MEDIA_HASH, "file", "text/plain", f"{WORD}.txt", len(MEDIA)), MEDIA))
     run = Run.objects.create(
         **owned, query=f"{WORD}?", strategy="flash", state=Run.State.FINISHED, media=[asdict(picture)]
     )

@@ -23,7 +23,7 @@ from memoryapp.evaluation.questions import read_questions
 from memoryapp.models import ChatUser, Judgement, Message, Operator, Run, RunProgress, Topic
 from rerankui import answer_fragments
 from rerankui.consumers import AnswerConsumer
-from rerankui.fragments import Frame, Seen
+from rerankui.fragments import Seen, SocketFrame
 from tests.conftest import signed_in, talk
 from tests.support.answering import QUERY, answer_of, answered_run, record
 from tests.support.browsing import cost, get
@@ -231,7 +231,7 @@ def test_more_sources_cost_no_more_queries(as_viewer: Client, anna: ChatUser, to
 def test_the_answer_grows_while_one_looks(viewer: Operator, anna: ChatUser, topic: Topic) -> None:
     run = Run.objects.create(owner=anna, query=QUERY, strategy=REACT.name, state=Run.State.RUNNING)
 
-    def look(seen: Seen, language: str = "en") -> Frame:
+    def look(seen: Seen, language: str = "en") -> SocketFrame:
         return answer_fragments.frame(run.pk, seen=seen, language=language, user=viewer.user)
 
     record(run, RunStarted(REACT.name, QUERY, {}, "", "", "p"), ToolUsed(1, "search", {}, {}, 0.1, "done"))

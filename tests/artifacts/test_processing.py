@@ -17,7 +17,7 @@ from hypothesis.extra.django import TestCase
 
 from memoryapp import knowledge, media, tasks
 from memoryapp.artifacts import arrival, processing
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.knowledge.rows import EDITABLE
 from memoryapp.models import Artifact, Card, ChatUser, KnowledgeEdit, Operator, Role
@@ -137,9 +137,9 @@ def test_a_file_that_kills_every_worker_is_given_up(anna: ChatUser) -> None:
 def test_media_of_queries_become_artifacts_but_not_once_a_person_deleted_them(anna: ChatUser) -> None:
     content = RECIPE.encode()
     item = MediaItem("a" * 64, "file", "text/plain", "bread.txt", len(content))
-    media.store(anna, Media(item, content))
+    media.store(anna, MediaContent(item, content))
     picture = MediaItem("b" * 64, "image", "image/png", "cat.png", len(content))
-    media.store(anna, Media(picture, content))
+    media.store(anna, MediaContent(picture, content))
     assert arrival.take_in() == 1
     assert arrival.take_in() == 0
     knowledge.delete(anna, Artifact.objects.get(), actor="olga")

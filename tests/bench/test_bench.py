@@ -17,8 +17,8 @@ from django.db import connection
 
 from memoryapp import clients
 from memoryapp.bench import borders, memory, stage
-from memoryapp.bench.table import Row, line
-from memoryapp.engine.chat.protocol import ChatRequest, Progress, Reply
+from memoryapp.bench.table import BenchRow, line
+from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.models import ChatUser, EmbeddingProfile, Message, PassageVector, Run, RunEvent, Topic
 from memoryapp.operations import advisory_locks
 from memoryapp.runs import lifecycle
@@ -48,7 +48,7 @@ class Meeting(Hesitant):
     def __init__(self) -> None:
         self.all_here = asyncio.Barrier(AT_ONCE)
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Progress | Reply]:
+    async def converse(self, request: ChatRequest) -> AsyncIterator[PartialReply | Reply]:
         if request.force_tool:
             await asyncio.wait_for(self.all_here.wait(), PATIENCE)
         async for part in super().converse(request):
@@ -88,12 +88,12 @@ async def test_reranks_wait_for_their_model_at_the_same_time() -> None:
 
 def test_the_measures_of_borders_are_those_of_the_literature() -> None:
     dialogue = borders.Dialogue(tuple(message(at, "said") for at in range(1, 13)), frozenset({4, 8}))
-    assert borders.score([(dialogue, frozenset({4, 8}))]) == borders.Score(0.0, 0.0, 1.0)
+    assert borders.score([(dialogue, frozenset({4, 8}))]) == borders.BorderScore(0.0, 0.0, 1.0)
     # Windows are two messages wide; of ten, those that reach over a missed or a wrong border are wrong.
-    assert borders.score([(dialogue, frozenset())]) == borders.Score(0.4, 0.4, 0.0)
-    assert borders.score([(dialogue, frozenset({4, 9}))]) == borders.Score(0.2, 0.2, 0.5)
+    assert borders.score([(dialogue, frozenset())]) == borders.BorderScore(0.4, 0.4, 0.0)
+    assert borders.score([(dialogue, frozenset({4, 9}))]) == borders.BorderScore(0.2, 0.2, 0.5)
     # Two borders in a window that has one are no fault for Pk, which asks for any.
-    assert borders.score([(dialogue, frozenset({4, 5, 8}))]) == borders.Score(0.1, 0.2, 0.8)
+    assert borders.score([(dialogue, frozenset({4, 5, 8}))]) == borders.BorderScore(0.1, 0.2, 0.8)
     assert all(set(range(1, len(known.messages))) >= known.borders for known in borders.dialogues())
 
 
@@ -129,7 +129,7 @@ def test_a_worker_that_embeds_at_the_same_time_stands_in_nobodys_way(anna: ChatU
 
 
 def test_no_worker_takes_over_what_a_bench_has_asked_for(anna: ChatUser) -> None:
-    asked = async_to_sync(stage.asked)(stage.Stage(anna, "", ("cake",)), 0)
+    asked = async_to_sync(stage.asked)(stage.BenchStage(anna, "", ("cake",)), 0)
     assert (Run.objects.get().pk, lifecycle.unclaimed(timedelta(0))) == (asked.pk, [])
 
 
@@ -145,7 +145,7 @@ def test_two_benches_do_not_measure_each_other() -> None:
 
 
 def test_a_row_says_what_it_is_held_against() -> None:
-    text = line(Row("reranks: p50", 0.6, "two turns of the peer", 0.4, "s"))
+    text = line(BenchRow("reranks: p50", 0.6, "two turns of the peer", 0.4, "s"))
     assert text.split("  ")[0] == "reranks: p50"
     assert "two turns of the peer" in text
     assert text.endswith("1.50×")

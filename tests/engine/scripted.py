@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.chat.protocol import ChatRequest, LLMError, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, LLMError, PartialReply, Reply
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.memory import MessageContent, TopicContent
 from memoryapp.engine.prompts import TOOL_NAME, RerankRequest, rendered, rerank_text, rerank_variables
@@ -29,7 +29,7 @@ class Step:
     """One turn of the script: what is yielded on the way, then a reply or an error, after a wait."""
 
     outcome: Reply | LLMError
-    before: tuple[Retried | SteppedDown | Progress, ...] = ()
+    before: tuple[Retried | SteppedDown | PartialReply, ...] = ()
     seconds: float = 0.0
 
 
@@ -42,7 +42,7 @@ class ScriptedChat:
         self._steps = list(steps)
         self.requests: list[ChatRequest] = []
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]:
         self.requests.append(request)
         step = self._steps.pop(0)
         for event in step.before:
@@ -87,7 +87,7 @@ def slow(step: Step, seconds: float = 600.0) -> Step:
     return replace(step, seconds=seconds)
 
 
-def after(step: Step, *events: Retried | SteppedDown | Progress) -> Step:
+def after(step: Step, *events: Retried | SteppedDown | PartialReply) -> Step:
     """The same, after ``events`` on the way."""
     return replace(step, before=events)
 

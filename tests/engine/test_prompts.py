@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.prompts import BUILT_IN, VARIABLES, Fault, PromptText, faults, rendered
+from memoryapp.engine.prompts import BUILT_IN, VARIABLES, PromptFault, PromptText, faults, rendered
 from memoryapp.engine.text.lines import (
     MESSAGE_HEAD,
     artifact_line,
@@ -191,16 +191,18 @@ def test_the_built_in_prompts_are_without_fault_and_use_every_variable(text: Pro
 @pytest.mark.parametrize(
     ("system", "user", "faulty"),
     [
-        ("costs 5$ a day", "$query", [Fault("stray_dollar", "system")]),
+        ("costs 5$ a day", "$query", [PromptFault("stray_dollar", "system")]),
         ("costs 5$$", "$query", []),
-        ("ok", "${query", [Fault("stray_dollar", "user"), Fault("missing_variable", "user", "query")]),
-        ("ok", "$query $queries", [Fault("unknown_variable", "user", "queries")]),
-        ("$tool", "$query", [Fault("unknown_variable", "system", "tool")]),
-        ("$query", "", [Fault("missing_variable", "user", "query")]),
-        ("x" * 40_001, "$query", [Fault("too_long", "system")]),
+        ("ok", "${query", [PromptFault("stray_dollar", "user"), PromptFault("missing_variable", "user", "query")]),
+        ("ok", "$query $queries", [PromptFault("unknown_variable", "user", "queries")]),
+        ("$tool", "$query", [PromptFault("unknown_variable", "system", "tool")]),
+        ("$query", "", [PromptFault("missing_variable", "user", "query")]),
+        ("x" * 40_001, "$query", [PromptFault("too_long", "system")]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_an_edited_prompt_is_told_by_codes(system: str, user: str, faulty: list[Fault]) -> None:
+def test_what_is_wrong_with_an_edited_prompt_is_told_by_codes(
+    system: str, user: str, faulty: list[PromptFault]
+) -> None:
     assert faults(PromptText("enrich", "en", 1, system, user)) == faulty
 
 

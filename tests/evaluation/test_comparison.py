@@ -9,23 +9,23 @@ import pytest
 
 from memoryapp.evaluation.bootstrap import Interval
 from memoryapp.evaluation.comparison import Loss, bounds, differences, loss, may_go, pairs, regressions
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.evaluation.table import regression_lines, table
 from tests.support.evaluations import reported, score, unanswerable
 
 SUPPORTED = {"cited": 2, "rightly": 2, "covered": 2}
 
 
-def many(n: int, **given: Any) -> list[Score]:
+def many(n: int, **given: Any) -> list[QuestionScore]:
     return [score(qid=f"q{number}", **given) for number in range(n)]
 
 
-def hard(n: int, refused: int, **given: Any) -> list[Score]:
+def hard(n: int, refused: int, **given: Any) -> list[QuestionScore]:
     """Unanswerable questions, the first of which are refused."""
     return [unanswerable(qid=f"u{number}", refused=number < refused, **given) for number in range(n)]
 
 
-def document(*scores: Sequence[Score], strategy: str = "flash") -> dict[str, Any]:
+def document(*scores: Sequence[QuestionScore], strategy: str = "flash") -> dict[str, Any]:
     return reported([each for group in scores for each in group], strategy)
 
 
@@ -70,7 +70,7 @@ def test_it_goes_with_enough_support_fewer_inventions_and_in_time() -> None:
         pytest.param([many(10, **SUPPORTED), hard(11, 10), hard(12, 12, seconds=30.0)[11:]], "slowest", id="late"),
     ],
 )
-def test_one_condition_missed_is_no_go(scores: list[list[Score]], missed: str) -> None:
+def test_one_condition_missed_is_no_go(scores: list[list[QuestionScore]], missed: str) -> None:
     reference = document(many(10, seconds=0.1), hard(12, 0, seconds=30.0 if missed == "slowest" else 0.1))
     judged = bounds(document(*scores), reference)
     assert [bound.name for bound in judged if bound.is_met is False] == [missed]

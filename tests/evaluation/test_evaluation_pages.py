@@ -8,13 +8,13 @@ import re
 import pytest
 from django.test import Client
 
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import ChatUser, Evaluation, Run
 from tests.support.browsing import cost
 from tests.support.evaluations import score, stored, unanswerable
 
 
-def many(n: int, **given: object) -> list[Score]:
+def many(n: int, **given: object) -> list[QuestionScore]:
     return [score(qid=f"q{number}", **given) for number in range(n)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memoryapp.evaluation.questions import Question, QuestionsError, read_questions
+from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
 
 GOOD = '{"user": "anna", "question": "?", "evidence": ["m1"]}'
 
@@ -93,7 +93,7 @@ def test_what_may_be_left_out_is_filled_in(tmp_path: Path, as_list: bool) -> Non
         (True, ("m1", "m2")),
     ]
     assert read.asked == (
-        Question("anna", "1", "Who?", "", ("m1", "m2"), ("m1", "m2")),
-        Question("boris", "7", "Where?", "place", ()),
-        Question("anna", "c", "When?", "", ("m1",), ("m2",)),
+        LabelledQuestion("anna", "1", "Who?", "", ("m1", "m2"), ("m1", "m2")),
+        LabelledQuestion("boris", "7", "Where?", "place", ()),
+        LabelledQuestion("anna", "c", "When?", "", ("m1",), ("m2",)),
     )

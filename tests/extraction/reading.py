@@ -11,7 +11,7 @@ from typing import Any
 from memoryapp import extraction
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.budget import Usage
-from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Progress, Reply
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, PartialReply, Reply
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.extraction import Extracted
 from memoryapp.models import ChatUser, Topic
@@ -32,7 +32,7 @@ class Archivist:
         self.answering = answering
         self.asked = 0
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]:
         self.asked += 1
         answer = self.answering([int(number) for number in _ID.findall(request.messages[1]["content"])])
         if isinstance(answer, LLMError):

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 
 from memoryapp import extraction, knowledge
-from memoryapp.extraction import Decided
+from memoryapp.extraction import FindingDecided
 from memoryapp.models import Card, ChatUser, Fact, Finding, KnowledgeEdit, Person
 from memoryapp.reading import BACKGROUND, HOW_MUCH, background
 from memoryapp.search import cards
@@ -80,7 +80,7 @@ class TestDecisions:
             finding.call,
         )
         assert len(extraction.sources(anna, "fact", made.pk)) == 1
-        with pytest.raises(Decided, match="by ada"):
+        with pytest.raises(FindingDecided, match="by ada"):
             extraction.reject(finding, actor="bob")
 
     def test_every_decision_is_taken_back(self, anna: ChatUser) -> None:

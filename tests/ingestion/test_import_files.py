@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from memoryapp import erasure, import_files, tasks, work
-from memoryapp.import_files import Refused, working
+from memoryapp.import_files import FileActionRefused, working
 from memoryapp.ingestion import messages
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
 from tests.operations.test_work import locked, unlock
@@ -177,10 +177,10 @@ class TestDecisions:
     def test_what_was_decided_meanwhile_is_not_decided_again(self, anna: ChatUser) -> None:
         row = staged(anna, conversation(1))
         for decide in (import_files.begin, import_files.pause, import_files.answer):
-            with pytest.raises(Refused, match="decided meanwhile"):
+            with pytest.raises(FileActionRefused, match="decided meanwhile"):
                 decide(row)
         import_files.begin(row := worked(row))
-        with pytest.raises(Refused, match="Pause"):
+        with pytest.raises(FileActionRefused, match="Pause"):
             import_files.discard(row)
 
     def test_a_discarded_file_is_gone(self, anna: ChatUser) -> None:

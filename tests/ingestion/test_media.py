@@ -12,7 +12,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
 from memoryapp import media
-from memoryapp.engine.chat.media import Media, MediaError, read_part
+from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.models import ChatUser
 from memoryapp.models import Media as MediaRow
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path, settings: Any) -> Path:
     return tmp_path
 
 
-def picture(content: bytes = b"\x89PNG picture", name: str = "a.png") -> Media:
+def picture(content: bytes = b"\x89PNG picture", name: str = "a.png") -> MediaContent:
     url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
     return read_part({"type": "file", "file": {"filename": name, "file_data": url}})
 

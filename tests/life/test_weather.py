@@ -34,7 +34,7 @@ from memoryapp.models import (
     TopicEdit,
     UnreadTopic,
 )
-from memoryapp.pipeline import Stage, stages
+from memoryapp.pipeline import PipelineStage, stages
 from memoryapp.search import missing, profiles
 from tests.ingestion.test_archiving import message_record
 from tests.life.endpoint import ARCHIVIST, MERGER, SPLITTER, reply
@@ -142,7 +142,7 @@ def mood(models: Models, mood: str) -> Iterator[Counter[str]]:
     models.mood = "well"
 
 
-def shown(owner: ChatUser) -> dict[str, Stage]:
+def shown(owner: ChatUser) -> dict[str, PipelineStage]:
     found = stages(ChatUser.objects.all(), clients.profile(), now=timezone.now(), owner=owner)
     return {stage.name: stage for stage in found}
 

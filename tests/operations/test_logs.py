@@ -20,7 +20,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.models import ChatUser, Run
-from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunFilter, about_run, cause
+from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunLogFilter, about_run, cause
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
@@ -45,7 +45,7 @@ def log() -> Iterator[io.StringIO]:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(JsonFormatter())
-    handler.addFilter(RunFilter())
+    handler.addFilter(RunLogFilter())
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -109,7 +109,7 @@ def test_lines_for_people_name_the_run_and_leave_out_the_row_a_fault_quotes() ->
         fault = (type(error), error, error.__traceback__)
     record = logging.LogRecord("memoryapp.test", logging.ERROR, "", 1, "not stored", None, fault)
     with about_run(Run().pk):
-        assert RunFilter().filter(record)
+        assert RunLogFilter().filter(record)
     text = LineFormatter().format(record)
     assert f"ERROR memoryapp.test [run {record.run}] not stored" in text  # type: ignore[attr-defined]
     assert "ValueError: refused" in text

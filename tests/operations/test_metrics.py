@@ -49,7 +49,7 @@ from memoryapp.models import (
     TopicEdit,
 )
 from memoryapp.operations import metrics
-from memoryapp.operations.backlog import Backlog
+from memoryapp.operations.backlog import BacklogCollector
 from memoryapp.runs import closing, lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
@@ -264,7 +264,7 @@ def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
     Artifact.objects.create(owner=anna, name="plan.pdf", file_type="pdf", sha256="0", created_at=BEGAN)
     Suggestion.objects.create(owner=anna, kind="merge", key="1", topics=[], evidence={})
     Erasure.objects.create(owner_number=999)
-    (family,) = Backlog().collect()
+    (family,) = BacklogCollector().collect()
     depths = {sample.labels["queue"]: sample.value for sample in family.samples}
     assert depths == {
         "imports_waiting": 1,

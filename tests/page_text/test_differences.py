@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from rerankui.text.differences import Row, difference
+from rerankui.text.differences import DifferenceRow, difference
 
 
 def shape(old: str, new: str) -> list[str]:
     return [row.kind for row in difference(old, new).rows]
 
 
-def marked(row: Row) -> tuple[list[str], list[str]]:
+def marked(row: DifferenceRow) -> tuple[list[str], list[str]]:
     """The changed words of both sides."""
     sides = ([] if line is None else [s.text for s in line.spans if s.is_changed] for line in (row.old, row.new))
     first, second = sides

@@ -28,11 +28,11 @@ from memoryapp.models import (
     UnreadTopic,
     Work,
 )
-from memoryapp.pipeline import Stage, stages
+from memoryapp.pipeline import PipelineStage, stages
 from tests.conftest import operator, record, signed_in, talk
 
 
-def stage(name: str, owner: ChatUser | None = None, **more: Any) -> Stage:
+def stage(name: str, owner: ChatUser | None = None, **more: Any) -> PipelineStage:
     found = stages(ChatUser.objects.all(), clients.profile(), now=timezone.now(), owner=owner, **more)
     return next(each for each in found if each.name == name)
 

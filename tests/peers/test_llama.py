@@ -17,7 +17,7 @@ import pytest
 
 from memoryapp.engine.chat.capabilities import ChatOptions
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.protocol import ChatRequest, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ModelReplied, Retried, SteppedDown
 from memoryapp.engine.prompts import ANSWER_SCHEMA
 from tests.engine.scripted import collect
@@ -58,6 +58,6 @@ async def test_an_answer_keeps_to_its_schema_while_it_is_streamed(server: Server
         *shown, got = await collect(chat.converse(ChatRequest(question, answer_schema=ANSWER_SCHEMA, seconds=240.0)))
     assert isinstance(got, Reply)
     assert shown
-    assert all(isinstance(step, Progress) and got.text.startswith(step.text) for step in shown)
+    assert all(isinstance(step, PartialReply) and got.text.startswith(step.text) for step in shown)
     assert got.finish_reason in ("stop", "length")
     assert got.finish_reason == "length" or set(json.loads(got.text)) <= set(ANSWER_SCHEMA["properties"])

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from asgiref.sync import sync_to_async
 
-from memoryapp.engine.chat.protocol import ChatRequest, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ModelProgress, RunFinished, RunStarted
 from memoryapp.models import ChatUser, Run, RunEvent, RunProgress
 from memoryapp.operations.database import pool
@@ -46,8 +46,8 @@ class Speaking:
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Progress | Reply]:
-        yield Progress('{"topics": ', "The first \x00 looks close.")
+    async def converse(self, request: ChatRequest) -> AsyncIterator[PartialReply | Reply]:
+        yield PartialReply('{"topics": ', "The first \x00 looks close.")
         await self.go_on.wait()
         yield Reply('{"topics": []}')
 

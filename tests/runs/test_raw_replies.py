@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from memoryapp import invariants, media
 from memoryapp.engine.chat.capabilities import ChatOptions
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.media import Media, read_part, with_media
+from memoryapp.engine.chat.media import MediaContent, read_part, with_media
 from memoryapp.engine.chat.protocol import ChatRequest
 from memoryapp.engine.events import Event, ModelReplied, RunFinished, TopicsRead, TurnStarted
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL, TOOL_NAME
@@ -71,7 +71,7 @@ class Endpoint:
         return HttpChat(client, "https://models.example/v1/", "secret-key", "acme/flash", options)
 
 
-def stored_requests(events: Sequence[Event], replies: Mapping[int, str], attached: Media) -> list[ChatRequest]:
+def stored_requests(events: Sequence[Event], replies: Mapping[int, str], attached: MediaContent) -> list[ChatRequest]:
     """Every request of a run, made from nothing but what is stored."""
     requests, messages, calls = [], list[dict[str, Any]](), list[str]()
     answered: set[int] = set()

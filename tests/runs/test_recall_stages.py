@@ -14,7 +14,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.utils import timezone
 
 from memoryapp.clients import offline_embedder
-from memoryapp.engine.chat.protocol import LLMUnavailable, Progress
+from memoryapp.engine.chat.protocol import LLMUnavailable, PartialReply
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
 from memoryapp.engine.events import (
     CandidatesFound,
@@ -30,8 +30,8 @@ from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.notes import english
 from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.evaluation.asking import evaluate
-from memoryapp.evaluation.questions import Question
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.questions import LabelledQuestion
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import Artifact, ChatUser, Evaluation, Fact, Message, Person, Prompt, QueryVector, Run, Topic
 from memoryapp.reading import Background
 from memoryapp.runs import answer, following, lifecycle, trials
@@ -287,7 +287,7 @@ async def test_what_the_model_is_saying_comes_in_between_and_is_no_event(anna: C
     named = await numbers()
     number = int(named["topic"].partition(":")[2])
     steps: tuple[Step, ...] = (
-        after(asks(number), Progress("", "Let me look")),
+        after(asks(number), PartialReply("", "Let me look")),
         says(json.dumps({"topics": [{"id": named["topic"], "reason": "it is"}]})),
     )
     events = await recall_events(asked(anna), chat=ScriptedChat(*steps))
@@ -310,9 +310,9 @@ async def test_no_more_people_and_files_are_shown_and_chosen_than_were_asked_for
 async def test_an_evaluation_keeps_what_answers_each_question(anna: ChatUser) -> None:
     message = await Message.objects.aget(text="A honey cake")
     row = await Evaluation.objects.acreate(source="q", strategy="vector")
-    questions = [Question("anna", "q1", "which cake?", "", (message.external_id,))]
+    questions = [LabelledQuestion("anna", "q1", "which cake?", "", (message.external_id,))]
 
-    async def scores(clients: Clients) -> AsyncIterator[Score]:
+    async def scores(clients: Clients) -> AsyncIterator[QuestionScore]:
         async for score in evaluate(questions, clients, evaluation=row, parameters={}):
             yield score
 

@@ -14,8 +14,8 @@ from asgiref.sync import async_to_sync
 from memoryapp import demo
 from memoryapp.evaluation.asking import evaluate
 from memoryapp.evaluation.figures import report
-from memoryapp.evaluation.questions import Question, read_questions
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.questions import LabelledQuestion, read_questions
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
 
@@ -24,7 +24,7 @@ CUTS = (5, 10)
 PATIENT = {"seconds": 300, "turn_seconds": 300}
 
 
-async def scores(questions: Sequence[Question], row: Evaluation) -> list[Score]:
+async def scores(questions: Sequence[LabelledQuestion], row: Evaluation) -> list[QuestionScore]:
     async with open_clients() as clients:
         found = evaluate(questions, clients, evaluation=row, parameters=PATIENT)
         return [score async for score in found]

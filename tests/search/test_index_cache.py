@@ -19,7 +19,7 @@ from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from memoryapp.operations import database
 from memoryapp.search import index_cache, retrieval
 from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, TopicFacts
-from memoryapp.search.lifts import Talk
+from memoryapp.search.lifts import PassageOrigins
 from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
 from tests.conftest import BEGAN, talk
@@ -168,7 +168,7 @@ def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_sear
 
 NOTHING = TopicPassages.of(np.zeros(0, np.int64), np.zeros(0, np.intp))
 PASSAGES = Passages(np.arange(10), np.ones(10), np.zeros(10, np.bool_))
-SILENT = Talk(np.zeros(10), np.zeros(10, np.bool_))
+SILENT = PassageOrigins(np.zeros(10), np.zeros(10, np.bool_))
 # Of ten passages: three columns of eight bytes and two of a single byte.
 TEN = 260
 

@@ -18,7 +18,7 @@ from memoryapp.models import (
     Topic,
     TopicMessage,
 )
-from memoryapp.suggestions import Decided
+from memoryapp.suggestions import SuggestionDecided
 from tests.conftest import Operator, Role, operator, talk
 from tests.suggestions.placed_topics import (
     accepted,
@@ -256,7 +256,7 @@ class TestQueue:
         placed(anna, 0, 1)
         found = only(anna)
         assert suggestions.decide(found, State.NEVER, actor="ada").decided_by == "ada"
-        with pytest.raises(Decided, match="ada decided about this already: never"):
+        with pytest.raises(SuggestionDecided, match="ada decided about this already: never"):
             suggestions.decide(found, State.ACCEPTED, actor="bob")
         assert suggestions.lease(found, ada.user) is None
 
@@ -267,7 +267,7 @@ class TestQueue:
         edit = merged(anna, one, other)
         suggestions.decide(first, State.ACCEPTED, actor="ada", edit=edit)
         assert list(suggestions.opened(anna)) == []
-        with pytest.raises(Decided, match="outdated"):
+        with pytest.raises(SuggestionDecided, match="outdated"):
             suggestions.decide(Suggestion.objects.filter(state=State.OUTDATED)[0], State.NEVER, actor="ada")
         curation.undo(anna, edit, actor="ada")
         assert [each.topics for each in suggestions.opened(anna)] == [
@@ -278,7 +278,7 @@ class TestQueue:
         one, other = placed(anna, 0, 1)
         found = only(anna)
         suggestions.decide(found, State.ACCEPTED, actor="ada", edit=merged(anna, one, other))
-        with pytest.raises(Decided, match="ada decided about this already: accepted"):
+        with pytest.raises(SuggestionDecided, match="ada decided about this already: accepted"):
             suggestions.reopen(found)
         assert Suggestion.objects.get().state == State.ACCEPTED
 

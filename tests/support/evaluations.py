@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from memoryapp.evaluation.figures import report
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import ChatUser, Evaluation, Run
 
 
-def score(**given: Any) -> Score:
+def score(**given: Any) -> QuestionScore:
     """A question with two messages of evidence in two topics, of which the first and the third candidate hold one."""
     figures = {"qid": "q1", "category": "", "run": "", "evidence": 2, "ranked": (1, 0, 1)}
     chosen = {"selected": 2, "hits": 1, "evidence_topics": 2, "seconds": 0.1, "expected": 2}
-    return Score(**{**figures, **chosen, **given})
+    return QuestionScore(**{**figures, **chosen, **given})
 
 
-def unanswerable(**given: Any) -> Score:
+def unanswerable(**given: Any) -> QuestionScore:
     nothing = {"evidence": 0, "ranked": (0, 0, 0), "hits": 0, "evidence_topics": 0, "expected": 0}
     return score(**{**nothing, **given})
 
 
-def reported(scores: Sequence[Score], strategy: str = "flash") -> dict[str, Any]:
+def reported(scores: Sequence[QuestionScore], strategy: str = "flash") -> dict[str, Any]:
     return report(scores, strategy=strategy, cuts=(5, 10))
 
 
 def stored(
-    owner: ChatUser, scores: Sequence[Score], strategy: str = "flash", reference: Evaluation | None = None
+    owner: ChatUser, scores: Sequence[QuestionScore], strategy: str = "flash", reference: Evaluation | None = None
 ) -> Evaluation:
     """An evaluation with a run for each score, whose query is the question's id."""
     row = Evaluation.objects.create(source="golden.jsonl", strategy=strategy, reference=reference)

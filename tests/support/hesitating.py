@@ -11,7 +11,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from memoryapp.clients import offline_embedder
-from memoryapp.engine.chat.protocol import ChatRequest, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.events import ToolCall
 from memoryapp.engine.prompts import TOOL_NAME
 from memoryapp.runs import lifecycle
@@ -23,12 +23,12 @@ class Hesitant:
 
     model = "hesitant"
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Progress | Reply]:
+    async def converse(self, request: ChatRequest) -> AsyncIterator[PartialReply | Reply]:
         prompt = "\n".join(str(message["content"]) for message in request.messages)
         ids = [int(number) for number in re.findall(r"^\[Topic:(\d+)\]", prompt, re.M)]
         for words in range(random.randint(0, 4)):
             await asyncio.sleep(random.random() * 0.25)
-            yield Progress("so far " * words, "well")
+            yield PartialReply("so far " * words, "well")
         if request.force_tool:
             call = ToolCall("call_1", TOOL_NAME, json.dumps({"ids": ids[:2]}))
             yield Reply("", (call,), message={"role": "assistant", "content": None})

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, Generic, Self, TypeVar
 
 from memoryapp.engine.budget import Usage
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat, LLMError, LLMTimeout
 from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied
@@ -47,7 +47,7 @@ class Ask(Generic[_Answer]):
         read: Callable[[str], _Answer | None],
         seconds: float,
         schema: Mapping[str, Any] | None = None,
-        media: Sequence[Media] = (),
+        media: Sequence[MediaContent] = (),
         needs_media: bool = False,
         tries: int = 2,
         answer: _Answer | None = None,

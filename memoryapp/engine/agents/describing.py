@@ -9,7 +9,7 @@ from typing import Any
 import json_repair
 
 from memoryapp.engine.agents.ask import Ask
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
 from memoryapp.engine.storable import storable
@@ -47,7 +47,7 @@ class Description:
 
 
 def describe(
-    media: Media, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
+    media: MediaContent, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[Description]:
     """What is in ``media``; ``message`` is that that it came with, empty where there is none.
 

@@ -12,7 +12,7 @@ from datetime import date
 from types import MappingProxyType
 
 from memoryapp.engine.agents.ask import Ask
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.events import ModelReplied, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.memory import MessageContent
@@ -31,7 +31,7 @@ async def enrich(
     today: date,
     seconds: float,
     recent_topics: Sequence[str] = (),
-    media: Sequence[Media] = (),
+    media: Sequence[MediaContent] = (),
     prompts: PromptBook = BUILT_IN,
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:

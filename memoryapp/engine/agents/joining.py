@@ -11,7 +11,7 @@ from memoryapp.engine.offline.segmenter import GENERAL
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _DraftedStretch:
     """Messages in a row with the summaries of the drafts that they come from, in order."""
 
     messages: tuple[MessageContent, ...]
@@ -21,8 +21,8 @@ class _Run:
     def chars(self) -> int:
         return sum(len(message.text) for message in self.messages)
 
-    def __add__(self, after: _Run) -> _Run:
-        return _Run((*self.messages, *after.messages), (*self.summaries, *after.summaries))
+    def __add__(self, after: _DraftedStretch) -> _DraftedStretch:
+        return _DraftedStretch((*self.messages, *after.messages), (*self.summaries, *after.summaries))
 
 
 def joined(
@@ -34,8 +34,8 @@ def joined(
     whose neighbours would get more than ``most_chars`` characters by it.
     """
     by_id = {message.id: message for message in messages}
-    runs = [_Run(tuple(by_id[id] for id in draft.messages), (draft.summary,)) for draft in drafts]
-    settled: set[_Run] = set()
+    runs = [_DraftedStretch(tuple(by_id[id] for id in draft.messages), (draft.summary,)) for draft in drafts]
+    settled: set[_DraftedStretch] = set()
     while small := [run for run in runs if len(run.messages) < least and run not in settled]:
         smallest = min(small, key=lambda run: len(run.messages))
         first = _neighbour(runs, runs.index(smallest), most_chars)
@@ -46,18 +46,18 @@ def joined(
     return [TopicDraft(_summary(run), tuple(message.id for message in run.messages)) for run in runs]
 
 
-def _neighbour(runs: Sequence[_Run], at: int, most_chars: int) -> int | None:
+def _neighbour(runs: Sequence[_DraftedStretch], at: int, most_chars: int) -> int | None:
     """The place of the first of the two runs to join, one of which is at ``at``; None where no two fit."""
     pairs = [first for first in (at - 1, at) if 0 <= first < len(runs) - 1]
     fitting = [first for first in pairs if runs[first].chars + runs[first + 1].chars <= most_chars]
     return min(fitting, key=lambda first: _pause(runs[first], runs[first + 1]), default=None)
 
 
-def _pause(before: _Run, after: _Run) -> float:
+def _pause(before: _DraftedStretch, after: _DraftedStretch) -> float:
     return (after.messages[0].sent_at - before.messages[-1].sent_at).total_seconds()
 
 
-def _summary(run: _Run) -> str:
+def _summary(run: _DraftedStretch) -> str:
     """That of what was joined, each once; small talk adds no words to it."""
     if len(run.summaries) == 1:
         return run.summaries[0]

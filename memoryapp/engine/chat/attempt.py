@@ -18,7 +18,7 @@ import httpx
 
 from memoryapp.engine.budget import Budget, Usage
 from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, usage_of
-from memoryapp.engine.chat.protocol import Progress, Reply
+from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.chat.transfer import send
@@ -54,7 +54,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AttemptEnd:
     """How an attempt ended, and whether it came as a stream."""
 
     outcome: Reply | Problem
@@ -63,7 +63,7 @@ class Answer:
 
 async def attempt(
     client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], budget: Budget
-) -> AsyncGenerator[Progress | Answer, None]:
+) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
     """What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL.
 
     ``headers`` are all that are sent, the client's own included.
@@ -108,30 +108,32 @@ async def _content(response: httpx.Response) -> bytes | None:
     return bytes(content)
 
 
-def _read(response: httpx.Response, content: bytes | None) -> Answer:
+def _read(response: httpx.Response, content: bytes | None) -> AttemptEnd:
     """A body that came whole."""
     if content is None:
-        return Answer(Problem(502, _TOO_LONG))
+        return AttemptEnd(Problem(502, _TOO_LONG))
     if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
         transcript, events = Transcript(), EventStream()
         broken = _take_in(transcript, [*events.feed(content), *events.rest()])
-        return Answer(_outcome(transcript, broken), streamed=True)
+        return AttemptEnd(_outcome(transcript, broken), streamed=True)
     completion = as_json(content)
     wait = retry_after(response.headers.get("Retry-After", ""))
     error = error_in(completion)
     if response.status_code != 200:
         asked = error.wait if error and wait is None else wait
         words = error.message if error else response.reason_phrase
-        return Answer(Problem(response.status_code, words, usage_of(completion), asked))
+        return AttemptEnd(Problem(response.status_code, words, usage_of(completion), asked))
     if completion is None:
-        return Answer(Problem(502, "the answer is not JSON"))
+        return AttemptEnd(Problem(502, "the answer is not JSON"))
     if error:
-        return Answer(Problem(error.status, error.message, usage_of(completion), error.wait if wait is None else wait))
-    return Answer(parse_reply(completion))
+        return AttemptEnd(
+            Problem(error.status, error.message, usage_of(completion), error.wait if wait is None else wait)
+        )
+    return AttemptEnd(parse_reply(completion))
 
 
-async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Progress | Answer, None]:
-    transcript, events, shown, size = Transcript(), EventStream(), Progress("", ""), 0
+async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
+    transcript, events, shown, size = Transcript(), EventStream(), PartialReply("", ""), 0
     next_at, broken, tail = 0.0, "", Budget(_USAGE_SECONDS)
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_bytes())) as chunks:
         while not (broken or transcript.is_broken_off):
@@ -147,7 +149,7 @@ async def _listen(response: httpx.Response, budget: Budget) -> AsyncGenerator[Pr
                 next_at, before, shown = time.monotonic() + _BETWEEN_PROGRESS, shown, transcript.progress()
                 if shown != before:
                     yield shown
-    yield Answer(_outcome(transcript, broken), streamed=True)
+    yield AttemptEnd(_outcome(transcript, broken), streamed=True)
 
 
 async def _next(chunks: AsyncIterator[bytes], budget: Budget) -> bytes | None:

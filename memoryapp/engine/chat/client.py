@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from memoryapp.engine.budget import Budget, Usage
-from memoryapp.engine.chat.attempt import Answer, Problem, attempt
+from memoryapp.engine.chat.attempt import AttemptEnd, Problem, attempt
 from memoryapp.engine.chat.capabilities import (
     Abilities,
     ChatOptions,
@@ -29,7 +29,7 @@ from memoryapp.engine.chat.capabilities import (
     teaches,
     unstreamed,
 )
-from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, PartialReply, Reply
 from memoryapp.engine.chat.redaction import growing, redacted
 from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
@@ -72,16 +72,16 @@ class HttpChat:
         self._options = options or ChatOptions()
         self._learnt = learnt or Learnt()
 
-    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]:
+    async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]:
         """Yields what happens on the way and at last the reply. Raises LLMError."""
         self._check_media(request)
         budget, spent, failures, can = Budget(request.seconds), Usage(), 0, self._learnt.can
         while True:
             body = request_body(self.model, request, can, self._options)
-            answer = Answer(Problem(0, "no answer"))
+            answer = AttemptEnd(Problem(0, "no answer"))
             async with aclosing(self._ask(body, budget, spent)) as steps:
                 async for step in steps:
-                    if isinstance(step, Answer):
+                    if isinstance(step, AttemptEnd):
                         answer = step
                     else:
                         yield step
@@ -127,23 +127,23 @@ class HttpChat:
 
     async def _ask(
         self, body: Mapping[str, Any], budget: Budget, spent: Usage
-    ) -> AsyncGenerator[Progress | Answer, None]:
+    ) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
         """One try, and nothing in it tells the API key. Raises LLMTimeout when the budget ends."""
         try:
             async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
                 async for step in steps:
-                    yield redacted(step, self._key) if isinstance(step, Answer) else self._shown(step)
+                    yield redacted(step, self._key) if isinstance(step, AttemptEnd) else self._shown(step)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
-            yield Answer(Problem(0, "no connection"))
+            yield AttemptEnd(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
             raise LLMTimeout(f"{self._host} gave no answer within {budget.spent:.1f} s.", spent=spent) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise LLMRefused(f"{self._host} cannot be asked ({error}): check LLM_BASE_URL.", spent=spent) from error
         except httpx.RequestError as error:
-            yield Answer(Problem(0, redacted(str(error), self._key) or type(error).__name__))
+            yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
 
-    def _shown(self, step: Progress) -> Progress:
-        return Progress(growing(step.text, self._key), growing(step.reasoning, self._key))
+    def _shown(self, step: PartialReply) -> PartialReply:
+        return PartialReply(growing(step.text, self._key), growing(step.reasoning, self._key))
 
     def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
         """Seconds until the next try. Raises LLMError when there is none."""

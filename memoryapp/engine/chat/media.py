@@ -49,14 +49,14 @@ class MediaError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Media:
+class MediaContent:
     """An item with its bytes."""
 
     item: MediaItem
     content: bytes
 
 
-def read_part(part: Mapping[str, Any]) -> Media:
+def read_part(part: Mapping[str, Any]) -> MediaContent:
     """The media of one content part (``image_url``, ``input_audio`` or ``file``). Raises MediaError."""
     kind = part.get("type")
     if kind == "image_url":
@@ -70,7 +70,7 @@ def read_part(part: Mapping[str, Any]) -> Media:
     raise MediaError(f"A content part of type {str(kind)[:40]!r} is not known; send image_url, input_audio or file.")
 
 
-def content_part(media: Media) -> dict[str, Any]:
+def content_part(media: MediaContent) -> dict[str, Any]:
     """The same as a content part for the model."""
     item, data = media.item, base64.b64encode(media.content).decode()
     if item.type == "audio":
@@ -82,7 +82,7 @@ def content_part(media: Media) -> dict[str, Any]:
     return {"type": "file", "file": {"filename": item.name or "file", "file_data": url}}
 
 
-def with_media(message: Mapping[str, Any], media: Sequence[Media]) -> dict[str, Any]:
+def with_media(message: Mapping[str, Any], media: Sequence[MediaContent]) -> dict[str, Any]:
     """A message whose content is its text and then the media; the message as it is when there are none."""
     if not media:
         return dict(message)
@@ -129,7 +129,7 @@ def _text(inner: Mapping[str, Any], key: str) -> str:
     return value or ""
 
 
-def _from_data_url(type: MediaType, url: object, name: str) -> Media:
+def _from_data_url(type: MediaType, url: object, name: str) -> MediaContent:
     match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
     if match is None:
         raise MediaError("Media must be sent as data:<type>;base64,…; addresses are not fetched.")
@@ -143,8 +143,8 @@ def _decoded(data: object) -> bytes:
         raise MediaError("The media is not valid base64.") from None
 
 
-def _made(type: MediaType, mime_type: str, name: str, content: bytes) -> Media:
+def _made(type: MediaType, mime_type: str, name: str, content: bytes) -> MediaContent:
     if not content:
         raise MediaError("The media is empty.")
     digest = hashlib.sha256(content).hexdigest()
-    return Media(MediaItem(digest, type, mime_type[:100], name[:300], len(content)), content)
+    return MediaContent(MediaItem(digest, type, mime_type[:100], name[:300], len(content)), content)

@@ -1,7 +1,7 @@
 """The chat model as the engine sees it: one protocol, two kinds of peer.
 
 ``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
-up) is yielded as events, what the model has said so far as ``Progress``, and at last the ``Reply``.
+up) is yielded as events, what the model has said so far as ``PartialReply``, and at last the ``Reply``.
 ``client.HttpChat`` speaks to any OpenAI-compatible endpoint over one shared httpx client; the embedded model
 stands behind the same protocol in ``offline.scorer``.
 
@@ -90,7 +90,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PartialReply:
     """What the model has said so far in a streamed reply, from its beginning."""
 
     text: str
@@ -102,4 +102,4 @@ class Chat(Protocol):
 
     model: str
 
-    def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Progress | Reply]: ...
+    def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]: ...

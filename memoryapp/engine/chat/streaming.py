@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memoryapp.engine.chat.completions import EndpointError, as_json, error_in, reasoning_of, text_of
-from memoryapp.engine.chat.protocol import Progress
+from memoryapp.engine.chat.protocol import PartialReply
 
 DONE = "[DONE]"
 # The longest event is an answer that came whole.
@@ -142,11 +142,11 @@ class Transcript:
             message["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in self._calls]
         return {**self._top, "choices": [{**self._choice, "message": message}]}
 
-    def progress(self) -> Progress:
+    def progress(self) -> PartialReply:
         """What has been said so far."""
         thought = {key: "".join(self._pieces.get(key, ())) for key in ("reasoning", "reasoning_content")}
         reasoning = reasoning_of({**thought, "reasoning_details": self._details})
-        return Progress("".join(self._pieces.get("content", ())), reasoning)
+        return PartialReply("".join(self._pieces.get("content", ())), reasoning)
 
 
 def _join_details(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:

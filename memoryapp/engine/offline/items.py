@@ -35,7 +35,7 @@ Why = Literal["named", "known", "described", "here"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class KnownItem:
     """A person or a file as its line tells it: ``names`` call it, ``known`` is all that is told.
 
     ``file_type`` and ``file_name`` are a file's, as written.
@@ -54,22 +54,22 @@ class Item:
 class ItemChoice:
     """A chosen item: why, and the query's words that say so."""
 
-    item: Item
+    item: KnownItem
     why: Why
     words: tuple[str, ...] = ()
 
 
-def people_in(lines: str) -> list[Item]:
+def people_in(lines: str) -> list[KnownItem]:
     """The people of a list of candidate lines."""
     return [_person(found) for found in _LINE.finditer(lines) if found["kind"] == "Person"]
 
 
-def files_in(lines: str) -> list[Item]:
+def files_in(lines: str) -> list[KnownItem]:
     """The files of a list of candidate lines."""
     return [_file(found) for found in _LINE.finditer(lines) if found["kind"] == "Artifact"]
 
 
-def choose_people(query: str, people: Sequence[Item]) -> list[ItemChoice]:
+def choose_people(query: str, people: Sequence[KnownItem]) -> list[ItemChoice]:
     """Those the query is about, the named first; ties keep their order."""
     terms = _terms(query)
     named = [ItemChoice(each, "named", called) for each in people if (called := _called(query, each.names))]
@@ -82,7 +82,7 @@ def choose_people(query: str, people: Sequence[Item]) -> list[ItemChoice]:
     return [*named, *_by_words(known)][:_MOST]
 
 
-def choose_files(query: str, files: Sequence[Item]) -> list[ItemChoice]:
+def choose_files(query: str, files: Sequence[KnownItem]) -> list[ItemChoice]:
     """Those that may hold the answer, the ones pointed at first, then by shared words; ties keep their order."""
     terms = _terms(query)
     here = [each for each in files if each.in_session and points_at(query, each.file_type, each.file_name)]
@@ -96,19 +96,19 @@ def choose_files(query: str, files: Sequence[Item]) -> list[ItemChoice]:
     return [*(ItemChoice(each, "here") for each in here), *_by_words(described)][:_MOST]
 
 
-def _person(found: re.Match[str]) -> Item:
+def _person(found: re.Match[str]) -> KnownItem:
     head, *parts = found["text"].split(" | ")
-    return Item(found["id"], float(found["score"] or 0), tuple(words(_CIRCLE.sub("", head))), _joined(parts[1:]))
+    return KnownItem(found["id"], float(found["score"] or 0), tuple(words(_CIRCLE.sub("", head))), _joined(parts[1:]))
 
 
-def _file(found: re.Match[str]) -> Item:
+def _file(found: re.Match[str]) -> KnownItem:
     head, *parts = found["text"].split(" | ")
     named = _TYPE.match(head)
     file_type, file_name = (named["type"], named["name"]) if named else ("", head)
     name = " ".join(words(file_name)) if named else head
     # Keywords and entities come before the summary; only they and the name are what the file is called.
     called = [part for part in parts[:2] if part != NOT_ANALYSED][: max(len(parts) - 1, 0)]
-    return Item(
+    return KnownItem(
         id=found["id"],
         score=float(found["score"] or 0),
         names=(name, *called),

@@ -37,7 +37,7 @@ _UNKNOWN_SCORE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class JudgedTopic:
     """A topic and the score it was shown with; no messages when it was not read."""
 
     id: str
@@ -56,7 +56,7 @@ class Judged:
     written in another script than the query.
     """
 
-    topic: Topic
+    topic: JudgedTopic
     chance: float
     foreign: bool
     terms: int
@@ -66,7 +66,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Stretch:
     """Messages in a row: how often they hold each of the query's stems, how many stems they have in all."""
 
     counts: Mapping[str, int]
@@ -81,18 +81,18 @@ class _Weights:
     idf: Mapping[str, float]
     stems: float
 
-    def weigh(self, run: _Run) -> float:
+    def weigh(self, run: _Stretch) -> float:
         """BM25 of a run, as if it were one document among others as long."""
         damping = K1 * (1 - B + B * run.stems / (self.stems * max(run.messages, 1)))
         return sum(self.idf[term] * n / (n + damping) for term, n in run.counts.items())
 
-    def covered(self, run: _Run) -> float:
+    def covered(self, run: _Stretch) -> float:
         """The share of the query, by rarity, that a run holds."""
         whole = sum(self.idf.values())
         return sum(self.idf[term] for term in run.counts) / whole if whole else 0.0
 
 
-def judge(query: str, topics: Sequence[Topic], candidates: int = 0) -> list[Judged]:
+def judge(query: str, topics: Sequence[JudgedTopic], candidates: int = 0) -> list[Judged]:
     """All ``topics``, the likeliest first; ties keep their order. They were taken from so many ``candidates``."""
     read = _Reading.of(query, topics)
     odds = _BIAS + signals(query, topics, read, max(candidates, len(topics))) @ _WEIGHTS
@@ -103,7 +103,7 @@ def judge(query: str, topics: Sequence[Topic], candidates: int = 0) -> list[Judg
     return sorted(judged, key=lambda found: -found.chance)
 
 
-def signals(query: str, topics: Sequence[Topic], read: _Reading, candidates: int) -> Floats:
+def signals(query: str, topics: Sequence[JudgedTopic], read: _Reading, candidates: int) -> Floats:
     """What tells whether a topic holds an answer, shape (topics, 10), in the order of ``_WEIGHTS``.
 
     The fused score and its lead; the lead of the topic's words, and the share of the query that its best messages in
@@ -133,7 +133,7 @@ def signals(query: str, topics: Sequence[Topic], read: _Reading, candidates: int
 
 def answer_chances(query: str, texts: Sequence[str]) -> list[float]:
     """How likely each text answers the query, in (0, 1) and in their order, by the words alone."""
-    judged = judge(query, [Topic(str(place), _UNKNOWN_SCORE, texts=(text,)) for place, text in enumerate(texts)])
+    judged = judge(query, [JudgedTopic(str(place), _UNKNOWN_SCORE, texts=(text,)) for place, text in enumerate(texts)])
     chances = {found.topic.id: found.chance for found in judged}
     return [chances[str(place)] for place in range(len(texts))]
 
@@ -155,15 +155,15 @@ class _Reading:
     both of shape (topics,).
     """
 
-    topics: Sequence[Topic]
-    runs: Sequence[Sequence[_Run]]
+    topics: Sequence[JudgedTopic]
+    runs: Sequence[Sequence[_Stretch]]
     weights: _Weights
     words: Floats
     together: Floats
     foreign: Sequence[bool]
 
     @classmethod
-    def of(cls, query: str, topics: Sequence[Topic]) -> _Reading:
+    def of(cls, query: str, topics: Sequence[JudgedTopic]) -> _Reading:
         terms = _terms(query, topics)
         runs = [[_one(text, terms) for text in topic.texts] for topic in topics]
         weights = _weights(terms, [run for of_topic in runs for run in of_topic])
@@ -190,41 +190,41 @@ class _Reading:
         return np.array([self.weights.weigh(_joined(runs)) for runs in by_named], dtype=np.float64)
 
 
-def _windows(runs: Sequence[_Run]) -> list[_Run]:
+def _windows(runs: Sequence[_Stretch]) -> list[_Stretch]:
     return [_joined(runs[max(0, at - AROUND) : at + AROUND + 1]) for at in range(len(runs))]
 
 
-def _together(runs: Sequence[_Run], weights: _Weights) -> float:
+def _together(runs: Sequence[_Stretch], weights: _Weights) -> float:
     return max(map(weights.covered, _windows(runs)), default=0.0)
 
 
-def _terms(query: str, topics: Sequence[Topic]) -> frozenset[str]:
+def _terms(query: str, topics: Sequence[JudgedTopic]) -> frozenset[str]:
     """The query's stems, without names of who speaks: those stand in every head and say nothing of the talk."""
     names = {stem for author in {name for topic in topics for name in topic.authors} for stem in stems(author)}
     terms = frozenset(bases(stems(query)))
     return terms - names or terms
 
 
-def _one(text: str, terms: Collection[str]) -> _Run:
+def _one(text: str, terms: Collection[str]) -> _Stretch:
     found = bases(stems(text))
-    return _Run(Counter(stem for stem in found if stem in terms), len(found))
+    return _Stretch(Counter(stem for stem in found if stem in terms), len(found))
 
 
-def _joined(runs: Sequence[_Run]) -> _Run:
+def _joined(runs: Sequence[_Stretch]) -> _Stretch:
     counts: Counter[str] = Counter()
     for run in runs:
         counts.update(run.counts)
-    return _Run(counts, sum(run.stems for run in runs), sum(run.messages for run in runs))
+    return _Stretch(counts, sum(run.stems for run in runs), sum(run.messages for run in runs))
 
 
-def _weights(terms: Iterable[str], messages: Sequence[_Run]) -> _Weights:
+def _weights(terms: Iterable[str], messages: Sequence[_Stretch]) -> _Weights:
     holding = Counter(term for run in messages for term in run.counts)
     mean = sum(run.stems for run in messages) / max(len(messages), 1)
     # Sorted, for the order of a set differs from process to process and sums of floats with it.
     return _Weights({term: idf(len(messages), holding[term]) for term in sorted(terms)}, max(mean, 1.0))
 
 
-def _judged(topic: Topic, runs: Sequence[_Run], weights: _Weights, chance: float, foreign: bool) -> Judged:
+def _judged(topic: JudgedTopic, runs: Sequence[_Stretch], weights: _Weights, chance: float, foreign: bool) -> Judged:
     windows = _windows(runs)
     # The neighbours decide between messages that share the same word.
     worth = [weights.weigh(run) + weights.weigh(window) for run, window in zip(runs, windows, strict=True)]

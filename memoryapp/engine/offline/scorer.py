@@ -22,8 +22,8 @@ from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 from memoryapp.engine.fusion import fused_score
 from memoryapp.engine.memory import parse_topic_id, topic_id
 from memoryapp.engine.offline.choosing import choose
-from memoryapp.engine.offline.items import Item, ItemChoice, choose_files, choose_people, files_in, people_in
-from memoryapp.engine.offline.judging import Judged, Topic, judge
+from memoryapp.engine.offline.items import ItemChoice, KnownItem, choose_files, choose_people, files_in, people_in
+from memoryapp.engine.offline.judging import Judged, JudgedTopic, judge
 from memoryapp.engine.prompts import TOOL_NAME, Language, language_of
 from memoryapp.engine.text.answers import parse_ids
 from memoryapp.engine.text.lexical import stems, words
@@ -122,8 +122,8 @@ class _Talk:
     read: Mapping[str, tuple[_ReadMessage, ...]]
     requested: frozenset[str]
     calls: int
-    people: tuple[Item, ...] = ()
-    files: tuple[Item, ...] = ()
+    people: tuple[KnownItem, ...] = ()
+    files: tuple[KnownItem, ...] = ()
 
 
 class OfflineChat:
@@ -321,11 +321,11 @@ def _quote(talk: _Talk, terms: Sequence[str]) -> str:
     return ", ".join(f"“{word}”" if talk.language == "en" else f"«{word}»" for word in terms)
 
 
-def _topics(talk: _Talk) -> list[Topic]:
+def _topics(talk: _Talk) -> list[JudgedTopic]:
     """The topics to judge: those read, or where none was read all candidates, by their score alone."""
     known = [candidate for candidate in talk.candidates if candidate.id in talk.read]
     return [
-        Topic(
+        JudgedTopic(
             candidate.id,
             candidate.score,
             tuple(message.author for message in talk.read.get(candidate.id, ())),

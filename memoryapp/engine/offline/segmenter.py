@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from memoryapp.engine.embeddings import Embedder, Vectors
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.text.passages import exchanges
-from memoryapp.engine.text.summaries import Background, summary
+from memoryapp.engine.text.summaries import StemFrequencies, summary
 
 GENERAL = "General conversation"
 SPLIT_CHARS = 25_000
@@ -65,7 +65,7 @@ async def segment(
     messages: Sequence[MessageContent],
     embedder: Embedder,
     most_chars: int = SPLIT_CHARS,
-    memory: Background | None = None,
+    memory: StemFrequencies | None = None,
     least: int = 1,
 ) -> list[TopicDraft]:
     """Topics over one session's ``messages`` (oldest first), in order, each message in exactly one.

@@ -16,7 +16,7 @@ from memoryapp.engine.events import CandidatesFound, Event, Filtered, QueryEnric
 from memoryapp.engine.fusion import z_scores
 from memoryapp.engine.notes import Note
 from memoryapp.engine.parameters import Parameters, number
-from memoryapp.engine.strategies.filtering import CALIBRATED, PRESETS, Cuts, Filtering, Item, filtered
+from memoryapp.engine.strategies.filtering import CALIBRATED, PRESETS, Cuts, FilteredItem, Filtering, filtered
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import NEAREST, Strategy
 from memoryapp.engine.text.lexical import Floats, Weighed
@@ -77,7 +77,7 @@ def stages(filtering: Filtering) -> Iterator[Filtered]:
     yield Filtered("top_k", _ids(filtering.of("beyond_top_k")), len(filtering.kept), cuts.final_top_k)
 
 
-def _ids(items: tuple[Item, ...]) -> tuple[str, ...]:
+def _ids(items: tuple[FilteredItem, ...]) -> tuple[str, ...]:
     return tuple(item.id for item in items)
 
 

@@ -63,7 +63,7 @@ def presets_of(profile: str) -> Mapping[str, Cuts]:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class FilteredItem:
     """``rank`` counts from 1 by similarity."""
 
     id: str
@@ -76,15 +76,15 @@ class Item:
 class Filtering:
     """Every item with its fate, the most similar first. ``cliff`` is the rank behind which the gap cut, else 0."""
 
-    items: tuple[Item, ...]
+    items: tuple[FilteredItem, ...]
     cuts: Cuts
     cliff: int = 0
 
     @property
-    def kept(self) -> tuple[Item, ...]:
+    def kept(self) -> tuple[FilteredItem, ...]:
         return self.of("kept")
 
-    def of(self, *fates: Fate) -> tuple[Item, ...]:
+    def of(self, *fates: Fate) -> tuple[FilteredItem, ...]:
         """The items with one of these fates."""
         return tuple(item for item in self.items if item.fate in fates)
 
@@ -126,7 +126,7 @@ def filtered(similarities: Mapping[str, float], cuts: Cuts) -> Filtering:
         (len(values), "below_initial"),
     ]
     items = [
-        Item(id, value, rank, next(fate for end, fate in ends if rank <= end))
+        FilteredItem(id, value, rank, next(fate for end, fate in ends if rank <= end))
         for rank, (id, value) in enumerate(ordered, start=1)
     ]
     return Filtering(tuple(items), cuts, cliff)

@@ -190,7 +190,7 @@ async def _finished(
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _Picks:
     """Picks of candidates by kind, best first and within the limits; ``foreign`` ids are no candidates.
 
     ``all_foreign`` tells that ids were given and none of them is a candidate.
@@ -203,7 +203,7 @@ class _Choice:
     all_foreign: bool
 
 
-def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _Choice:
+def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _Picks:
     """Which of the picks are candidates, and of what kind; the model's order is kept."""
     named = [replace(pick, id=_session_file(pick.id, request.artifacts)) for pick in picks]
     once = list({pick.id: pick for pick in reversed(named)}.values())[::-1]
@@ -211,7 +211,7 @@ def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _C
     people = {candidate.id for candidate in request.people}
     artifacts = {candidate.id for candidate in request.artifacts}
     foreign = tuple(pick.id for pick in once if pick.id not in topics | people | artifacts)
-    return _Choice(
+    return _Picks(
         topics=_first(limits.max_topics, once, topics),
         people=_first(limits.max_people, once, people),
         artifacts=_first(limits.max_artifacts, once, artifacts),

@@ -12,7 +12,7 @@ from datetime import date
 from typing import Generic, Protocol, TypeVar
 
 from memoryapp.engine.budget import Budget
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.fusion import Fusion, fuse
@@ -36,7 +36,7 @@ class StrategyRequest(Generic[Own]):
     today: date
     background: Background
     prompts: PromptBook
-    media: tuple[Media, ...] = ()
+    media: tuple[MediaContent, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -57,14 +57,14 @@ _VAGUE = re.compile(
 )
 
 
-class Statement(NamedTuple):
+class LeadSentence(NamedTuple):
     """A sentence after its speaker's name; ``is_own`` when it began with the speaker."""
 
     text: str
     is_own: bool
 
 
-def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> Statement | None:
+def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> LeadSentence | None:
     """The sentence without greetings, names it calls and its "I"; None if it says little without what came before.
 
     ``names`` are the speakers' names in lower case, of which beginnings are called too; ``questions`` are let through
@@ -76,19 +76,19 @@ def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> S
     rest = _without_fillers(sentence, names)
     at_me = _AT_ME.match(rest)
     if at_me:
-        return Statement(rest[at_me.end() :], is_own=True)
+        return LeadSentence(rest[at_me.end() :], is_own=True)
     first = _FIRST.match(rest)
     if not first:
         return None
     word = _lower(first[1])
     if word in _OWN:
         rest = rest[first.end() :]
-        return None if _VAGUE.match(rest) and not questions else Statement(rest, is_own=True)
+        return None if _VAGUE.match(rest) and not questions else LeadSentence(rest, is_own=True)
     if questions:
-        return None if word in _POINTING - _ASKING else Statement(rest, is_own=False)
+        return None if word in _POINTING - _ASKING else LeadSentence(rest, is_own=False)
     if word in _POINTING or word in _URGING:
         return None
-    return Statement(rest, is_own=False)
+    return LeadSentence(rest, is_own=False)
 
 
 def _without_fillers(sentence: str, names: Collection[str]) -> str:

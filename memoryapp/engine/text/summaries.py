@@ -50,7 +50,7 @@ _RUSSIAN_MONTHS = "января февраля марта апреля мая и
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class StemFrequencies:
     """A memory's words: in how many of ``messages`` (all, or a sample) each stem stands."""
 
     holding: Mapping[str, int] = field(default_factory=dict)
@@ -61,13 +61,13 @@ class Background:
         return idf(self.messages, self.holding.get(stem, 0)) if self.messages else 1.0
 
 
-def background(texts: Iterable[str]) -> Background:
+def background(texts: Iterable[str]) -> StemFrequencies:
     holding: Counter[str] = Counter()
     count = 0
     for text in texts:
         holding.update(set(stems(plain(text))))
         count += 1
-    return Background(holding, count)
+    return StemFrequencies(holding, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class _Sentence:
     stems: frozenset[str]
 
 
-async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory: Background | None = None) -> str:
+async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory: StemFrequencies | None = None) -> str:
     """One line: heading, at most two sentences with their speakers, the day. Raises EmbeddingError."""
     subject = _subject_messages(messages)
-    weights = _weights(subject, memory or Background())
+    weights = _weights(subject, memory or StemFrequencies())
     best = await _best(list(_sentences(subject)), weights, embedder)
     heading = ", ".join(_terms(subject, weights, frozenset().union(*(sentence.stems for sentence in best))))
     statements = _joined(best) or ", ".join(_speakers(subject) if heading else ())
@@ -117,7 +117,7 @@ def _names(messages: Iterable[MessageContent]) -> set[str]:
 # Terms
 
 
-def _weights(messages: Sequence[MessageContent], memory: Background) -> dict[str, float]:
+def _weights(messages: Sequence[MessageContent], memory: StemFrequencies) -> dict[str, float]:
     """The weight of each stem: how many of the messages hold it, and how rare it is in the rest of the memory."""
     names = _names(messages)
     times = Counter(stem for message in messages for stem in set(stems(plain(message.text))))

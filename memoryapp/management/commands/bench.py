@@ -15,8 +15,8 @@ from memoryapp import clients
 from memoryapp.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, weather
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import Load
-from memoryapp.bench.stage import Stage
-from memoryapp.bench.table import Row, heading, line
+from memoryapp.bench.stage import BenchStage
+from memoryapp.bench.table import BenchRow, heading, line
 from memoryapp.models import EmbeddingProfile
 from memoryapp.operations import advisory_locks
 from memoryapp.search.profiles import profile_row
@@ -48,7 +48,7 @@ class Command(BaseCommand):
             finally:
                 pages.forget_viewer()
 
-    def _print(self, rows: Iterator[Row], *, as_json: bool) -> None:
+    def _print(self, rows: Iterator[BenchRow], *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps({"rows": [row.as_dict() for row in rows]}))
             return
@@ -58,11 +58,11 @@ class Command(BaseCommand):
             self.stdout.flush()
 
 
-def _rows(*, quick: bool) -> Iterator[Row]:
+def _rows(*, quick: bool) -> Iterator[BenchRow]:
     yield from _all(borders.rows)
     profile = async_to_sync(profile_row)(clients.profile())
     with staged.peer() as address, memory.stored(QUICK_TOPICS if quick else TOPICS, profile) as owner:
-        stage = Stage(owner, address, tuple(memory.queries(QUICK_TOPICS if quick else TOPICS)))
+        stage = BenchStage(owner, address, tuple(memory.queries(QUICK_TOPICS if quick else TOPICS)))
         yield from _on_stage(stage, quick)
         yield from effects.rows(stage, profile, QUICK_PAST_RUNS if quick else PAST_RUNS)
     yield from imports.rows(QUICK_IMPORTED if quick else IMPORTED)
@@ -70,7 +70,7 @@ def _rows(*, quick: bool) -> Iterator[Row]:
         yield from _large(stage, profile)
 
 
-def _on_stage(stage: Stage, quick: bool) -> Iterator[Row]:
+def _on_stage(stage: BenchStage, quick: bool) -> Iterator[BenchRow]:
     runs = QUICK_RUNS if quick else RUNS
     yield from _all(lambda: reranks.rows(stage, QUICK_LOADS if quick else LOADS))
     yield from processes.rows(stage, QUICK_SHARED if quick else SHARED)
@@ -82,17 +82,17 @@ def _on_stage(stage: Stage, quick: bool) -> Iterator[Row]:
     yield from pages.rows(stage)
 
 
-def _large(stage: Stage, profile: EmbeddingProfile) -> Iterator[Row]:
+def _large(stage: BenchStage, profile: EmbeddingProfile) -> Iterator[BenchRow]:
     with memory.stored(LARGE, profile) as owner:
         large = replace(stage, owner=owner)
         yield from _all(lambda: search.rows(large))
         yield from effects.rows(large, profile, PAST_RUNS)
 
 
-def _all(rows: Callable[[], AsyncIterator[Row]]) -> list[Row]:
+def _all(rows: Callable[[], AsyncIterator[BenchRow]]) -> list[BenchRow]:
     """The rows of one benchmark, which has an event loop of its own."""
 
-    async def gathered() -> list[Row]:
+    async def gathered() -> list[BenchRow]:
         return [row async for row in rows()]
 
     return async_to_sync(gathered)()

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import clients
-from memoryapp.browsing.profiles import Forecast, forecast
+from memoryapp.browsing.profiles import EmbeddingForecast, forecast
 from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.management.commands.archive import FOREVER
 from memoryapp.models import EmbeddingProfile, TopicVector, Work
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         elif yes:
             self.stdout.write(_("Vectors made: %(made)s. Searches compare in %(name)s.") % _outcome(made))
 
-    def _describe(self, first: EmbeddingProfile, row: EmbeddingProfile, expected: Forecast | None) -> None:
+    def _describe(self, first: EmbeddingProfile, row: EmbeddingProfile, expected: EmbeddingForecast | None) -> None:
         if first != row:
             self.stdout.write(_("%(old)s serves; the settings ask for %(new)s.") % {"old": first, "new": row})
         self.stdout.write(_sentence(expected))
@@ -69,7 +69,7 @@ def _outcome(made: int) -> dict[str, object]:
     return {"made": made, "name": profiles.serving()}
 
 
-def _sentence(expected: Forecast | None) -> str:
+def _sentence(expected: EmbeddingForecast | None) -> str:
     if expected is None:
         return _("No vector is missing.")
     values = {"texts": f"{expected.texts:,}", "tokens": f"{expected.tokens:,}", "cost": f"{expected.cost_usd or 0:.2f}"}
@@ -82,7 +82,7 @@ def _sentence(expected: Forecast | None) -> str:
     return form % values
 
 
-def _report(row: EmbeddingProfile, expected: Forecast | None, made: int) -> dict[str, object]:
+def _report(row: EmbeddingProfile, expected: EmbeddingForecast | None, made: int) -> dict[str, object]:
     return {
         "profile": str(row),
         "is_serving": row.is_serving,

@@ -17,8 +17,8 @@ from memoryapp.engine.strategies.strategy import AnyStrategy
 from memoryapp.evaluation import comparison
 from memoryapp.evaluation.asking import evaluate
 from memoryapp.evaluation.figures import report
-from memoryapp.evaluation.questions import Question, QuestionsError, read_questions
-from memoryapp.evaluation.scores import Score
+from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError, read_questions
+from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.evaluation.table import regression_lines, table
 from memoryapp.evaluation.vectors import warnings
 from memoryapp.management.arguments import settings_given
@@ -132,11 +132,11 @@ def _cuts(raw: str, strategies: Sequence[AnyStrategy]) -> list[int]:
 
 
 async def _scores(
-    asked: Sequence[Question], rows: Sequence[Evaluation], parameters: dict[str, Any]
-) -> list[list[Score]]:
+    asked: Sequence[LabelledQuestion], rows: Sequence[Evaluation], parameters: dict[str, Any]
+) -> list[list[QuestionScore]]:
     """The scores of each strategy. Each question goes through all of them, and another one is first each time:
     what one warms up would else make the next look fast."""
-    scores: list[list[Score]] = [[] for _row in rows]
+    scores: list[list[QuestionScore]] = [[] for _row in rows]
     async with open_clients() as clients:
         asking = [evaluate(asked, clients, evaluation=row, parameters=parameters) for row in rows]
         for number in range(len(asked)):

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.memory import Background, MessageContent
 from memoryapp.engine.prompts import PromptBook
@@ -47,7 +47,7 @@ class RecallRequest:
     prompts: PromptBook
     run_id: UUID | None = None
     messages: tuple[MessageContent, ...] | None = None
-    media: tuple[Media, ...] = ()
+    media: tuple[MediaContent, ...] = ()
     parent: str = ""
     replayed: Replayed = Replayed()
 

@@ -27,7 +27,7 @@ from rerankui.curation.before_after import sides
 from rerankui.curation.change_form import (
     KINDS,
     ChangeForm,
-    Staged,
+    StagedChange,
     commit,
     fields_of,
     retargeted,
@@ -97,7 +97,7 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
     return _page(request, memory, form=form, effect=effect, **_staged(memory, staged))
 
 
-def _staged(owner: ChatUser, staged: Staged) -> dict[str, Any]:
+def _staged(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
@@ -120,7 +120,7 @@ def _sentence_of(form: ChangeForm) -> str:
     return f"{name}: {errors[0]}"
 
 
-def _committed(request: HttpRequest, edit: TopicEdit, staged: Staged) -> HttpResponse:
+def _committed(request: HttpRequest, edit: TopicEdit, staged: StagedChange) -> HttpResponse:
     after = own_address(request, staged.after)
     return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
 

@@ -64,7 +64,9 @@ class Folded:
         return self.changes.count <= PAGE_SIZE
 
 
-def _folded(request: HttpRequest, owner: ChatUser, filters: HistoryFilter, found: history.Page) -> list[Folded | None]:
+def _folded(
+    request: HttpRequest, owner: ChatUser, filters: HistoryFilter, found: history.HistoryPage
+) -> list[Folded | None]:
     """The folded changes before each entry, and those after the last one."""
     if not filters.is_of_people:
         return [None] * (len(found.entries) + 1)
@@ -114,7 +116,7 @@ def parsed_moment(text: str) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _edges(found: history.Page) -> dict[str, str]:
+def _edges(found: history.HistoryPage) -> dict[str, str]:
     """Cursors for the links to the pages before and after."""
     if not found.entries:
         return {"before": "", "after": ""}
@@ -122,7 +124,7 @@ def _edges(found: history.Page) -> dict[str, str]:
     return {"before": first if found.has_before else "", "after": last if found.has_after else ""}
 
 
-def _ends(entries: Sequence[history.Entry]) -> tuple[history.Entry, history.Entry]:
+def _ends(entries: Sequence[history.HistoryEntry]) -> tuple[history.HistoryEntry, history.HistoryEntry]:
     return entries[0], entries[-1]
 
 

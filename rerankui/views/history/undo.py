@@ -99,7 +99,7 @@ def _undone(request: HttpRequest, owner: ChatUser, record: Record, later: Sequen
     return history.undo_with_dependents(owner, record, **by)
 
 
-def _why_not(shown: history.Entry) -> str:
+def _why_not(shown: history.HistoryEntry) -> str:
     if shown.can_be_undone:
         return ""
     if not shown.stands:

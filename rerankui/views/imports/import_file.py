@@ -115,7 +115,7 @@ def _decide(request: HttpRequest, owner: ChatUser, row: ImportFile) -> HttpRespo
             _DEEDS[deed](row)
             if deed in ("begin", "take", "resume") and (paused := work.pause_sentence(Work.Kind.IMPORT, owner)):
                 messages.warning(request, paused)
-    except import_files.Refused as error:
+    except import_files.FileActionRefused as error:
         messages.error(request, str(error))
     if deed == "discard" and not ImportFile.objects.filter(pk=row.pk).exists():
         messages.success(request, _("%(name)s was removed.") % {"name": row.source})
@@ -140,13 +140,13 @@ def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
     if "timezone" in posted:
         answers["timezone"] = posted["timezone"]
         if posted["timezone"] not in available_timezones():
-            raise import_files.Refused(_("Choose a time zone from the list."))
+            raise import_files.FileActionRefused(_("Choose a time zone from the list."))
     if "start" in posted:
         answers["start"] = _date(posted["start"])
     if "addressee" in posted:
         answers["addressee"] = posted["addressee"].strip()[:200]
         if answers["addressee"] == ImportFile.EVERYBODY and not _may_fill_all(request, row):
-            raise import_files.Refused(_("Only who may see every chat user can import for all of them."))
+            raise import_files.FileActionRefused(_("Only who may see every chat user can import for all of them."))
     return answers
 
 
@@ -156,7 +156,7 @@ def _date(given: str) -> datetime:
     except ValueError:
         day = None
     if day is None or day.year < 1970:
-        raise import_files.Refused(_("Give the date as in 2025-07-25."))
+        raise import_files.FileActionRefused(_("Give the date as in 2025-07-25."))
     return datetime.combine(day, time(), timezone.get_current_timezone()).astimezone(UTC)
 
 

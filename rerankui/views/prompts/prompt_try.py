@@ -31,7 +31,7 @@ from rerankui.access import operator_of, requires, run_or_404
 from rerankui.forms import PromptForm
 from rerankui.text.differences import difference
 from rerankui.text.prompt_words import PARTS, TITLES, fault_words, variables_of, words_of
-from rerankui.views.prompts.prompts import Answer, Part, sent_form, version_in
+from rerankui.views.prompts.prompts import PromptPart, PromptReply, sent_form, version_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _answered(request: HttpRequest, trial: _Trial) -> HttpResponse:
         raise PermissionDenied(_("Your role may look at runs but not start them. An admin can make you a debugger."))
     base, form = sent_form(request, trial.prompt.key)
     if not form.is_valid():
-        return _page(request, trial, base, form, Answer(status=422))
+        return _page(request, trial, base, form, PromptReply(status=422))
     text = form.text(*trial.prompt.key)
     answer = _preview(text, trial.prompt)
     if answer.faults or request.POST.get("action") != "try":
@@ -111,14 +111,14 @@ def _again(parent: Run, request: HttpRequest, prompt: Prompt) -> Run:
     )
 
 
-def _preview(text: PromptText, prompt: UsedPrompt) -> Answer:
+def _preview(text: PromptText, prompt: UsedPrompt) -> PromptReply:
     """What the model would be sent now, beside what it was told."""
     found = [fault_words(fault) for fault in faults(text)] or _without_value(text, prompt.variables)
     if found:
-        return Answer(tuple(found), status=422)
+        return PromptReply(tuple(found), status=422)
     before, now = _then(prompt), _filled(text, prompt.variables)
-    parts = [Part(str(title), difference(before.get(role, ""), now[role])) for role, title in PARTS.items()]
-    return Answer(changes=tuple(part for part in parts if part.difference))
+    parts = [PromptPart(str(title), difference(before.get(role, ""), now[role])) for role, title in PARTS.items()]
+    return PromptReply(changes=tuple(part for part in parts if part.difference))
 
 
 def _then(prompt: UsedPrompt) -> Mapping[str, str]:
@@ -138,7 +138,7 @@ def _without_value(text: PromptText, variables: Mapping[str, str]) -> list[str]:
     return [_("This run has no value for $%(name)s.") % {"name": name} for name in used if name not in variables]
 
 
-def _page(request: HttpRequest, trial: _Trial, base: PromptText, form: PromptForm, answer: Answer) -> HttpResponse:
+def _page(request: HttpRequest, trial: _Trial, base: PromptText, form: PromptForm, answer: PromptReply) -> HttpResponse:
     prompt = trial.prompt
     context: dict[str, Any] = {
         **words_of(prompt.key),

@@ -40,7 +40,7 @@ NOT_PUT_IN_FORCE = gettext_lazy("Only an admin puts a prompt in force. Save it a
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PromptPart:
     """One message of a prompt beside its other self."""
 
     title: str
@@ -48,21 +48,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PromptReply:
     """What the page says to what was typed; nothing of it is kept."""
 
     faults: tuple[str, ...] = ()
-    changes: tuple[Part, ...] | None = None
+    changes: tuple[PromptPart, ...] | None = None
     newer: Prompt | None = None
     kept: int | None = None
     status: int = 200
 
 
-def changes(old: PromptText, new: PromptText) -> tuple[Part, ...]:
+def changes(old: PromptText, new: PromptText) -> tuple[PromptPart, ...]:
     """The messages that differ."""
     parts = (
-        Part(str(PARTS["system"]), difference(old.system, new.system)),
-        Part(str(PARTS["user"]), difference(old.user, new.user)),
+        PromptPart(str(PARTS["system"]), difference(old.system, new.system)),
+        PromptPart(str(PARTS["user"]), difference(old.user, new.user)),
     )
     return tuple(part for part in parts if part.difference)
 
@@ -133,7 +133,7 @@ def prompt(request: HttpRequest, name: str, language: str) -> HttpResponse:
             return redirect("prompt_version", name=name, language=language, version=kept.version)
         answer = kept or _checked(form, key, base)
     else:
-        base, answer = text_or_404(key, version_in(request.GET.get("from", ""), serving.version)), Answer()
+        base, answer = text_or_404(key, version_in(request.GET.get("from", ""), serving.version)), PromptReply()
         form = PromptForm(initial=_initial(base, rows))
     shown = form.text(*key) if form.is_bound and form.is_valid() else base
     context = {
@@ -181,28 +181,28 @@ def sent_form(request: HttpRequest, key: Key) -> tuple[PromptText, PromptForm]:
     return prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or BUILT_IN[key], form
 
 
-def _checked(form: PromptForm, key: Key, base: PromptText) -> Answer:
+def _checked(form: PromptForm, key: Key, base: PromptText) -> PromptReply:
     if not form.is_valid():
-        return Answer(status=422)
+        return PromptReply(status=422)
     text = form.text(*key)
     found = tuple(fault_words(fault) for fault in faults(text))
-    return Answer(found, changes(base, text), status=422 if found else 200)
+    return PromptReply(found, changes(base, text), status=422 if found else 200)
 
 
-def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | Answer:
+def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | PromptReply:
     """The new version, or why there is none."""
     puts_in_force = request.POST.get("action") == "force"
     if puts_in_force and not operator_of(request).may(Role.ADMIN):
         raise PermissionDenied(NOT_PUT_IN_FORCE)
     if not form.is_valid():
-        return Answer(status=422)
+        return PromptReply(status=422)
     sent, text = form.cleaned_data, form.text(*key)
     try:
         made = prompt_versions.save(text, by=request.user.get_username(), note=sent["note"], seen=sent.get("seen") or 0)
     except prompt_versions.Faulty as faulty:
-        return Answer(faults=tuple(map(fault_words, faulty.faults)), status=422)
+        return PromptReply(faults=tuple(map(fault_words, faulty.faults)), status=422)
     except prompt_versions.Duplicate as same:
-        return Answer(kept=same.version, status=422)
+        return PromptReply(kept=same.version, status=422)
     except prompt_versions.StaleVersion as stale:
         return _overtaken(form, key, stale.newest)
     if puts_in_force:
@@ -212,11 +212,11 @@ def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | Answer:
     return made
 
 
-def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> Answer:
+def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
     """Told once: the form now knows of the newer version, so pressing again is a decision."""
     base = prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or BUILT_IN[key]
     form.data = {**dict(form.data.items()), "seen": newest.version}
-    return Answer(changes=changes(base, prompt_versions.text_of(newest)), newer=newest, status=409)
+    return PromptReply(changes=changes(base, prompt_versions.text_of(newest)), newer=newest, status=409)
 
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:

@@ -9,13 +9,13 @@ import pytest
 
 from memoryapp.engine.agents.enricher import enrich
 from memoryapp.engine.budget import Usage
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable
 from memoryapp.engine.events import MediaItem, QueryEnriched, Retried, SteppedDown
 from memoryapp.engine.prompts import BUILT_IN, PromptText, rendered
 from tests.engine.scripted import ScriptedChat, Step, after, fails, message, says, slow
 
-MRI = Media(MediaItem("ab" * 32, "image", "image/png", "mri.png", 4), b"\x89PNG")
+MRI = MediaContent(MediaItem("ab" * 32, "image", "image/png", "mri.png", 4), b"\x89PNG")
 
 
 async def heard(query: str, chat: ScriptedChat | None, **fields: Any) -> list[Retried | SteppedDown | QueryEnriched]:

@@ -10,7 +10,7 @@ import pytest
 
 from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.protocol import ChatRequest, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
     END,
@@ -151,7 +151,7 @@ async def test_an_endpoint_that_echoes_the_api_key_gets_it_neither_stored_nor_sh
     endpoint = Endpoint(streams(*pieces) if stream else whole)
     steps = await collect(endpoint.chat(stream=stream).converse(PLAIN))
     assert keyless(*steps)
-    assert all(not step.text.endswith("sec") for step in steps if isinstance(step, Progress))
+    assert all(not step.text.endswith("sec") for step in steps if isinstance(step, PartialReply))
     assert steps[-1].text == "it is [API key]"  # type: ignore[union-attr]
 
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from memoryapp.engine.chat.media import (
-    Media,
+    MediaContent,
     content_part,
     kinds_in,
     kinds_lacking,
@@ -30,7 +30,7 @@ def test_a_content_part_is_the_same_after_reading_and_writing_it(part: dict[str,
 
 
 def test_the_text_of_a_message_stays_readable_beside_its_media() -> None:
-    media: list[Media] = [read_part(part) for part in PARTS]
+    media: list[MediaContent] = [read_part(part) for part in PARTS]
     message = {"role": "user", "content": "look"}
     seen = with_media(message, media)
     assert [part["type"] for part in seen["content"]] == ["text", "image_url", "input_audio", "file"]

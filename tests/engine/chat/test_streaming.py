@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memoryapp.engine.chat import attempt
 from memoryapp.engine.chat.capabilities import ChatOptions
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Progress, Reply
+from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, PartialReply, Reply
 from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.events import Retried, SteppedDown
 from memoryapp.engine.prompts import TOOL_NAME
@@ -105,7 +105,7 @@ async def test_an_answer_grows_before_the_readers_eyes() -> None:
 
     chat = streaming_chat(slowly)
     steps = chat.converse(PLAIN)
-    assert await anext(steps) == Progress("", "Let me see.")
+    assert await anext(steps) == PartialReply("", "Let me see.")
     step.set()
     *_, got = await collect(steps)
     assert isinstance(got, Reply)
@@ -126,7 +126,7 @@ async def test_a_fast_stream_shows_itself_at_most_ten_times_a_second(monkeypatch
         return httpx.Response(200, content=content(), headers={"Content-Type": "text/event-stream"})
 
     steps = await collect(streaming_chat(fast).converse(PLAIN))
-    shown = [step.text for step in steps if isinstance(step, Progress)]
+    shown = [step.text for step in steps if isinstance(step, PartialReply)]
     assert 15 < len(shown) <= 20
     assert all(later.startswith(earlier) for earlier, later in zip(shown, shown[1:], strict=False))
 
@@ -216,7 +216,7 @@ async def test_a_stream_that_does_not_say_how_it_ended_is_no_answer(
     cut: tuple[bytes | Exception, ...], waits: list[float]
 ) -> None:
     endpoint = Endpoint(streams(*cut), streams(*ANSWER, END))
-    retried, got = [step async for step in endpoint.chat(stream=True).converse(PLAIN) if type(step) is not Progress]
+    retried, got = [step async for step in endpoint.chat(stream=True).converse(PLAIN) if type(step) is not PartialReply]
     assert isinstance(retried, Retried)
     assert isinstance(got, Reply)
     assert got.text == "Привет\u2028!"

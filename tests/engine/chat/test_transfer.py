@@ -14,7 +14,7 @@ import pytest
 
 from memoryapp.clients import LIMITS, http_client
 from memoryapp.engine.budget import Budget
-from memoryapp.engine.chat.attempt import Answer, attempt
+from memoryapp.engine.chat.attempt import AttemptEnd, attempt
 from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.chat.transfer import send
 from tests.support.clock import PATIENCE
@@ -70,7 +70,7 @@ def trusted() -> ssl.SSLContext:
 async def ask(http: httpx.AsyncClient, url: str, seconds: float = 20.0) -> str:
     """What the model behind the server says."""
     async with aclosing(attempt(http, url, httpx.Headers(), {}, Budget(seconds))) as steps:
-        outcomes = [step.outcome async for step in steps if isinstance(step, Answer)]
+        outcomes = [step.outcome async for step in steps if isinstance(step, AttemptEnd)]
     assert isinstance(outcomes[-1], Reply)
     return outcomes[-1].text
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.offline.choosing import choose, expected_f1
-from memoryapp.engine.offline.judging import Topic, judge
+from memoryapp.engine.offline.judging import JudgedTopic, judge
 from memoryapp.engine.offline.wants import wants_judgement, wants_several
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)
@@ -28,7 +28,7 @@ def test_the_expected_f1_is_that_of_all_that_may_be_true(chances: list[float], k
 
 
 def test_one_sure_topic_is_kept_alone_and_two_sure_ones_together() -> None:
-    topics = [Topic(f"Topic:{n}", 0.8, ("Anna",), ("my knee meniscus is torn",)) for n in range(3)]
+    topics = [JudgedTopic(f"Topic:{n}", 0.8, ("Anna",), ("my knee meniscus is torn",)) for n in range(3)]
     judged = judge("knee meniscus torn", topics)
     for sure in (1, 2, 3):
         known = [replace(each, chance=0.95 if n < sure else 0.02) for n, each in enumerate(judged)]
@@ -36,12 +36,14 @@ def test_one_sure_topic_is_kept_alone_and_two_sure_ones_together() -> None:
 
 
 def test_never_more_than_five_are_kept() -> None:
-    topics = [Topic(f"Topic:{n}", 0.9, ("Anna",), ("my knee meniscus is torn",)) for n in range(9)]
+    topics = [JudgedTopic(f"Topic:{n}", 0.9, ("Anna",), ("my knee meniscus is torn",)) for n in range(9)]
     assert len(choose([replace(each, chance=0.99) for each in judge("knee meniscus torn", topics)])) == 5
 
 
 def test_a_common_word_of_a_question_about_something_else_is_no_answer() -> None:
-    topics = [Topic(f"Topic:{n}", 0.5, ("Anna",), (f"we spoke of the weather {n}", "and of work")) for n in range(12)]
+    topics = [
+        JudgedTopic(f"Topic:{n}", 0.5, ("Anna",), (f"we spoke of the weather {n}", "and of work")) for n in range(12)
+    ]
     assert choose(judge("Which paint did we choose for the railing at work?", topics)) == []
 
 

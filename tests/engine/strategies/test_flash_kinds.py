@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from memoryapp.engine.chat.media import Media
-from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable, Progress
+from memoryapp.engine.chat.media import MediaContent
+from memoryapp.engine.chat.protocol import LLMRefused, LLMUnavailable, PartialReply
 from memoryapp.engine.events import MediaItem, ModelProgress, ModelReplied, SteppedDown, ToolCall, TurnStarted
 from memoryapp.engine.limits import Limits
 from memoryapp.engine.prompts import BUILT_IN, TOOL_NAME, PromptText, RerankRequest, rendered
@@ -177,7 +177,7 @@ async def test_a_prompt_in_force_is_used_and_named() -> None:
 # What came with the query
 
 ITEM = MediaItem("ab" * 32, "image", "image/png", "mri.png", 4)
-MRI = Media(ITEM, b"\x89PNG")
+MRI = MediaContent(ITEM, b"\x89PNG")
 
 
 async def test_media_stand_beside_the_text_and_are_named_in_the_trace_without_their_bytes() -> None:
@@ -241,7 +241,7 @@ async def test_an_endpoint_that_refuses_the_text_too_is_an_error() -> None:
 
 
 async def test_what_the_model_says_so_far_is_handed_on_with_its_turn() -> None:
-    speaking = after(chooses(1), Progress("{", "let me"), Progress('{"topics"', "let me see"))
+    speaking = after(chooses(1), PartialReply("{", "let me"), PartialReply('{"topics"', "let me see"))
     events, _ = await run(asking(1), asks(1), speaking)
     assert of(ModelProgress, events) == [
         ModelProgress(2, "{", "let me"),

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.chat.media import Media
+from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.prompts import (
     BUILT_IN,
@@ -82,7 +82,7 @@ def hostile_request(text: str, **fields: Any) -> RerankRequest:
         artifacts=(
             item("Artifact:1", text, artifact_line("Artifact:1", 0.5, text, text, [text], [text], text, [text])),
         ),
-        media=(Media(MediaItem("0" * 64, "file", text, text, 3), b"abc"),),
+        media=(MediaContent(MediaItem("0" * 64, "file", text, text, 3), b"abc"),),
         **fields,
     )
 
@@ -132,7 +132,7 @@ def test_a_dollar_in_a_text_is_never_filled_in(text: str) -> None:
 
 @given(text=hostile)
 def test_the_enricher_reads_hostile_text_as_text(text: str) -> None:
-    media = (Media(MediaItem("0" * 64, "image", text, text, 3), b"abc"),)
+    media = (MediaContent(MediaItem("0" * 64, "image", text, text, 3), b"abc"),)
     talk = tuple(message(n, text, author=text) for n in range(8))
     variables = enrich_variables(
         text, messages=talk, profile=text, recent_topics=(text,), media=media, today=NOON.date()

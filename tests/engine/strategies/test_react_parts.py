@@ -14,7 +14,7 @@ from memoryapp.engine.strategies.react import ReactParameters
 from memoryapp.engine.strategies.react.coverage import borne_out, coverage, covered_share, terms_of
 from memoryapp.engine.strategies.react.planning import distinct
 from memoryapp.engine.strategies.react.pool import Document, diverse
-from memoryapp.engine.strategies.react.quoting import Wanted
+from memoryapp.engine.strategies.react.quoting import QuestionTerms
 from memoryapp.engine.strategies.react.router import filters_of, routed
 from memoryapp.engine.strategies.react.searching import is_flat
 from memoryapp.engine.text.lexical import Weighed
@@ -203,6 +203,6 @@ def test_a_question_that_was_asked_before_is_answered_by_its_reply() -> None:
     ]
     question, messages = rows[0][3], Memory(rows).messages
     whole = FoundPassage(1, 1, 0.5, 1.0, 1.0, 0.5, "\n".join(row[3] for row in rows), (1, 2, 3), (1,))
-    wanted = Wanted.of(question, dict.fromkeys(terms_of(question), 1.0))
+    wanted = QuestionTerms.of(question, dict.fromkeys(terms_of(question), 1.0))
     number, (message, start, end) = wanted.best({7: Document(whole, "Topic:1", tuple(messages))})
     assert (number, messages[message - 1].text[start:end]) == (7, "The new driver.")

@@ -10,7 +10,7 @@ import pytest
 
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.leads import statement_of
-from memoryapp.engine.text.summaries import UNTITLED, Background, background, heading, summary
+from memoryapp.engine.text.summaries import UNTITLED, StemFrequencies, background, heading, summary
 from tests.engine.offline.test_segmenter import ThemeEmbedder
 
 AT = datetime(2023, 5, 25, 10, tzinfo=UTC)
@@ -26,7 +26,7 @@ def talk(*lines: tuple[str, str], assistant: str = "") -> list[MessageContent]:
     ]
 
 
-def summed_up(messages: Sequence[MessageContent], memory: Background | None = None) -> str:
+def summed_up(messages: Sequence[MessageContent], memory: StemFrequencies | None = None) -> str:
     return asyncio.run(summary(messages, ThemeEmbedder(), memory))
 
 

@@ -18,12 +18,12 @@ from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.memory import TopicContent, topic_id
 from memoryapp.engine.notes import Note, Notes
 from memoryapp.engine.offline.choosing import likeliest
-from memoryapp.engine.offline.judging import Topic, judge
+from memoryapp.engine.offline.judging import JudgedTopic, judge
 from memoryapp.engine.prompts import Language
 from memoryapp.engine.strategies.react.coverage import terms_of
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.pool import Document
-from memoryapp.engine.strategies.react.quoting import Wanted
+from memoryapp.engine.strategies.react.quoting import QuestionTerms
 from memoryapp.engine.strategies.react.statements import (
     Place,
     Statements,
@@ -66,7 +66,7 @@ def written(text: str, sources: Mapping[int, Document]) -> Draft:
 
 
 def extracted(
-    wanted: Wanted,
+    wanted: QuestionTerms,
     sources: Mapping[int, Document],
     topics: Sequence[TopicContent],
     candidates: Mapping[str, Candidate],
@@ -85,10 +85,10 @@ def extracted(
     return Draft(statements, "extracts", _claims([quote for _head, quote in quotes], sources), notes)
 
 
-def _judged(topic: TopicContent, candidates: Mapping[str, Candidate]) -> Topic:
+def _judged(topic: TopicContent, candidates: Mapping[str, Candidate]) -> JudgedTopic:
     found = candidates.get(topic_id(topic.id))
     authors, texts = zip(*((message.author, message.text) for message in topic.messages), strict=True)
-    return Topic(topic_id(topic.id), found.score if found else 0.0, authors, texts)
+    return JudgedTopic(topic_id(topic.id), found.score if found else 0.0, authors, texts)
 
 
 def _of_topic(sources: Mapping[int, Document], topic: str) -> Mapping[int, Document]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from memoryapp.engine.context import estimated_tokens
 from memoryapp.engine.strategies.react.coverage import borne_out, coverage, terms_of
 from memoryapp.engine.strategies.react.pool import Document, Pool
-from memoryapp.engine.strategies.react.quoting import Wanted
+from memoryapp.engine.strategies.react.quoting import QuestionTerms
 from memoryapp.engine.strategies.react.shapes import (
     ComposeInput,
     ComposeOutput,
@@ -76,9 +76,9 @@ class Composing:
         return coverage(weights, [document.text for document in documents], self.pool.meaning)
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> QuestionTerms:
         """What a sentence is looked for by that answers the question."""
-        return Wanted.of(self.question, self.pool.weights(self._asked()))
+        return QuestionTerms.of(self.question, self.pool.weights(self._asked()))
 
     def _asked(self) -> frozenset[str]:
         """What the question asks for: its stems, without the names of who speaks and the dates that it names."""

@@ -42,7 +42,7 @@ _KIND, _REPLY, _SOURCE, _ASKING_SHARE = 0.25, 0.4, 0.4, 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QuestionTerms:
     """A question, the rarity of each of its terms, and the kind of thing that it asks for, if its words tell."""
 
     question: str
@@ -50,7 +50,7 @@ class Wanted:
     kind: str
 
     @classmethod
-    def of(cls, question: str, weights: Mapping[str, float]) -> Wanted:
+    def of(cls, question: str, weights: Mapping[str, float]) -> QuestionTerms:
         return cls(question, weights, kind_asked_for(question))
 
     def share(self, text: str) -> float:
