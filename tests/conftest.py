@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -31,6 +32,7 @@ from memoryapp.importers import MessageRecord
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import Access, ChatUser, Message, Operator, Role, Topic
+from tests import database
 from tests.support.chromium import CHROMIUM
 from tests.support.clock import PATIENCE
 
@@ -87,38 +89,26 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
         spec.env.update(throwaway_environment(servers.enter_context(throwaway())))
 
 
-# A new file for each of two hundred tables and indexes takes ten times as long as deleting the rows of a test. Like
-# TRUNCATE it waits for whoever still writes. Deleted rows take room, so that tables are made anew once that is much.
-EMPTYING = """DO $$
-DECLARE
-    tables text[] := ARRAY[{names}];
-    name text;
-BEGIN
-    LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE;
-    IF (SELECT sum(pg_table_size(each::regclass)) FROM unnest(tables) AS each) > 8000000 THEN
-        TRUNCATE {tables};
-    ELSE
-        PERFORM set_config('session_replication_role', 'replica', true);
-        FOREACH name IN ARRAY tables LOOP
-            EXECUTE 'DELETE FROM ' || name;
-        END LOOP;
-        PERFORM set_config('session_replication_role', 'origin', true);
-    END IF;
-END $$"""
-
-
-def emptying(_operations: object, _style: object, tables: Sequence[str], **_unused: bool) -> list[str]:
-    """The statement that empties these tables after a test whose transactions were real ones."""
-    quoted = [f'"{table}"' for table in tables]
-    return [EMPTYING.format(names=", ".join(f"'{name}'" for name in quoted), tables=", ".join(quoted))]
+@pytest.fixture(scope="session")
+def dumps(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the migrated database's dump, kept for the next run where pytest keeps anything."""
+    cache = getattr(pytestconfig, "cache", None)
+    return cache.mkdir("database") if cache else tmp_path_factory.mktemp("database")
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
+def django_db_modify_db_settings(django_db_modify_db_settings: None, dumps: Path) -> None:
+    """Comes before the database is made: all migrations take as long as the tests of some files."""
+    database.restore(dumps)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, dumps: Path) -> Iterator[None]:
     """Django's permissions, for which nobody asks, are not written anew after every test that empties the tables."""
+    database.keep(dumps)
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(DatabaseOperations, "sql_flush", emptying)
+        patched.setattr(DatabaseOperations, "sql_flush", database.emptying)
         yield
 
 

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import product
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
@@ -82,6 +83,7 @@ def sources() -> list[Path]:
     return [path for name in ("memoryapp", "rerankui") for path in (ROOT / name).rglob("*.py")]
 
 
+@cache
 def uses() -> dict[str, set[str]]:
     """By which methods expressions are used, by their names in the source."""
     called: dict[str, set[str]] = {}
@@ -94,7 +96,6 @@ def uses() -> dict[str, set[str]]:
 
 
 EXPRESSIONS = expressions()
-USES = uses()
 
 
 def tokens(expression: Expression) -> list[str]:
@@ -155,7 +156,7 @@ def limit(seconds: float) -> Iterator[None]:
 
 def used(expression: Expression, name: str) -> Callable[[str], None]:
     """All the ways the project uses the expression, as one call."""
-    methods = sorted(USES.get(name.partition(":")[2].partition("#")[0]) or {"search"})
+    methods = sorted(uses().get(name.partition(":")[2].partition("#")[0]) or {"search"})
 
     def use(text: str) -> None:
         given = text.encode() if isinstance(expression.pattern, bytes) else text

@@ -84,6 +84,7 @@ class TestCutOff:
 
 
 class TestSwollen:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["bomb.zip", "bomb.json.gz"])
     def test_what_unpacks_to_far_more_than_a_chat_is_not_read_on(self, tmp_path: Path, name: str) -> None:
         content = b'{"messages": [' + b" " * 60_000_000 + b"]}"

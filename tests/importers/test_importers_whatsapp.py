@@ -169,6 +169,7 @@ class TestFiles:
         records, [rejected] = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna")
         assert ([record.text for record in records], rejected.line) == (["a", "c"], 2)
 
+    @pytest.mark.slow
     def test_an_endless_message_takes_no_endless_memory(self, tmp_path: Path) -> None:
         text = "13.05.2024, 14:30 - Anna: a\n" + "x\n" * 600_000 + "14.05.2024, 14:30 - Anna: b"
         [record], [rejected] = sorted_out(written(tmp_path, text, "chat.txt"), me="Anna")

@@ -34,6 +34,7 @@ def test_marks_are_shown_as_they_are_meant_and_the_rest_is_escaped() -> None:
     assert "<a" not in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["*", "**", "`", "#", "[", "](", "[a](https://", "- ", "```", " ", "*a", "# "])
 def test_hostile_rows_of_marks_are_read_in_linear_work(mark: str) -> None:
     assert unmarked(mark * 100_000) is not None

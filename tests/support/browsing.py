@@ -44,17 +44,17 @@ AT_REST = """element => new Promise((settled) => {
 })"""
 
 
+@transaction.atomic
 def grow(owner: ChatUser, count: int) -> None:
     """``count`` more of each noun: topics of one message, people, artifacts, facts, runs."""
     start = Topic.objects.count()
-    for number in range(start, start + count):
-        topic = topic_of(owner, f"Summary {number}", [f"Message {number}"], day=number // 2)
-        message = topic.message_set.all()[0]
-        Person.objects.create(owner=owner, display_name=f"Person {number}", mention_count=number % 3)
-        Artifact.objects.create(
-            owner=owner, message=message, name=f"{number}.pdf", file_type="pdf", sha256=str(number), created_at=BEGAN
-        )
-        Fact.objects.create(
+    numbers = range(start, start + count)
+    topics = _topics_of_one_message(owner, numbers)
+    Person.objects.bulk_create(
+        Person(owner=owner, display_name=f"Person {number}", mention_count=number % 3) for number in numbers
+    )
+    Fact.objects.bulk_create(
+        Fact(
             owner=owner,
             topic=topic,
             relation="likes",
@@ -64,14 +64,53 @@ def grow(owner: ChatUser, count: int) -> None:
             importance=number % 4,
             created_at=BEGAN,
         )
-        run_of(owner, topic)
+        for number, topic in zip(numbers, topics, strict=True)
+    )
+    runs = Run.objects.bulk_create(_run(owner) for _topic in topics)
+    RunEvent.objects.bulk_create(_finished(run, topic) for run, topic in zip(runs, topics, strict=True))
+
+
+def _topics_of_one_message(owner: ChatUser, numbers: range) -> list[Topic]:
+    """Archived topics, two a day, each with an artifact beside its message."""
+    topics = Topic.objects.bulk_create(
+        _topic(owner, f"Summary {number}", [f"Message {number}"], day=number // 2) for number in numbers
+    )
+    known = Message.objects.count()
+    messages = Message.objects.bulk_create(
+        _message(owner, f"Message {number}", known + place, minutes=number // 2 * 1440, topic=topic)
+        for place, (number, topic) in enumerate(zip(numbers, topics, strict=True))
+    )
+    TopicMessage.objects.bulk_create(
+        TopicMessage(owner=owner, topic=message.topic, message=message) for message in messages
+    )
+    edits = TopicEdit.objects.bulk_create(TopicEdit(owner=owner, kind="archive", actor="test") for _topic in topics)
+    EditedTopic.objects.bulk_create(
+        EditedTopic(owner=owner, edit=edit, topic=topic, side="in") for edit, topic in zip(edits, topics, strict=True)
+    )
+    Artifact.objects.bulk_create(
+        Artifact(
+            owner=owner, message=message, name=f"{number}.pdf", file_type="pdf", sha256=str(number), created_at=BEGAN
+        )
+        for number, message in zip(numbers, messages, strict=True)
+    )
+    return topics
 
 
 @transaction.atomic
 def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -> Topic:
     """A topic with its messages, said a minute after another, half past nine on that day."""
+    topic = _topic(owner, summary, texts, day=day)
+    topic.save(force_insert=True)
+    minutes = range(day * 1440, day * 1440 + len(texts))
+    attach(topic, [message_of(owner, text, minutes=at, topic=topic) for at, text in zip(minutes, texts, strict=True)])
+    edit = TopicEdit.objects.create(owner=owner, kind="archive", actor="test")
+    EditedTopic.objects.create(owner=owner, edit=edit, topic=topic, side="in")
+    return topic
+
+
+def _topic(owner: ChatUser, summary: str, texts: list[str], *, day: int) -> Topic:
     at = BEGAN + timedelta(days=day)
-    topic = Topic.objects.create(
+    return Topic(
         owner=owner,
         summary=summary,
         started_at=at,
@@ -79,11 +118,6 @@ def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -
         message_count=len(texts),
         size_chars=sum(map(len, texts)),
     )
-    minutes = range(day * 1440, day * 1440 + len(texts))
-    attach(topic, [message_of(owner, text, minutes=at, topic=topic) for at, text in zip(minutes, texts, strict=True)])
-    edit = TopicEdit.objects.create(owner=owner, kind="archive", actor="test")
-    EditedTopic.objects.create(owner=owner, edit=edit, topic=topic, side="in")
-    return topic
 
 
 def message_ids(topic: Topic | int) -> list[int]:
@@ -97,9 +131,17 @@ def attach(topic: Topic, messages: list[Message]) -> None:
 def message_of(
     owner: ChatUser, text: str, *, minutes: int = 0, topic: Topic | None = None, role: str = "user", **more: object
 ) -> Message:
-    return Message.objects.create(
+    message = _message(owner, text, Message.objects.count(), minutes=minutes, topic=topic, role=role, **more)
+    message.save(force_insert=True)
+    return message
+
+
+def _message(
+    owner: ChatUser, text: str, number: int, *, minutes: int, topic: Topic | None, role: str = "user", **more: object
+) -> Message:
+    return Message(
         owner=owner,
-        external_id=f"x{Message.objects.count()}",
+        external_id=f"x{number}",
         role=role,
         author="Anna" if role == "user" else "bot",
         sent_at=BEGAN + timedelta(minutes=minutes),
@@ -111,10 +153,19 @@ def message_of(
 
 
 def run_of(owner: ChatUser, topic: Topic, *, chose: bool = True) -> Run:
-    run = Run.objects.create(owner=owner, query="vllm?", strategy="flash", state="finished", selected_count=1)
-    payload = {"selected": [{"id": f"Topic:{topic.pk}"}] if chose else [], "requested": [f"Topic:{topic.pk}"]}
-    RunEvent.objects.create(owner=owner, run=run, seq=1, kind="run_finished", at=timezone.now(), payload=payload)
+    run = _run(owner)
+    run.save(force_insert=True)
+    _finished(run, topic, chose=chose).save(force_insert=True)
     return run
+
+
+def _run(owner: ChatUser) -> Run:
+    return Run(owner=owner, query="vllm?", strategy="flash", state="finished", selected_count=1)
+
+
+def _finished(run: Run, topic: Topic, *, chose: bool = True) -> RunEvent:
+    payload = {"selected": [{"id": f"Topic:{topic.pk}"}] if chose else [], "requested": [f"Topic:{topic.pk}"]}
+    return RunEvent(owner=run.owner, run=run, seq=1, kind="run_finished", at=timezone.now(), payload=payload)
 
 
 def searched(run: Run, *topics: Topic) -> None:

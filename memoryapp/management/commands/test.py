@@ -1,7 +1,7 @@
 """Every check of the project in one command: format, lint, types, templates, migrations, tests.
 
 ``--quick`` leaves out the tests that need more than a database or take long; with other arguments it is pytest alone.
-The tests run in a process for each core.
+The tests run in a process for each core, the other checks beside them.
 
 The database it runs against is a throwaway one that is gone afterwards; never one that happens to run on the machine.
 """
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from django.core.management.base import BaseCommand
@@ -29,6 +30,15 @@ _CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended: after how many seconds, and what it wrote unless that was shown at once."""
+
+    passed: bool
+    seconds: float
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One check: a Python module's command line."""
 
@@ -36,9 +46,19 @@ class Step:
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self) -> bool:
-        command = (sys.executable, "-m", *self.command)
-        return subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **self.environment}).returncode == 0
+    def run(self, *, shown: bool) -> Outcome:
+        """Compiled modules are kept: each of a dozen processes would compile the tests anew."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        began = time.monotonic()
+        done = subprocess.run(
+            (sys.executable, "-m", *self.command),
+            cwd=CHECKOUT,
+            env={**inherited, **self.environment},
+            stdout=None if shown else subprocess.PIPE,
+            stderr=None if shown else subprocess.STDOUT,
+            text=True,
+        )
+        return Outcome(done.returncode == 0, time.monotonic() - began, done.stdout or "")
 
 
 class Command(BaseCommand):
@@ -59,17 +79,24 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _run(self, steps: Sequence[Step]) -> int:
-        """Runs all of them, whatever the ones before said, and sums up; 1 if any failed."""
-        lines = []
-        failed = 0
-        for step in steps:
-            self._say(f"\n== {step.name}")
-            began = time.monotonic()
-            passed = step.run()
-            failed += not passed
-            lines.append(f"{'ok    ' if passed else 'FAILED'} {step.name} ({time.monotonic() - began:.1f} s)")
+        """Runs all of them, the last one shown while the others go on beside it, and sums up; 1 if any failed."""
+        *checks, tests = steps
+        beside = ThreadPoolExecutor(max_workers=1)
+        try:
+            begun = [beside.submit(check.run, shown=False) for check in checks]
+            self._say(f"\n== {tests.name}")
+            last = tests.run(shown=True)
+            outcomes = [*(outcome.result() for outcome in begun), last]
+        finally:
+            beside.shutdown(cancel_futures=True)
+        for step, outcome in zip(checks, outcomes, strict=False):
+            self._say(f"\n== {step.name}\n{outcome.output}".rstrip())
+        lines = [
+            f"{'ok    ' if outcome.passed else 'FAILED'} {step.name} ({outcome.seconds:.1f} s)"
+            for step, outcome in zip(steps, outcomes, strict=True)
+        ]
         self._say("\n" + "\n".join(lines))
-        return 1 if failed else 0
+        return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
 def _chromium() -> str:

@@ -110,6 +110,7 @@ async def settled(http: httpx.AsyncClient, server: Server) -> None:
     await until(is_settled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True], ids=["a new connection", "a kept connection"])
 async def test_at_whatever_moment_a_request_is_cancelled_nothing_is_left_and_the_next_one_works(
     server: Server, trusted: ssl.SSLContext, kept: bool

@@ -175,6 +175,7 @@ def test_a_cut_answer_never_names_a_topic_that_was_not_there(chosen: list[int], 
     assert parsed == [f"Topic:{number}" for number in chosen][: len(parsed)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -116,6 +116,7 @@ def test_lines_left_out_of_a_message_are_noticed() -> None:
     assert [p.status for p in verify(("[User]: Buy milk\nBuy eggs",), talk)] == ["exact", "altered"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [20_260_301])
 def test_of_a_thousand_excerpts_nearly_every_alteration_and_no_faithful_copy_is_called_altered(seed: int) -> None:
     random, every_talk = Random(seed), talks()

@@ -33,6 +33,7 @@ def test_the_number_in_a_hyphenated_name_is_not_negative() -> None:
     assert "-5" not in fold("GPT-5")
 
 
+@pytest.mark.slow
 def test_threads_that_stem_at_once_do_not_meet() -> None:
     written = ["".join(letters) + end for letters in permutations("абвгдкос", 5) for end in ("ого", "ешься")]
     alone = snowballstemmer.stemmer("russian")

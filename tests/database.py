@@ -1,0 +1,81 @@
+"""The tests' database: made from a dump while the migrations are the same, emptied by deleting rows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+
+from memoryapp.embedded import paths
+from memoryapp.embedded.paths import CHECKOUT, DATABASE
+
+# A new file for each of two hundred tables and indexes takes ten times as long as deleting the rows of a test. Like
+# TRUNCATE it waits for whoever still writes. Deleted rows take room, so that tables are made anew once that is much.
+EMPTYING = """DO $$
+DECLARE
+    tables text[] := ARRAY[{names}];
+    name text;
+BEGIN
+    LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE;
+    IF (SELECT sum(pg_table_size(each::regclass)) FROM unnest(tables) AS each) > 8000000 THEN
+        TRUNCATE {tables};
+    ELSE
+        PERFORM set_config('session_replication_role', 'replica', true);
+        FOREACH name IN ARRAY tables LOOP
+            EXECUTE 'DELETE FROM ' || name;
+        END LOOP;
+        PERFORM set_config('session_replication_role', 'origin', true);
+    END IF;
+END $$"""
+# What the migrated tables follow from: ours, those of installed packages, and the server.
+SOURCES = ("memoryapp/migrations/*.py", "memoryapp/models/*.py", "memoryapp/settings.py", "requirements*.lock")
+
+
+def emptying(_operations: object, _style: object, tables: Sequence[str], **_unused: bool) -> list[str]:
+    """The statement that empties these tables after a test whose transactions were real ones."""
+    quoted = [f'"{table}"' for table in tables]
+    return [EMPTYING.format(names=", ".join(f"'{name}'" for name in quoted), tables=", ".join(quoted))]
+
+
+def restore(folder: Path) -> None:
+    """Makes the database as an earlier run left its dump in ``folder``; ``migrate`` then finds nothing to do.
+
+    Without a dump of these very migrations there is nothing made. Raises CalledProcessError if it cannot be read.
+    """
+    dump = _dump(folder)
+    if dump.exists() and _is_throwaway():
+        with psycopg.connect(os.environ["DATABASE_URL"], dbname="postgres", autocommit=True) as server:
+            server.execute(f"CREATE DATABASE {DATABASE}")
+        _run("psql", "--quiet", "--no-psqlrc", "--single-transaction", "--set=ON_ERROR_STOP=1", f"--file={dump}")
+
+
+def keep(folder: Path) -> None:
+    """Writes the dump of the migrated database into ``folder``, in place of those of other migrations."""
+    dump = _dump(folder)
+    if dump.exists() or not _is_throwaway():
+        return
+    for other in folder.glob("*.sql"):
+        other.unlink(missing_ok=True)
+    draft = dump.with_suffix(f".{os.getpid()}")
+    _run("pg_dump", "--no-owner", "--no-comments", f"--file={draft}")
+    draft.replace(dump)
+
+
+def _dump(folder: Path) -> Path:
+    sources = [path.read_bytes() for pattern in SOURCES for path in sorted(CHECKOUT.glob(pattern))]
+    return folder / f"{hashlib.sha256(b''.join(sources)).hexdigest()}.sql"
+
+
+def _is_throwaway() -> bool:
+    """Whether the server is that of ``manage.py test``, which holds nothing but the tests' database."""
+    return "MNEMOSCOPE_THROWAWAY" in os.environ
+
+
+def _run(program: str, *arguments: str) -> None:
+    account = paths.Account(os.geteuid(), os.getegid())
+    command = [str(paths.binaries(account) / program), *arguments, f"--dbname={os.environ['DATABASE_URL']}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
