@@ -30,7 +30,7 @@ _CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckEnd:
     """How a step ended: after how many seconds, and what it wrote unless that was shown at once."""
 
     passed: bool
@@ -46,7 +46,7 @@ class Step:
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, *, shown: bool) -> Outcome:
+    def run(self, *, shown: bool) -> CheckEnd:
         """Compiled modules are kept: each of a dozen processes would compile the tests anew."""
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         began = time.monotonic()
@@ -58,7 +58,7 @@ class Step:
             stderr=None if shown else subprocess.STDOUT,
             text=True,
         )
-        return Outcome(done.returncode == 0, time.monotonic() - began, done.stdout or "")
+        return CheckEnd(done.returncode == 0, time.monotonic() - began, done.stdout or "")
 
 
 class Command(BaseCommand):
