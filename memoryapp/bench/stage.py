@@ -20,7 +20,7 @@ from memoryapp.embedded import processes
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 
 TURN = 0.2
 # A benchmark measures how late an answer is; it must not be cut off because it is.
@@ -61,8 +61,9 @@ def peer(seconds: float = TURN) -> Iterator[str]:
 
 @asynccontextmanager
 async def speaking_to(address: str) -> AsyncIterator[Clients]:
-    """Clients of which reranker and enricher are the peer, and the embedder the embedded one."""
+    """Clients of which reranker and enricher are the peer, and the embedder the embedded one; as in a web process."""
     async with open_clients() as clients, http_client() as http:
+        exempt_loaded()
         chat = HttpChat(http, address, "", "peer")
         yield replace(clients, chat=chat, enricher=chat, embedder=offline_embedder())
 

@@ -20,7 +20,7 @@ from django.conf import settings
 
 from memoryapp.engine.chat.transfer import unanswered
 from memoryapp.runs import lifecycle
-from memoryapp.runs.clients import Clients, open_clients
+from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 from memoryapp.runs.notices import Subscriptions, announce
 
 AT_ONCE = 500
@@ -48,6 +48,7 @@ class Runner:
 
     async def _warm(self) -> None:
         await self.clients()
+        exempt_loaded()
 
     def launch(self, run_id: UUID) -> bool:
         """Begin the run soon, from any thread; False where there is no loop to do it."""
