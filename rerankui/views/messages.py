@@ -33,7 +33,8 @@ def messages(request: Request, owner: int) -> HttpResponse:
     found = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn)).select_related("topic")
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
-    months = [] if request.htmx else messages_by_month(of)
+    # They count all messages, and lead out of what was searched for.
+    months = [] if request.htmx or filters.chosen["q"] else messages_by_month(of)
     total = 0 if at else _total(found, page, filters, months)
     context: dict[str, Any] = {
         "owner": of,

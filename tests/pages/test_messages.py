@@ -81,6 +81,13 @@ def test_a_month_leads_to_its_first_message(anna: ChatUser, as_viewer: Client) -
     assert get(as_viewer, f"/memory/{anna.pk}/messages/?on=2026-99-99")
 
 
+def test_months_which_count_all_messages_are_no_part_of_a_search(anna: ChatUser, as_viewer: Client) -> None:
+    message_of(anna, "In March")
+    message_of(anna, "In May", minutes=70 * 1440)
+    assert "month-list" in get(as_viewer, f"/memory/{anna.pk}/messages/")
+    assert "month-list" not in get(as_viewer, f"/memory/{anna.pk}/messages/?q=march")
+
+
 def test_search_marks_the_words_and_leads_to_the_place(anna: ChatUser, as_viewer: Client) -> None:
     topic = topic_of(anna, "vLLM", ["It dies with OOM", "Lower it"])
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?q=oom")
