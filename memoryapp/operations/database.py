@@ -130,13 +130,18 @@ async def pipeline(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[No
 
     After a pipeline was cut off, psycopg 3.3 takes statements for prepared that the server never saw, and whoever gets
     the connection next would fail. The end of such a pipeline may also raise an OperationalError in place of the
-    cancellation, which no timeout would recognise as its own; so the cancellation is raised again.
+    cancellation, which no timeout would recognise as its own; so the cancellation is raised again. Where a busy loop was
+    cancelled twice, psycopg would read the results from the closed connection as soon as its generator is collected,
+    and complain on stderr; so no results are left to be read.
     """
+    opened: psycopg.AsyncPipeline | None = None
     try:
-        async with connection.pipeline():
+        async with connection.pipeline() as opened:
             yield
     except BaseException as error:
         await connection.close()
+        if opened:
+            opened.result_queue.clear()
         if isinstance(error.__context__, asyncio.CancelledError):
             raise error.__context__ from None
         raise

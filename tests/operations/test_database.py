@@ -101,10 +101,17 @@ async def kept(db: None) -> AsyncIterator[None]:
         await connection.execute("DROP TABLE kept")
 
 
+@pytest.fixture(params=[False, True], ids=["idle", "busy"])
+def loop_busy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a busy loop psycopg also waits before it sends, so there are more places at which it is cancelled."""
+    if request.param:
+        monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", 0.0)
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "just served"])
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("work", [read_together, read_topics, search, claim_and_record])
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept", "loop_busy")
 async def test_wherever_somebody_is_cancelled_all_connections_work_on(work: Work, twice: bool, late: bool) -> None:
     async with database.pool() as pool:
         scene = await set_up(pool)
