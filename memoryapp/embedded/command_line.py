@@ -117,7 +117,7 @@ def _database(command: str) -> AbstractContextManager[object]:
         _await_server(url, environment.seconds("DATABASE_WAIT", "30s", most=3600))
     if url or command in _WITHOUT_DATABASE:
         return nullcontext()
-    return Lease(paths.cluster(paths.data_dir()))
+    return Lease(paths.cluster(paths.open_data_dir(paths.data_dir())))
 
 
 def _await_server(url: str, seconds: float) -> None:

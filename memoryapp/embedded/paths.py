@@ -1,14 +1,13 @@
 """The folders of this machine: the checkout, the data folder, the embedded server's. Importing it touches nothing.
 
 PostgreSQL refuses to run as root, so root's server runs as an account that nothing else runs as: a number without an
-entry among the accounts, and a group of the same number, which alone passes through root's data folder. If it cannot
-reach the data folder, the cluster lies under ``/var/lib/mnemoscope`` and ``DATA_DIR/cluster-id`` names it: no other
-folder is opened up.
+entry among the accounts, and a group of the same number. The data folder is closed to it as to all others: root hands
+it a descriptor of the server's own folder. Earlier versions put a cluster that the account could not reach under
+``/var/lib/mnemoscope``; ``DATA_DIR/cluster-id`` names it.
 """
 
 from __future__ import annotations
 
-import functools
 import grp
 import hashlib
 import importlib.metadata
@@ -164,14 +163,11 @@ def data_dir() -> Path:
 def open_data_dir(folder: Path) -> Path:
     """The data folder, made if missing, closed to other accounts.
 
-    Raises SettingError with a sentence. Root's new folder is one that the database's account may pass through, without
-    listing it: the database will lie in it.
+    Raises SettingError with a sentence.
     """
     try:
         if not folder.exists():
             open_folder(folder, 0o700)
-            if os.geteuid() == 0:
-                _let_through(folder, Cluster(folder / "postgres").account)
         if not folder.is_dir():
             raise NotADirectoryError(0, "it is not a folder")
     except OSError as error:
@@ -179,20 +175,11 @@ def open_data_dir(folder: Path) -> Path:
     return folder
 
 
-def close_data_dir(folder: Path, server: Cluster | None) -> None:
-    """Closes our own data folder to all accounts but ours, and the server's if its database lies in it."""
+def close_data_dir(folder: Path) -> None:
+    """Closes our own data folder to all accounts but ours, the database's too; one that all write to stays open."""
     status = folder.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX:
-        return
-    if server and server.account.other and server.base.is_relative_to(folder):
-        _let_through(folder, server.account)
-    else:
+    if status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX:
         folder.chmod(0o700)
-
-
-def _let_through(folder: Path, account: Account) -> None:
-    os.chown(folder, -1, account.gid)
-    folder.chmod(0o710)
 
 
 def secret_key(folder: Path) -> str:
@@ -221,25 +208,12 @@ def _write_if_missing(path: Path, text: str) -> None:
             return
 
 
-@functools.cache
 def cluster(folder: Path) -> Cluster:
-    """The cluster of a data folder, the same for every process; a choice outside the folder is recorded in it.
-
-    A choice inside is recorded only by the data itself, so it is cached: until the data exists, a folder above may be
-    closed between two calls of one process.
-    """
-    inside = Cluster(folder / "postgres")
-    mark = folder / "cluster-id"
-    if mark.exists() or not (inside.data.exists() or _reachable(inside)):
-        return Cluster(ELSEWHERE / "clusters" / _written_once(mark, lambda: secrets.token_hex(8)))
-    return inside
-
-
-def _reachable(inside: Cluster) -> bool:
-    account = inside.account
-    if account.other:
-        open_data_dir(inside.base.parent)  # permissions can be asked only of a folder that exists
-    return not account.other or account.reaches(inside.base)
+    """The cluster of a data folder, the same for every process."""
+    elsewhere = folder / "cluster-id"
+    if elsewhere.exists():
+        return Cluster(ELSEWHERE / "clusters" / elsewhere.read_text())
+    return Cluster(folder / "postgres")
 
 
 def embedded_database(folder: Path) -> dict[str, Any]:

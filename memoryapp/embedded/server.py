@@ -9,12 +9,16 @@ PostgreSQL's own UTF-8 one: Cyrillic lower-cases and stems under any ``LANG``.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -33,6 +37,8 @@ _ENVIRONMENT = {
 # After a crash the log is replayed before the first connection; a start that takes longer has another fault.
 _LONGEST_START = 300.0
 _GRACE = 20.0
+# The base in what the server says, where root handed it over.
+_DESCRIPTOR = re.compile(r"/proc/self/fd/\d+")
 
 
 class Server:
@@ -107,7 +113,8 @@ class Server:
             database, statements = "template1", ownership.FOR_TESTS
         self._give_whole(self.maker)
         self._run(
-            *("postgres", "--single", "-j", "-D", self.cluster.data, "-c", "log_min_error_statement=panic", database),
+            *("postgres", "--single", "-j", "-D", self.cluster.data, "-c", f"cluster_name={self.cluster.name}"),
+            *("-c", "log_min_error_statement=panic", database),
             script=ownership.script(statements, password),
         )
         self._write(self.cluster.passfile, f"*:*:*:*:{password}\n", 0o600)
@@ -133,30 +140,50 @@ class Server:
                 os.chown(path, account.uid, account.gid, follow_symlinks=False)
             os.chown(data, account.uid, account.gid)
 
-    def _run(self, program: str, *arguments: object, script: str = "") -> None:
-        done = subprocess.run(
-            [str(self.bin / program), *map(str, arguments)],
-            input=script,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            cwd=self.cluster.base,
-            env=_ENVIRONMENT,
-            **self.maker.becoming(),
-        )
+    @contextmanager
+    def _handed_over(self) -> Iterator[tuple[Callable[[Path], Path], tuple[int, ...]]]:
+        """How the server's account names the paths in the base, and the descriptors that its processes inherit.
+
+        Folders above the base may be closed to it. So root opens the base for it, and whoever inherits the descriptor
+        names the base by it.
+        """
+        base = self.cluster.base
+        if not self.account.other:
+            yield lambda path: path, ()
+            return
+        if sys.platform != "linux":
+            raise ServerError("As root the database runs on Linux alone: start as an ordinary user.")
+        descriptor = os.open(base, os.O_PATH | os.O_DIRECTORY)
+        named = Path(f"/proc/self/fd/{descriptor}")
+        try:
+            yield lambda path: named / path.relative_to(base) if path.is_relative_to(base) else path, (descriptor,)
+        finally:
+            os.close(descriptor)
+
+    def _run(self, program: str, *arguments: str | Path, script: str = "") -> None:
+        with self._handed_over() as (named, descriptors):
+            done = subprocess.run(
+                [self.bin / program, *(named(each) if isinstance(each, Path) else each for each in arguments)],
+                input=script,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                cwd=self.cluster.base,
+                env=_ENVIRONMENT,
+                pass_fds=descriptors,
+                **self.maker.becoming(),
+            )
         if done.returncode or "ERROR:" in done.stderr:
             lines = done.stderr.strip().splitlines()
             telling = [line for line in lines if "ERROR:" in line or "FATAL:" in line] or lines[-1:]
-            reason = (telling or [f"exit {done.returncode}"])[0]
+            reason = self._in_full((telling or [f"exit {done.returncode}"])[0])
             raise ServerError(f"The database in {self.cluster.base} can't be made: {program}: {reason}")
 
     def _check(self) -> None:
         """Raises ServerError for a cluster of another owner or version, which PostgreSQL would refuse cryptically."""
         data = self.cluster.data
         owner = data.stat().st_uid
-        if owner == self.maker.uid != self.account.uid and not self.account.reaches(data):
-            paths.close_data_dir(self.cluster.base.parent, self.cluster)  # an earlier version let ``nobody`` through
-        if not self.account.reaches(data):
+        if not self.account.other and not self.account.reaches(data):
             raise ServerError(f"The database in {data} belongs to another account, and a folder above is closed to it.")
         if self.account.uid == 0:
             raise ServerError(
@@ -196,10 +223,9 @@ class Server:
         return left
 
     def _earlier(self) -> list[int]:
-        served, single = (f"/postgres {how}-D {self.cluster.data} " for how in ("", "--single -j "))
-        title = f"postgres: {self.cluster.name}: "
+        named, title = f"cluster_name={self.cluster.name} ", f"postgres: {self.cluster.name}: "
         lines = processes.command_lines()
-        return [pid for pid, line in lines if served in line or single in line or line.startswith(title)]
+        return [pid for pid, line in lines if ("/postgres " in line and named in line) or line.startswith(title)]
 
     def _prepare_socket(self) -> None:
         folder = self.cluster.socket
@@ -213,25 +239,27 @@ class Server:
         self._give(folder, self.account)
 
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [self.bin / "postgres", "-D", self.cluster.data, *self._settings()],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=self.cluster.base,
-            env=_ENVIRONMENT,
-            start_new_session=True,
-            preexec_fn=processes.tied_to_parent(signal.SIGINT),
-            **self.account.becoming(),
-        )
+        with self._handed_over() as (named, descriptors):
+            return subprocess.Popen(
+                [self.bin / "postgres", "-D", named(self.cluster.data), *self._settings(named)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.cluster.base,
+                env=_ENVIRONMENT,
+                start_new_session=True,
+                preexec_fn=processes.tied_to_parent(signal.SIGINT),
+                pass_fds=descriptors,
+                **self.account.becoming(),
+            )
 
-    def _settings(self) -> list[str]:
-        folder = str(self.cluster.socket).replace('"', '""')
+    def _settings(self, named: Callable[[Path], Path]) -> list[str]:
+        folder = str(named(self.cluster.socket)).replace('"', '""')
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": f'"{folder}"',
             "unix_socket_permissions": "0700",
-            "hba_file": str(self.cluster.access),
+            "hba_file": str(named(self.cluster.access)),
             "cluster_name": self.cluster.name,
             "shared_buffers": "128MB",
             # Enough for twelve web processes under full load, and the worker.
@@ -260,7 +288,11 @@ class Server:
         """The line with the reason that the server wrote since its log was ``before`` bytes long."""
         lines = self.cluster.log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
         telling = [line for line in lines if "FATAL:" in line or "could not" in line or "ERROR:" in line]
-        return (telling or lines or ["it wrote nothing"])[-1].rstrip(".")
+        return self._in_full((telling or lines or ["it wrote nothing"])[-1].rstrip("."))
+
+    def _in_full(self, line: str) -> str:
+        """The line with the paths as everybody knows them."""
+        return _DESCRIPTOR.sub(lambda _: str(self.cluster.base), line)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -130,9 +130,9 @@ async def pipeline(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[No
 
     After a pipeline was cut off, psycopg 3.3 takes statements for prepared that the server never saw, and whoever gets
     the connection next would fail. The end of such a pipeline may also raise an OperationalError in place of the
-    cancellation, which no timeout would recognise as its own; so the cancellation is raised again. Where a busy loop was
-    cancelled twice, psycopg would read the results from the closed connection as soon as its generator is collected,
-    and complain on stderr; so no results are left to be read.
+    cancellation, which no timeout would recognise as its own; so the cancellation is raised again. Where a busy loop
+    cancels it twice, psycopg would read results from the closed connection once its generator is collected, and
+    complain on stderr; so no results are left to be read.
     """
     opened: psycopg.AsyncPipeline | None = None
     try:

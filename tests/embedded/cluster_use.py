@@ -67,7 +67,7 @@ def server_processes(cluster: Cluster) -> list[int]:
     return [
         pid
         for pid, line in processes.command_lines()
-        if f"/postgres -D {cluster.data} " in line or f" {cluster.name}: " in line
+        if f" cluster_name={cluster.name} " in line or f" {cluster.name}: " in line
     ]
 
 

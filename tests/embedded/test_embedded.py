@@ -126,7 +126,7 @@ def test_many_that_start_at_once_get_one_server(cluster: Cluster) -> None:
     together = [user(cluster) for _ in range(4)]
     for process in together:
         await_up(process)
-    assert len([line for _, line in processes.command_lines() if f"/postgres -D {cluster.data} " in line]) == 1
+    assert len([line for _, line in processes.command_lines() if f" cluster_name={cluster.name} " in line]) == 1
     for process in together:
         leave(process)
 
@@ -225,19 +225,25 @@ def test_every_process_computes_the_same_address(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")
-def test_a_folder_closed_to_others_stays_closed_and_the_cluster_lies_elsewhere(tmp_path: Path) -> None:
+def test_in_a_folder_that_is_closed_to_its_account_the_server_works_again_and_again(tmp_path: Path) -> None:
+    """Also through a restart after a kill, several processes for a query, and rules that are read again."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    cluster = paths.cluster(closed / "data")
-    assert cluster.base.is_relative_to(paths.ELSEWHERE)
-    assert paths.cluster(closed / "data") == cluster
-    try:
-        with Lease(cluster):
+    cluster = paths.cluster(paths.open_data_dir(closed / "data"))
+    assert cluster.base == closed / "data" / "postgres"
+    for _ in range(2):
+        with Lease(cluster), connect(cluster) as connection:
+            connection.execute("set debug_parallel_query = on; create table if not exists kept (n int)")
+            connection.execute("insert into kept select generate_series(1, 1000)")
+            before = connection.execute("select sum(n) from kept").fetchone()
+            os.kill(postmaster(cluster), signal.SIGHUP)
             assert answers(cluster)
-    finally:
+            os.kill(postmaster(cluster), signal.SIGKILL)
         await_end(cluster)
-        shutil.rmtree(cluster.base)
-    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+    with Lease(cluster), connect(cluster) as connection:
+        assert connection.execute("select sum(n) from kept").fetchone() == before == (1001000,)
+    await_end(cluster)
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (closed, closed / "data")} == {0o700}
 
 
 def test_a_data_folder_is_closed_to_others(folder: Path) -> None:
@@ -245,16 +251,27 @@ def test_a_data_folder_is_closed_to_others(folder: Path) -> None:
     paths.secret_key(data)
     inside = paths.cluster(data)
     assert inside.base == data / "postgres"
-    # Root's is passed through by a group that no account is in.
-    closed = 0o710 if AS_ROOT else 0o700
-    assert stat.S_IMODE(data.stat().st_mode) == closed
-    assert not AS_ROOT or data.stat().st_gid == inside.account.gid
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
     data.chmod(0o755)
-    paths.close_data_dir(data, inside)
-    assert stat.S_IMODE(data.stat().st_mode) == closed
+    paths.close_data_dir(data)
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
     with Lease(inside):
         assert answers(inside)
     await_end(inside)
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+
+
+def test_a_cluster_that_an_earlier_version_put_elsewhere_is_used_on(tmp_path: Path, folder: Path) -> None:
+    """It did so where a folder above the data folder was closed to the database's account."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "ELSEWHERE", folder)
+        data = paths.open_data_dir(tmp_path / "data")
+        (data / "cluster-id").write_text("an-id")
+        cluster = paths.cluster(data)
+        assert cluster.base == folder / "clusters" / "an-id"
+        with Lease(cluster):
+            assert answers(cluster)
+    await_end(cluster)
 
 
 def reading(path: Path, account: Account) -> int:
@@ -279,6 +296,8 @@ def test_processes_of_nobody_read_none_of_the_files_and_do_not_reach_the_socket(
     with Lease(inside):
         assert answers(inside)
         account = inside.account
+        os.chown(data, -1, account.gid)
+        data.chmod(0o710)  # as earlier versions did, so that the account may pass
         assert (account.uid, account.is_unlisted) == (inside.data.stat().st_uid, True)
         assert stat.S_IMODE(inside.data.stat().st_mode) == 0o700
         files = (inside.data / "postgresql.conf", inside.data / "global" / "pg_control", inside.passfile)
@@ -296,13 +315,10 @@ def test_processes_of_nobody_read_none_of_the_files_and_do_not_reach_the_socket(
     await_end(inside)
 
 
-def test_a_data_folder_whose_database_lies_elsewhere_is_closed_to_all(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    for server in (None, Cluster(paths.ELSEWHERE / "clusters" / "an-id")):
-        data.chmod(0o755)
-        paths.close_data_dir(data, server)
-        assert stat.S_IMODE(data.stat().st_mode) == 0o700
+def test_a_folder_that_all_write_to_is_not_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    paths.close_data_dir(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
 
 
 @pytest.mark.parametrize("taken", ["file", "file/below"])

@@ -23,7 +23,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 
 from memoryapp import demo
-from memoryapp.embedded import bootstrap, processes
+from memoryapp.embedded import bootstrap, paths, processes
 from memoryapp.embedded.paths import CHECKOUT
 from memoryapp.management.commands import up
 from memoryapp.models import Operator, Role
@@ -123,15 +123,14 @@ def _parent(pid: int) -> int:
 
 def living(pids: set[int], data: Path) -> list[str]:
     """Command lines of these processes that still run, and of any server on this data."""
-    server = f"/postgres -D {data}/"
+    server = f" cluster_name={paths.cluster(data).name} "
     return [line for pid, line in processes.command_lines() if pid in pids or server in line]
 
 
 @pytest.fixture(scope="module")
 def data() -> Iterator[Path]:
-    """A data folder that doesn't exist yet, with a space in its path, that the database's account can reach."""
+    """A data folder that doesn't exist yet, with a space in its path, in a folder that is closed to others."""
     with tempfile.TemporaryDirectory(prefix="mnemoscope up ") as name:
-        os.chmod(name, 0o711)
         yield Path(name).resolve() / "my data"
 
 

@@ -60,11 +60,11 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         try:
             with ExitStack() as stack:
-                server = None if environment.text("DATABASE_URL") else paths.cluster(settings.DATA_DIR)
-                paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR), server)
+                paths.close_data_dir(paths.open_data_dir(settings.DATA_DIR))
                 cut_off = stack.enter_context(_alone(settings.DATA_DIR, _url(host, port)))
                 listener = stack.enter_context(_bound(host, port, patience=5.0 if cut_off else 0.0))
-                lease = stack.enter_context(self._database(server)) if server else None
+                embedded = None if environment.text("DATABASE_URL") else paths.cluster(settings.DATA_DIR)
+                lease = stack.enter_context(self._database(embedded)) if embedded else None
                 self._prepare(with_demo=not options["no_demo"])
                 self._run(listener, host, port, lease)
         except KeyboardInterrupt:
