@@ -14,7 +14,7 @@ first gains by it, and answers near the edge are lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -111,9 +111,14 @@ def lifts(query: str, talk: PassageOrigins, ids: Ids, instructions: Ids) -> Mapp
 
 
 def understood_of(
-    texts: Sequence[str], talk: PassageOrigins, *, instructed: bool, where: Where = ANYWHERE
+    texts: Sequence[str],
+    talk: PassageOrigins,
+    common: Iterable[str] = (),
+    *,
+    instructed: bool,
+    where: Where = ANYWHERE,
 ) -> UnderstoodQuery:
-    """What was understood of a query in all its wordings, each thing once."""
+    """What was understood of a query in all its wordings, each thing once; its ``common`` words are handed in."""
     names = dict.fromkeys(name for text in texts for name in matter_of(text, talk.authors).names)
     dates = dict.fromkeys(window for text in texts for window in windows(text, talk.today))
     one_term = {word: forms for text in texts for word, forms in other_forms(text).items()}
@@ -123,4 +128,5 @@ def understood_of(
         one_term=tuple(OneTerm(word, forms) for word, forms in one_term.items()),
         instructions=instructed and talk.has_assistant,
         where=where,
+        common=tuple(common),
     )
