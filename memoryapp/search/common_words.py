@@ -4,6 +4,10 @@ To read tens of thousands of passages takes most of a search's time, and what so
 least. So passages are searched for the rarest words of a query, and the others, its common words, are counted in the
 passages that those find: as the "common terms query" of Lucene does. How many passages hold a word is told by an even
 sample of them, and counted where no passage of the sample holds it.
+
+On the development set (``engine.fusion``), with as many passages searched as a share of all (recall@5 / recall@10 /
+MRR): all .882 / .934 / .827, an eighth .882 / .935 / .828, a fifteenth, which ``MOST`` is of 150,000, .873 / .930 /
+.820, a thirtieth .859 / .927 / .810.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ MOST = 10_000
 # A word in a fifteenth of the passages is estimated within an eighth by so many of them.
 SAMPLE = 1_000
 
-# A row for each word: how many passages of the sample hold it, and, where none does, how many of all.
+# For each word: how many passages of the sample hold it, and, where none does, how many of all.
 FREQUENCIES = f"""
 SELECT word, sampled, CASE WHEN sampled = 0 THEN (
     SELECT count(*) FROM memoryapp_passage
@@ -39,7 +43,7 @@ FROM (
         SELECT id,
                unnest(tsvector_to_array(ts_filter(setweight(terms, 'A', tsvector_to_array{WORDS}), '{{a}}'))) AS word
         FROM memoryapp_passage WHERE owner_id = %(owner)s AND id = ANY(%(sample)s::bigint[])
-    ) AS held USING (word)
+    ) AS found USING (word)
     GROUP BY word
 ) AS counted
 """

@@ -82,12 +82,12 @@ class PassageOrigins:
         return self.days.nbytes + self.replies.nbytes
 
 
-def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins | None) -> SqlStatement | None:
+def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins) -> SqlStatement | None:
     """Asks for the passages with standing instructions, where any of the ``queries`` wants something made.
 
-    It is asked of chats with an assistant alone, and where it is not known yet whether it is one.
+    It is asked of chats with an assistant alone.
     """
-    if not any(map(asks_to_make, queries)) or not (talk is None or talk.has_assistant):
+    if not any(map(asks_to_make, queries)) or not talk.has_assistant:
         return None
     return INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}
 

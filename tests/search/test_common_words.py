@@ -27,8 +27,8 @@ DAYS = 8
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
     """Each day is about the weather; on one of them a kayak sank, on three the rain fell, on six the wind went."""
-    said = ["The weather of the day", *["The weather and the rain"] * 2, *["The weather and the wind"] * 4]
-    days = [(f"Day {day}", [f"{each}, walk {day}", "I see"]) for day, each in enumerate(said, start=1)]
+    texts = ["The weather of the day", *["The weather and the rain"] * 2, *["The weather and the wind"] * 4]
+    days = [(f"Day {day}", [f"{each}, walk {day}", "I see"]) for day, each in enumerate(texts, start=1)]
     return talk(anna, *days, ("Kayak", ["My kayak sank in the weather with wind, rain and wind", "Oh no"]))
 
 
