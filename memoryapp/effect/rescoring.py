@@ -16,6 +16,7 @@ import numpy as np
 from django.db import connection
 
 from memoryapp.engine.text.lexical import Floats, Matches, fold_query, is_wide
+from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, int64s
 from memoryapp.search.index_cache import MESSAGES, MESSAGES_OF, PASSAGES, Passages, Spoken
 from memoryapp.search.lifts import PassageOrigins, instructions_sql, lifts
@@ -71,24 +72,39 @@ def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Ite
 
     A few statements and one look at each vector, however many queries there are.
     """
-    found = _compared(owner_id, passages, [each for query in queries for each in (query.typed, query) if each])
-    for query in queries:
-        yield better(next(found), next(found)) if query.typed else next(found)
+    wordings = [(query.typed, query) if query.typed else (query,) for query in queries]
+    found = _compared(owner_id, passages, wordings)
+    for each in wordings:
+        yield better(*(next(found) for _wording in each))
 
 
-def _compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:
+def _compared(owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]]) -> Iterator[Compared]:
+    """The passages against all wordings of the first query that was ``asked``, then against those of the next."""
+    queries = [wording for wordings in asked for wording in wordings]
     cosines = _cosines(owner_id, passages.ids, queries)
     terms = _stems([folded(query.text) for query in queries])
     matches = term_matches(owner_id, passages.ids, terms)
+    found = _found(asked, terms, matches, len(passages.ids))
     (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
     spoken = Spoken.of(passages.ids, messages, pairs).talk()
     instructions = _instructions(owner_id, queries, spoken)
-    for query, cosine, wanted in zip(queries, cosines, terms, strict=True):
+    for query, cosine, (one_term, common) in zip(queries, cosines, found, strict=True):
         nobody = np.zeros(len(passages.ids), np.int64)
-        one_term = one_term_each({term: matches.get(term) for term in wanted})
-        texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term)
+        texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term, common)
         lifted = lifts(query.text, spoken, passages.ids, instructions)
         yield weighed(texts, is_wide(query.text), lifted=lifted)
+
+
+def _found(
+    asked: Sequence[Sequence[Query]], terms: Sequence[Sequence[str]], matches: Mapping[str, Matches | None], n: int
+) -> Iterator[tuple[Mapping[str, Matches | None], Mapping[str, int]]]:
+    """For each wording the matches that a search in ``n`` passages finds, and about how many hold its common words."""
+    each = iter(terms)
+    for wordings in asked:
+        of_wordings = [{term: matches.get(term) for term in next(each)} for _wording in wordings]
+        found, common = common_words.sought({term: m for each_of in of_wordings for term, m in each_of.items()}, n)
+        for wanted in of_wordings:
+            yield one_term_each({term: found[term] for term in wanted}), common.terms
 
 
 def _instructions(owner_id: int, queries: Sequence[Query], spoken: PassageOrigins) -> Ids:

@@ -41,7 +41,7 @@ class UnderstoodQuery:
 
     ``names`` of who speaks were taken out of its vector. ``dates`` lift what was said then, ``one_term`` are irregular
     words. ``instructions`` tells that what holds a standing instruction was lifted. Nothing was found but by messages
-    that ``where`` lets through.
+    that ``where`` lets through. ``common`` are the stems that count in a large memory only beside rarer ones.
     """
 
     names: tuple[str, ...] = ()
@@ -49,6 +49,7 @@ class UnderstoodQuery:
     one_term: tuple[OneTerm, ...] = ()
     instructions: bool = False
     where: Where = ANYWHERE
+    common: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,11 +187,9 @@ async def current(connection: AsyncConnection[Any], owner_id: int, cache: IndexC
     return known if known is not None and known.edit == edit else await reread(connection, owner_id, edit, cache)
 
 
-async def reread(
-    connection: AsyncConnection[Any], owner_id: int, edit: Edit, cache: IndexCache, rows: Sequence[Any] = ()
-) -> MemoryIndex:
-    """The owner's index after ``edit``, which ``cache`` keeps; out of the ``rows`` of ``parts`` where they are read."""
-    known = built(edit, *(rows or [row for (row,) in await together(connection, *parts(owner_id))]))
+async def reread(connection: AsyncConnection[Any], owner_id: int, edit: Edit, cache: IndexCache) -> MemoryIndex:
+    """The owner's index after ``edit``, which ``cache`` keeps."""
+    known = built(edit, *[row for (row,) in await together(connection, *parts(owner_id))])
     cache.keep(owner_id, known)
     return known
 

@@ -14,7 +14,7 @@ first gains by it, and answers near the edge are lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -82,12 +82,12 @@ class PassageOrigins:
         return self.days.nbytes + self.replies.nbytes
 
 
-def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins | None) -> SqlStatement | None:
+def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins) -> SqlStatement | None:
     """Asks for the passages with standing instructions, where any of the ``queries`` wants something made.
 
-    It is asked of chats with an assistant alone, and where it is not known yet whether it is one.
+    It is asked of chats with an assistant alone.
     """
-    if not any(map(asks_to_make, queries)) or not (talk is None or talk.has_assistant):
+    if not any(map(asks_to_make, queries)) or not talk.has_assistant:
         return None
     return INSTRUCTIONS, {"owner": owner_id, "instruction": INSTRUCTION}
 
@@ -111,9 +111,14 @@ def lifts(query: str, talk: PassageOrigins, ids: Ids, instructions: Ids) -> Mapp
 
 
 def understood_of(
-    texts: Sequence[str], talk: PassageOrigins, *, instructed: bool, where: Where = ANYWHERE
+    texts: Sequence[str],
+    talk: PassageOrigins,
+    common: Iterable[str] = (),
+    *,
+    instructed: bool,
+    where: Where = ANYWHERE,
 ) -> UnderstoodQuery:
-    """What was understood of a query in all its wordings, each thing once."""
+    """What was understood of a query in all its wordings, each thing once; its ``common`` words are handed in."""
     names = dict.fromkeys(name for text in texts for name in matter_of(text, talk.authors).names)
     dates = dict.fromkeys(window for text in texts for window in windows(text, talk.today))
     one_term = {word: forms for text in texts for word, forms in other_forms(text).items()}
@@ -123,4 +128,5 @@ def understood_of(
         one_term=tuple(OneTerm(word, forms) for word, forms in one_term.items()),
         instructions=instructed and talk.has_assistant,
         where=where,
+        common=tuple(common),
     )

@@ -1,7 +1,7 @@
 """Both signals of a search: how near each text of an owner lies to a query, and which words it shares.
 
 The database hands over what only it has: each text's cosine (an index-only scan of the owner's vectors) and how
-often it holds each word of the query (stemmed in the ``russian`` configuration, which stems English too). The
+often it holds each word of the query (``words``; ``common_words`` bounds how many texts are read for them). The
 arithmetic is numpy's, in ``engine.fusion``. Columns come as bytes, for a thousand rows cost more to make than to
 compare, and are put beside each other here, which takes a tenth of what a join takes.
 
@@ -30,12 +30,13 @@ from memoryapp.engine.fusion import Fusion, Sum, TopicPassages, fuse, shown_scor
 from memoryapp.engine.memory import ANYWHERE, Where
 from memoryapp.engine.text.lexical import Floats, Matches, Weighed, bm25, is_wide
 from memoryapp.models.embedding import COVERED_DIMENSIONS
-from memoryapp.operations.database import SqlStatement, Unprepared, together
+from memoryapp.operations.database import SqlStatement, together
+from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, Positions, int64s, positions
-from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, parts, reread, versions
+from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, current, reread, versions
 from memoryapp.search.lifts import instructions_sql, lifts, understood_of
 from memoryapp.search.where import let_through, pairs_sql
-from memoryapp.search.words import folded, joined, matches_in, one_term_each
+from memoryapp.search.words import Occurrences, counts_sql, folded, joined, matches_in, one_term_each
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -60,19 +61,6 @@ _CARDS = """
 _THRESHOLD = """
     (SELECT coalesce(max(threshold), 0) FROM memoryapp_embeddingprofile WHERE id = %(profile)s) AS profile"""
 _NOUNS = ("passage", "card")
-_WORDS = "(to_tsvector('russian', %(query)s) || to_tsvector('russian', %(rewrite)s))"
-# The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
-# All is said of the values themselves, in no sub-select: so the planner knows how many texts hold the words, and reads
-# many of them in several processes.
-_OCCURRENCES = f"""
-LEFT JOIN (
-    SELECT lexeme, string_agg(int8send(id), ''::bytea) AS ids,
-           string_agg(int4send(cardinality(positions)), ''::bytea) AS counts
-    FROM (SELECT id, (unnest(ts_filter(setweight(terms, 'A', tsvector_to_array{_WORDS}), '{{{{a}}}}'))).*
-          FROM memoryapp_{{noun}}
-          WHERE owner_id = %(owner)s AND terms @@ replace(strip{_WORDS}::text, ' ', ' | ')::tsquery) marked
-    GROUP BY lexeme
-) in_{{noun}}s USING (lexeme)"""
 
 
 class Near(NamedTuple):
@@ -91,18 +79,6 @@ class Near(NamedTuple):
     threshold: float
 
 
-class Occurrences(NamedTuple):
-    """A row of ``COUNTS``: a word, the wordings it is of, and which texts hold it how often, as columns of bytes."""
-
-    word: str
-    in_query: bool
-    in_rewrite: bool
-    passages: bytes
-    passage_counts: bytes
-    cards: bytes
-    card_counts: bytes
-
-
 def near_sql(*, covered: bool, rewritten: bool) -> str:
     """One row: the distances of all passages and of all cards to each wording; what the cards are; the threshold."""
     distances = _DISTANCES.format(name="vector")
@@ -110,19 +86,6 @@ def near_sql(*, covered: bool, rewritten: bool) -> str:
     only = f"AND dimensions <= {COVERED_DIMENSIONS}" if covered else ""
     near = [_NEAR.format(noun=noun, distances=distances, of_rewrite=of_rewrite, covered=only) for noun in _NOUNS]
     return "SELECT * FROM" + ",".join((*near, _CARDS, _THRESHOLD))
-
-
-# A row for each word of either wording, and of which: which passages hold it and how often, and which cards.
-_WANTED = """
-WITH each AS MATERIALIZED (
-    SELECT to_tsvector('russian', %(query)s) AS query, to_tsvector('russian', %(rewrite)s) AS rewrite
-)
-SELECT lexeme, lexeme = ANY(tsvector_to_array(query)), lexeme = ANY(tsvector_to_array(rewrite)),
-       coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
-       coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
-FROM each CROSS JOIN LATERAL unnest(tsvector_to_array(query || rewrite)) wanted (lexeme)
-"""
-COUNTS = "".join((_WANTED, *(_OCCURRENCES.format(noun=noun) for noun in _NOUNS), "\nORDER BY lexeme"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +168,10 @@ def _rounded(column: Floats) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The rows of one table, by id, and how often they hold each word of the query."""
+    """The rows of one table, by id, and how often they hold each word of the query.
+
+    ``common`` are the words of which only some matches are known, with about how many texts hold each.
+    """
 
     ids: Ids
     items: Ids
@@ -213,6 +179,7 @@ class Texts:
     wide: NDArray[np.bool_]
     cosine: Floats
     matches: Mapping[str, Matches | None]
+    common: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,29 +227,31 @@ class Comparison:
 async def compare(connection: Connection, asked: Question, cache: IndexCache, fusion: Fusion = fuse) -> Comparison:
     """Everything the owner has against a query, in the order that ``fusion`` makes.
 
-    One round trip, and another one after an edit.
+    One round trip, and another one after an edit, for a memory that is not in the ``cache``, and for a large one.
     """
-    known = cache.of(asked.owner_id)
+    known = cache.of(asked.owner_id) or await current(connection, asked.owner_id, cache)
     texts = [wording.text for wording in asked.wordings]
-    instructing = instructions_sql(asked.owner_id, texts, known.talk if known else None)
-    asks = *versions(asked.owner_id), *_statements(asked), instructing, pairs_sql(asked.owner_id, asked.where)
-    edits, (erasure,), (row,), counted, instructed, pairs, *read = await together(
-        connection, *asks, *(() if known else parts(asked.owner_id))
-    )
+    queries = {"query": folded(asked.text), "rewrite": folded(asked.rewrite.text if asked.rewrite else "")}
+    common = await common_words.of_query(connection, asked.owner_id, queries, known.passages.ids)
+    counting = counts_sql(asked.owner_id, queries, common.words)
+    instructing = instructions_sql(asked.owner_id, texts, known.talk)
+    asks = *versions(asked.owner_id), _near(asked), counting, instructing, pairs_sql(asked.owner_id, asked.where)
+    edits, (erasure,), (row,), counted, instructed, pairs = await together(connection, *asks)
     cache.forget_erased(tuple(erasure))
     edit = tuple(edits[0]) if edits else None
-    if known is None or known.edit != edit:
-        known = await reread(connection, asked.owner_id, edit, cache, [row for (row,) in read])
+    if known.edit != edit:
+        known = await reread(connection, asked.owner_id, edit, cache)
     near, words = Near._make(row), [Occurrences._make(each) for each in counted]
     instructions = int64s(instructed[0][0]) if instructed else np.zeros(0, np.int64)
     by_wording = []
     for place, wording in enumerate(asked.wordings):
-        passages, cards = _passages(known.passages, near, words, place), _cards(near, words, place)
+        passages = _passages(known.passages, near, words, place, common.terms)
+        cards = _cards(near, words, place)
         lifted = lifts(wording.text, known.talk, known.passages.ids, instructions)
         wide = is_wide(wording.text)
         by_wording.append((weighed(passages, wide, fusion, lifted), _weighed_among(passages, cards, wide, fusion)))
     of_passages, of_cards = zip(*by_wording, strict=True)
-    understood = understood_of(texts, known.talk, instructed=bool(len(instructions)), where=asked.where)
+    understood = understood_of(texts, known.talk, common.terms, instructed=bool(len(instructions)), where=asked.where)
     topics = let_through(known.passages.ids, pairs) if asked.where else known.topics
     return Comparison(better(*of_passages), better(*of_cards), known, topics, near.threshold, understood)
 
@@ -326,7 +295,7 @@ def weighed(
 
     What is counted in deviations is added to a sum of deviations alone: another ``fusion`` ranks by itself.
     """
-    words = bm25(texts.matches, texts.lengths)
+    words = bm25(texts.matches, texts.lengths, texts.common)
     foreign = texts.wide != wide
     added = fusion if isinstance(fusion, Sum) else None
     meaning, shared = (added or fuse).weighed(texts.cosine, words, foreign)
@@ -355,26 +324,27 @@ def _together(one: Texts, other: Texts) -> Texts:
         wide=np.concatenate((one.wide, other.wide)),
         cosine=np.concatenate((one.cosine, other.cosine)),
         matches={term: joined(matches, other.matches.get(term), first) for term, matches in one.matches.items()},
+        common=one.common,
     )
 
 
-def _statements(asked: Question) -> tuple[SqlStatement, SqlStatement]:
-    owner = {"owner": asked.owner_id}
-    rewrite = asked.rewrite or Wording("", None)
-    is_rewritten = rewrite.vector is not None
-    vectors = {"vector": asked.vector, **({"rewrite_vector": rewrite.vector} if is_rewritten else {})}
-    near = near_sql(covered=asked.dimensions <= COVERED_DIMENSIONS, rewritten=is_rewritten)
-    words = {"query": folded(asked.text), "rewrite": folded(rewrite.text)}
-    return (near, {**owner, "profile": asked.profile_id, **vectors}), Unprepared(COUNTS, {**owner, **words})
+def _near(asked: Question) -> SqlStatement:
+    """Asks for all distances to the wordings that have a vector."""
+    rewrite = asked.rewrite.vector if asked.rewrite else None
+    vectors = {"vector": asked.vector, **({"rewrite_vector": rewrite} if rewrite is not None else {})}
+    sql = near_sql(covered=asked.dimensions <= COVERED_DIMENSIONS, rewritten=rewrite is not None)
+    return sql, {"owner": asked.owner_id, "profile": asked.profile_id, **vectors}
 
 
-def _passages(known: Passages, near: Near, words: Sequence[Occurrences], wording: int) -> Texts:
+def _passages(
+    known: Passages, near: Near, words: Sequence[Occurrences], wording: int, common: Mapping[str, int]
+) -> Texts:
     """All passages against one wording of the query, by its number."""
     ids, of_wording = known.ids, [word for word in words if (word.in_query, word.in_rewrite)[wording]]
     distances = (near.passage_distances, near.passage_rewrite_distances)[wording]
     matches = {word.word: matches_in(ids, word.passages, word.passage_counts) for word in of_wording}
     cosine = _cosines(ids, near.passages, distances)
-    return Texts(ids, np.zeros(len(ids), np.int64), known.lengths, known.wide, cosine, one_term_each(matches))
+    return Texts(ids, np.zeros(len(ids), np.int64), known.lengths, known.wide, cosine, one_term_each(matches), common)
 
 
 def _cards(near: Near, words: Sequence[Occurrences], wording: int) -> Texts:

@@ -1,18 +1,71 @@
-"""The words of a query and where texts hold them, as columns of the database become matches for BM25."""
+"""The words of a query and where texts hold them, as columns of the database become matches for BM25.
+
+The database stems in the ``russian`` configuration, which stems English too.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from memoryapp.engine.text.irregular import base, other_forms
 from memoryapp.engine.text.lexical import Matches, fold_query
+from memoryapp.operations.database import SqlStatement, Unprepared
 from memoryapp.search.columns import Ids, int64s, positions
 
 # A pasted page is no query: beyond this its words only make every passage alike.
 QUERY_CHARS = 2_000
+
+# The words of both wordings of a query.
+WORDS = "(to_tsvector('russian', %(query)s) || to_tsvector('russian', %(rewrite)s))"
+# A row for each word of either wording, and of which: which passages hold it and how often, and which cards.
+_WANTED = """
+WITH each AS MATERIALIZED (
+    SELECT to_tsvector('russian', %(query)s) AS query, to_tsvector('russian', %(rewrite)s) AS rewrite
+)
+SELECT lexeme, lexeme = ANY(tsvector_to_array(query)), lexeme = ANY(tsvector_to_array(rewrite)),
+       coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
+       coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
+FROM each CROSS JOIN LATERAL unnest(tsvector_to_array(query || rewrite)) wanted (lexeme)
+"""
+# The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
+# All is said of the values themselves, in no sub-select: so the planner knows how many texts hold the words, and reads
+# many of them in several processes.
+_OCCURRENCES = f"""
+LEFT JOIN (
+    SELECT lexeme, string_agg(int8send(id), ''::bytea) AS ids,
+           string_agg(int4send(cardinality(positions)), ''::bytea) AS counts
+    FROM (SELECT id, (unnest(ts_filter(setweight(terms, 'A', tsvector_to_array{WORDS}), '{{{{a}}}}'))).*
+          FROM memoryapp_{{noun}}
+          WHERE owner_id = %(owner)s AND terms @@ replace(strip({{sought}})::text, ' ', ' | ')::tsquery) marked
+    GROUP BY lexeme
+) in_{{noun}}s USING (lexeme)"""
+_IN_PASSAGES = _OCCURRENCES.format(noun="passage", sought=f"ts_delete({WORDS}, %(common)s::text[])")
+_IN_CARDS = _OCCURRENCES.format(noun="card", sought=WORDS)
+COUNTS = f"{_WANTED}{_IN_PASSAGES}{_IN_CARDS}\nORDER BY lexeme"
+
+
+class Occurrences(NamedTuple):
+    """A row of ``COUNTS``: a word, the wordings it is of, and which texts hold it how often, as columns of bytes."""
+
+    word: str
+    in_query: bool
+    in_rewrite: bool
+    passages: bytes
+    passage_counts: bytes
+    cards: bytes
+    card_counts: bytes
+
+
+def counts_sql(owner_id: int, queries: Mapping[str, str], common: Sequence[str]) -> SqlStatement:
+    """Asks how often each text holds the words of the ``queries``: of ``query`` and of ``rewrite``, both folded.
+
+    The ``common`` ones are counted in those passages alone that hold another one.
+    """
+    return Unprepared(COUNTS, {"owner": owner_id, "common": list(common), **queries})
 
 
 def folded(query: str) -> str:

@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 import snowballstemmer
@@ -159,22 +160,26 @@ def idf(documents: int, holding: int) -> float:
     return float(np.log1p((documents - holding + 0.5) / (holding + 0.5)))
 
 
-def bm25(matches: Mapping[str, Matches | None], lengths: Floats) -> Weighed:
+def bm25(
+    matches: Mapping[str, Matches | None], lengths: Floats, common: Mapping[str, int] = MappingProxyType({})
+) -> Weighed:
     """Weigh every document against the query's terms; None stands for a term that no document holds.
 
-    ``lengths`` are the documents' words, shape (n,).
+    ``lengths`` are the documents' words, shape (n,). Of ``common`` terms not all matches are given; it says how many
+    documents hold each.
     """
     n = len(lengths)
     mean = max(float(lengths.mean()), 1.0) if n else 1.0
     total, terms, rarities = np.zeros(n), dict[str, Floats](), dict[str, float]()
     weight = 0.0
     for term, found in matches.items():
-        rarity = idf(n, len(found.documents) if found else 0)
+        rarity = idf(n, max(len(found.documents) if found else 0, min(common.get(term, 0), n)))
         weight += rarity
+        if found or term in common:
+            rarities[term] = rarity
         if found:
             # A term is in few of the documents, so nothing is computed of all.
             damping = K1 * (1 - B + B * lengths[found.documents] / mean)
-            rarities[term] = rarity
             terms[term] = np.zeros(n)
             terms[term][found.documents] = rarity * found.counts / (found.counts + damping)
             total[found.documents] += terms[term][found.documents]
