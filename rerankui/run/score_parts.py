@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from django.template.defaultfilters import floatformat
 from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
@@ -26,7 +27,7 @@ NAMES: Mapping[str, Promise] = {
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """What a part is called, and what it adds, as ``+2.1``."""
+    """What a part is called, and what it adds: ``+2.1``, in Russian ``+2,1``."""
 
     name: str | Promise
     added: str
@@ -34,7 +35,12 @@ class ScorePart:
 
 def score_parts(parts: Mapping[str, float]) -> list[ScorePart]:
     """Those of a candidate, in their usual order; none for a run that did not keep them."""
-    return [ScorePart(NAMES[part], f"{parts[part]:+.1f}") for part in PARTS if parts.get(part)]
+    return [ScorePart(NAMES[part], _signed(parts[part])) for part in PARTS if parts.get(part)]
+
+
+def _signed(added: float) -> str:
+    """With one digit after the language's decimal mark, and a sign."""
+    return ("+" if added > 0 else "") + floatformat(added, 1)
 
 
 def sum_of_parts(parts: Mapping[str, float]) -> str:

@@ -57,6 +57,11 @@ def line(text: str) -> str:
     return " ".join(unmarked(text[:LONGEST_LINE]).split())
 
 
+def says_more(summary: str, title: str) -> bool:
+    """Whether a summary has words that its headline leaves out."""
+    return summary.strip().rstrip(".") != title
+
+
 def headline(summary: str) -> str:
     """What a summary begins with, short enough for a title: its first sentence, or the part before a mark in it."""
     first = next(iter(sentences(_PART.split(summary.strip(), maxsplit=1)[0])), "")

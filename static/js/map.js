@@ -62,8 +62,8 @@
     });
   };
 
-  // the regions lie under the dots as soft shapes with their names, and follow them when one comes nearer
-  const plane = map.querySelector("[data-regions]");
+  // the regions lie under the dots as soft shapes, their names above; both follow them when one comes nearer
+  const plane = map.querySelector("[data-regions]"), above = map.querySelector("[data-region-names]");
   const drawn = (name, attributes, text = "") => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -72,6 +72,7 @@
   };
   const place = () => {
     plane.replaceChildren();
+    above.replaceChildren();
     if (colour !== "region") return;
     const names = regions.map(({ name, corners }, at) => {
       const spots = corners.map((corner) => chart.convertToPixel("grid", corner));
@@ -85,7 +86,7 @@
     for (const label of names.filter(({ name }) => name).sort((one, other) => one.y - other.y)) {
       while (set.some((other) => Math.abs(other.y - label.y) < 16 && Math.abs(other.x - label.x) < other.half + label.half + 8)) label.y += 16;
       set.push(label);
-      plane.append(drawn("text", { class: `region-name region-${label.at}`, x: label.x, y: label.y, "text-anchor": "middle" }, label.name));
+      above.append(drawn("text", { class: `region-name region-${label.at}`, x: label.x, y: label.y, "text-anchor": "middle" }, label.name));
     }
   };
   const scale = () => {

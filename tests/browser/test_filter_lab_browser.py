@@ -85,6 +85,9 @@ def test_it_fits_a_phone_and_is_accessible(page: Page, run: Run) -> None:
     assert_accessible(page, f"/runs/{run.pk}/filter/")
     page.set_viewport_size({"width": 390, "height": 844})
     assert_fits(page, kept(page))
+    # As narrow as this, what became of a topic takes two lines.
+    page.set_viewport_size({"width": 320, "height": 844})
+    assert_fits(page, kept(page))
 
 
 def test_without_scripts_a_button_shows_the_cuts(browse: Browse, run: Run, anna: ChatUser) -> None:

@@ -176,6 +176,13 @@ def test_a_new_topic_waits_for_its_vector_visibly(client: Client, topic: Topic) 
     assert "its vector follows" not in get(client, f"/topics/{topic.pk}/")
 
 
+def test_a_topic_split_anew_has_a_short_title(client: Client, anna: ChatUser) -> None:
+    [topic] = talk(anna, ("Anna bakes a cake. Eggs, flour, and honey from Pskov.", ["Which?", "This", "And?"]))
+    page = get(client, f"/topics/{topic.pk}/resplit/")
+    assert '<h1 class="topic-title">Anna bakes a cake</h1>' in page
+    assert '<p class="topic-summary">Anna bakes a cake. Eggs, flour, and honey from Pskov.</p>' in page
+
+
 def test_a_proposal_cuts_where_the_talk_turns(client: Client, topic: Topic) -> None:
     page = get(client, f"/topics/{topic.pk}/resplit/")
     assert f'name="at" value="{message_ids(topic)[10]}"' in page

@@ -151,4 +151,6 @@ def test_the_parts_of_a_score_are_listed_in_their_order() -> None:
             ("date", "+2.1"),
         ]
         assert sum_of_parts(parts) == " (meaning +3.1, words -0.4, date +2.1)"
+    with override("ru"):
+        assert sum_of_parts(parts) == " (смысл +3,1, слова -0,4, дата +2,1)"
     assert sum_of_parts({}) == ""

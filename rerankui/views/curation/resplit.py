@@ -30,6 +30,7 @@ from rerankui.curation import canvas
 from rerankui.curation.change_words import parts_words
 from rerankui.pages import show
 from rerankui.text import time_axis
+from rerankui.text.prose import headline, says_more
 
 LONGEST_LIST = 200_000
 
@@ -53,6 +54,7 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
     cuts = canvas.cuts_among(messages, proposal.cuts)[: MOST_TOPICS - 1]
     kept = {} if proposal.by == "model" else _kept(request, messages, cuts)
     known = _summaries(topic, messages, cuts, {**proposal.summaries, **kept})
+    title = headline(topic.summary)
     answer = show(
         request,
         "pages/curation/resplit.html",
@@ -60,6 +62,8 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
         {
             "owner": topic.owner,
             "topic": topic,
+            "title": title,
+            "has_more": says_more(topic.summary, title),
             "sentence": proposal.sentence,
             "by": proposal.by,
             "model": settings.SPLITTER_MODEL if proposals.is_model_connected() else "",

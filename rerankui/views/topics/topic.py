@@ -22,7 +22,7 @@ from rerankui.access import Request, operator_of, topic_or_404
 from rerankui.curation.entry_views import entry_views
 from rerankui.pages import Page, page_around, page_of, show
 from rerankui.text.minimap import marks
-from rerankui.text.prose import headline
+from rerankui.text.prose import headline, says_more
 from rerankui.text.talk import talk_of
 
 MESSAGES_SHOWN = 150
@@ -43,7 +43,7 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
         "owner": shown.owner,
         "topic": shown,
         "title": title,
-        "has_more": shown.summary.strip().rstrip(".") != title,
+        "has_more": says_more(shown.summary, title),
         "page": page,
         "place": _place(shown, page.rows),
         "may_curate": shown.is_live and operator_of(request).may(Role.CURATOR),
