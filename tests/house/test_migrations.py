@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Run, RunEvent
 
 pytestmark = pytest.mark.slow
 
-BEFORE, COUNTED = "0005", "0006"
+SQUASHED = ("memoryapp", "0001_squashed_0037_thresholds_decided")
+BEFORE, COUNTED = "0005_prompt_in_force", "0006_people_and_artifacts_chosen"
 PERSON, FILE = {"id": "Person:5", "rank": 1}, {"id": "Artifact:3", "rank": 1}
 ENDS: dict[str, Any] = {
     "who and which": {"selected": [{"id": "Topic:1"}], "people": [PERSON], "artifacts": [FILE, FILE]},
@@ -32,11 +34,15 @@ CHOSEN = {
 }
 
 
-def migrate(to: str) -> None:
+def migrate(to: str, *, fake: bool = False) -> None:
+    """By the single migrations, as a database goes that has some of them."""
     with connection.cursor() as cursor:
         # A table is not altered while a check of its rows is still to come.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
-    call_command("migrate", "memoryapp", to, verbosity=0)
+    executor = MigrationExecutor(connection)
+    executor.loader = loader = MigrationLoader(connection, replace_migrations=False)
+    loader.graph.remove_replacement_node(SQUASHED, loader.replacements[SQUASHED].replaces)
+    executor.migrate([("memoryapp", to)], fake=fake)
 
 
 def columns() -> set[str]:
@@ -71,9 +77,8 @@ def runs(anna: ChatUser) -> None:
 def test_past_runs_are_told_what_people_and_files_they_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many events are read at once, and where there are no runs."""
     bounded = checks()
-    module = "memoryapp.migrations.0006_people_and_artifacts_chosen"
     for at_once in (1, 3, 10_000):
-        monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", at_once)
+        monkeypatch.setattr(f"memoryapp.migrations.{COUNTED}.EVENTS_AT_ONCE", at_once)
         migrate(BEFORE)
         assert not {"selected_people_count", "selected_artifact_count"} & columns()
         migrate(COUNTED)
@@ -89,7 +94,7 @@ def test_past_runs_are_told_what_people_and_files_they_chose(monkeypatch: pytest
 @pytest.mark.usefixtures("runs")
 def test_a_migration_that_was_cut_short_is_done_again() -> None:
     bounded = checks()
-    call_command("migrate", "memoryapp", BEFORE, fake=True, verbosity=0)
+    migrate(BEFORE, fake=True)
     Run.objects.filter(query="who").update(selected_people_count=2)
     migrate(COUNTED)
     assert counted() == CHOSEN
