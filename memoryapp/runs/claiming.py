@@ -26,6 +26,7 @@ from memoryapp.operations.database import in_thread
 from memoryapp.runs import trials
 from memoryapp.runs.parameters import of_run, strategy_named
 from memoryapp.runs.recall.request import RecallRequest, Replayed
+from memoryapp.search.index_cache import Edit
 
 # In the same trip, what a run begins with.
 CLAIM = f"""
@@ -35,7 +36,11 @@ WITH asked AS (
     RETURNING run.id AS run_id, run.owner_id, run.query, run.strategy, run.parameters, run.messages, run.media,
               run.parent_id, run.prompt_id, u.profile
 )
-SELECT asked.*, {reading.BACKGROUND} AS background, {prompt_versions.IN_FORCE} AS texts FROM asked
+SELECT asked.*, {reading.BACKGROUND} AS background, {prompt_versions.IN_FORCE} AS texts,
+       last_edit.id AS last_edit, last_edit.at AS edited_at
+FROM asked LEFT JOIN LATERAL (
+    SELECT id, at FROM memoryapp_topicedit WHERE owner_id = asked.owner_id ORDER BY id DESC LIMIT 1
+) AS last_edit ON true
 """
 NUMBERS = "SELECT external_id, id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
 EVENTS = "SELECT kind, payload FROM memoryapp_runevent WHERE owner_id = %s AND run_id = %s ORDER BY seq"
@@ -57,6 +62,13 @@ class Claim:
     profile: str
     background: Mapping[str, Any]
     texts: Sequence[Mapping[str, Any]] | None
+    last_edit: int | None
+    edited_at: datetime | None
+
+    @property
+    def edit(self) -> Edit:
+        """The last edit of the owner's topics."""
+        return (self.last_edit, self.edited_at) if self.last_edit and self.edited_at else None
 
 
 async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
@@ -82,6 +94,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
         today=datetime.now(UTC).date(),
         background=reading.background(claimed.background, profile=claimed.profile, messages=sources.messages),
         run_id=claimed.run_id,
+        edit=claimed.edit,
         messages=sources.messages,
         media=tuple([await media.load(claimed.owner_id, item) for item in items]),
         prompts=sources.prompts,

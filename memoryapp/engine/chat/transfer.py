@@ -90,6 +90,8 @@ class Transfer(httpx.AsyncByteStream):
             try:
                 await self._read(await client.send(self._request, stream=True))
             finally:
+                # Else request and transfer would hold each other.
+                del self._request.extensions["trace"]
                 await self._parts.put(None)
 
     async def _read(self, response: httpx.Response) -> None:

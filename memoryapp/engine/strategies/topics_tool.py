@@ -38,12 +38,17 @@ class TopicsTool:
         self.requested: tuple[str, ...] = ()
         self.unknown: tuple[str, ...] = ()
         self.topics: dict[str, TopicContent] = {}
-        self.tool = Tool(TOOL, self._run, self._refuse, Note("topics_out_of_time"))
         self._candidates: Mapping[str, Candidate] = {candidate.id: candidate for candidate in candidates}
         self._read_topics = read_topics
         self._limits = limits
         self._requests: dict[str, _Request] = {}
         self._room = limits.read_chars
+
+    @property
+    def tool(self) -> Tool:
+        """Made when asked for: a tool that this held would hold this, and all that was read stay until cycles are
+        looked for."""
+        return Tool(TOOL, self._run, self._refuse, Note("topics_out_of_time"))
 
     async def take(self, calls: Sequence[ToolCall]) -> None:
         """Understand all calls of a reply before any of them is answered; ``read_chars`` bounds them together."""

@@ -13,6 +13,7 @@ from memoryapp.engine.events import CandidatesFound, QueryEnriched
 from memoryapp.engine.memory import Background, MessageContent
 from memoryapp.engine.prompts import PromptBook
 from memoryapp.engine.strategies.ports import StrategyRequest
+from memoryapp.search.index_cache import Edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class RecallRequest:
 
     ``messages`` are the running conversation, None is the active session; those the memory holds have their number
     there. ``replayed`` is taken from the run ``parent``, which this one tries again. With ``run_id`` the query's
-    vector is kept.
+    vector is kept. ``edit`` is the last one of the owner's topics, None where it is not known.
     """
 
     owner_id: int
@@ -46,6 +47,7 @@ class RecallRequest:
     background: Background
     prompts: PromptBook
     run_id: UUID | None = None
+    edit: Edit = None
     messages: tuple[MessageContent, ...] | None = None
     media: tuple[MediaContent, ...] = ()
     parent: str = ""

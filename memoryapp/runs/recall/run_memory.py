@@ -106,7 +106,13 @@ class RunMemory:
         return PreparedSearch(query.line, partial(self._find, query))
 
     async def _authors(self) -> Sequence[str]:
-        """Who speaks in the memory. Raises SearchTimeout as a search does."""
+        """Who speaks in the memory; nobody asks the database where no edit came since it was read.
+
+        Raises SearchTimeout as a search does.
+        """
+        known = self.clients.index_cache.of(self.request.owner_id)
+        if known and known.edit == self.request.edit:
+            return known.talk.authors
         try:
             async with self.budget.spending(), self.clients.pool.connection() as connection:
                 index = await index_cache.current(connection, self.request.owner_id, self.clients.index_cache)
