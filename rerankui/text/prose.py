@@ -26,11 +26,13 @@ _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _EMPHASIS = re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+)(?<=\S)\*(?![\w*])")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.M)
 _BULLET = re.compile(r"^([ \t]*)[*+-][ \t]+(?=\S)", re.M)
+# The line of titles, the one that rules it off, and the rows.
+_TABLE = re.compile(r"^(\|[^\n]*)\n\|[ \t:|-]*(?=\n|\Z)((?:\n\|[^\n]*)*)(\n?)", re.M)
 _LINK = re.compile(r"\[([^\[\]\n]+)\]\((https?://[^\s()\[\]]+)\)")
 
 
 def shown(text: str) -> SafeString:
-    """Escaped text with code, bold, headings and lists as they are meant."""
+    """Escaped text with code, bold, headings, lists and tables as they are meant."""
     parts = _FENCE.split(text)
     lines = (
         format_html("<pre><code>{}</code></pre>", part) if place % 2 else _inline(part)
@@ -42,14 +44,33 @@ def shown(text: str) -> SafeString:
 def _inline(text: str) -> str:
     marked = _CODE.sub(r"<code>\1</code>", escape(text.strip("\n")))
     marked = _BULLET.sub(r"\1• ", _HEADING.sub(r"<strong>\1</strong>", marked))
-    return _LINK.sub(r"\1 (\2)", _EMPHASIS.sub(r"<em>\1</em>", _BOLD.sub(r"<strong>\1</strong>", marked)))
+    marked = _LINK.sub(r"\1 (\2)", _EMPHASIS.sub(r"<em>\1</em>", _BOLD.sub(r"<strong>\1</strong>", marked)))
+    return _TABLE.sub(_table, marked)
+
+
+def _table(found: re.Match[str]) -> str:
+    """Of escaped text; wider ones are scrolled."""
+    head, body = (_row("th", found[1]), "".join(_row("td", row) for row in found[2].splitlines()[1:]))
+    return f'<div class="table-in-text" tabindex="0"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+
+
+def _row(cell: str, line: str) -> str:
+    return f"<tr>{''.join(f'<{cell}>{words}</{cell}>' for words in _cells(line))}</tr>"
+
+
+def _cells(line: str) -> list[str]:
+    return [words.strip() for words in line.strip().strip("|").split("|")]
 
 
 def unmarked(text: str) -> str:
     """The text without marks, for pages that show one line of it; its words and their order stay."""
-    bare = _FENCE.sub(r"\1", text)
+    bare = _TABLE.sub(_lines, _FENCE.sub(r"\1", text))
     bare = _BULLET.sub(r"\1• ", _HEADING.sub(r"\1", _CODE.sub(r"\1", bare)))
     return _LINK.sub(r"\1", _EMPHASIS.sub(r"\1", _BOLD.sub(r"\1", bare)))
+
+
+def _lines(table: re.Match[str]) -> str:
+    return "\n".join(" · ".join(_cells(row)) for row in f"{table[1]}{table[2]}".splitlines()) + table[3]
 
 
 def line(text: str) -> str:
