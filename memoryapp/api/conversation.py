@@ -15,7 +15,6 @@ from memoryapp.api.shapes.fields import LONGEST_CONVERSATION
 from memoryapp.importers.record import BadRecord, message, moment, shown
 
 _KEPT = ("role", "author", "text", "session", "forwarded_from")
-_NAMES = ("author", "session", "forwarded_from")
 
 
 def conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -37,7 +36,9 @@ def _read(place: str, item: Mapping[str, Any]) -> dict[str, Any]:
             text=text,
             external_id="-" if named is None else named,
             sent_at=sent_at,
-            **{name: item.get(name) for name in _NAMES},
+            author=item.get("author"),
+            session=item.get("session"),
+            forwarded_from=item.get("forwarded_from"),
         )
     except BadRecord as error:
         raise RequestRefused(422, f"{place}: {error}") from None

@@ -77,6 +77,12 @@ class ProfileState:
         return self.row.is_serving and self.row.decision == EmbeddingProfile.Decision.DUE
 
     @property
+    def removable(self) -> int:
+        """How many vectors nothing needs any longer: those of a profile that neither serves nor is to."""
+        is_used = self.row.is_serving or self.is_wanted
+        return 0 if is_used else self.passages.made + self.cards.made + self.topics.made
+
+    @property
     def is_being_made(self) -> bool:
         return not self.row.is_serving and self.row.asked_at is not None and self.is_wanted
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -29,6 +29,8 @@ SMALL = 10_000_000
 
 # Control characters in texts are taken.
 _LENIENT = json.JSONDecoder(strict=False)
+# After these ends of a line ``decode`` need not look for blanks, which takes as long as the value.
+_ENDS = ("", "\n", "\r\n")
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
 # What a stream is mended by: whole escapes, one that the next piece goes on with, quotes, and control characters.
 _MENDED = re.compile(rb'\\x[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]?)?\Z|\\.|"|[\x00-\x1f]', re.DOTALL)
@@ -46,6 +48,10 @@ def parse(text: str) -> Any:
 
 def _decode(text: str) -> Any:
     try:
+        with suppress(ValueError):
+            value, end = _LENIENT.raw_decode(text)
+            if text[end:] in _ENDS:
+                return value
         return _LENIENT.decode(text)
     except RecursionError:
         raise ValueError(_("it is nested too deeply")) from None

@@ -8,7 +8,7 @@ that are not known are kept: a message's in its metadata, a conversation's with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -117,19 +117,23 @@ def _value(number: int, line: bytes) -> Any:
         return Rejected(number, _("not valid JSON: %(error)s") % {"error": error})
 
 
-def conversation(value: object, place: int | str, clock: Clock | None = None) -> Iterator[MessageRecord | Rejected]:
+def conversation(value: object, place: int | str, clock: Clock | None = None) -> Iterable[MessageRecord | Rejected]:
     """The messages of one conversation; ``place`` is its line number, or its path in a document."""
     clock = clock or Clock()
     if is_row(value):
-        return
+        return ()
     try:
         user, messages, rest = _opened(value)
     except BadRecord as error:
-        yield Rejected(place, str(error))
-        return
+        return (Rejected(place, str(error)),)
     if messages is None:
-        yield _message(rest, user, place, {}, clock)
-        return
+        return (_message(rest, user, place, {}, clock),)
+    return _messages(messages, user, place, rest, clock)
+
+
+def _messages(
+    messages: Sequence[Any], user: str, place: int | str, rest: dict[str, Any], clock: Clock
+) -> Iterator[MessageRecord | Rejected]:
     where = f"line {place}" if isinstance(place, int) else place
     clock.begin(lambda: _first_time(messages))
     for number, item in enumerate(messages, start=1):

@@ -7,6 +7,7 @@ beginning. Calls of tools and what these returned are left out.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections import Counter
@@ -113,9 +114,9 @@ def _with(record: MessageRecord, rest: Fields) -> MessageRecord:
     """The first message carries what else the conversation holds."""
     if not rest:
         return record
-    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    given = {field.name: getattr(record, field.name) for field in dataclasses.fields(record) if field.init}
     try:
-        return message(**{**fields, "metadata": {**record.metadata, "conversation": rest}})
+        return message(**{**given, "metadata": {**record.metadata, "conversation": rest}})
     except BadRecord:
         return record
 

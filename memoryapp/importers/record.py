@@ -6,14 +6,13 @@ become U+FFFD (PostgreSQL stores neither), lengths and depths are bounded, times
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -56,8 +55,8 @@ class BadRecord(Exception):
     """This one record cannot be taken; the text says why."""
 
 
-# Without slots, for a record keeps its hash; and not frozen, for that makes each take two and a half times as long.
-@dataclass
+# Not frozen, for that makes each take two and a half times as long.
+@dataclass(slots=True)
 class MessageRecord:
     """One message of a file. ``user`` is the chat user the file names, or empty.
 
@@ -76,11 +75,14 @@ class MessageRecord:
     forwarded_from: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int | str = ""
+    _hash: str = field(default="", init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def content_hash(self) -> str:
         """A hash of the text and the time; not of the author, for people change how they are shown."""
-        return hashlib.sha256(f"{self.sent_at.isoformat()}\n{self.text}".encode()).hexdigest()
+        if not self._hash:
+            self._hash = sha256(f"{self.sent_at.isoformat()}\n{self.text}".encode()).hexdigest()
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +109,53 @@ class Distilled:
     topic: Any = None
 
 
-def message(**fields: Any) -> MessageRecord:
+def message(
+    *,
+    sent_at: datetime,
+    role: object,
+    external_id: object,
+    text: object,
+    user: object = "",
+    author: object = "",
+    session: object = "",
+    reply_to: object = "",
+    forwarded_from: object = "",
+    metadata: Mapping[str, Any] | None = None,
+    line: int | str = "",
+) -> MessageRecord:
     """The record of these fields, cleaned and checked. Raises BadRecord."""
-    fields["metadata"] = _metadata(metadata) if (metadata := fields.get("metadata")) else {}
-    for name, most in LONGEST.items():
-        value = fields.get(name)
-        # Most fields of most messages are empty.
-        fields[name] = text = words(value, name) if value or value not in (None, "") else ""
-        if len(text) > most:
-            raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": f"{most:,}"})
-    if not fields["external_id"]:
+    kept = _metadata(metadata) if metadata else {}
+    whose, id = _text(user, "user"), _text(external_id, "external_id")
+    # By position, and without a call for what most messages have not: a third less time.
+    record = MessageRecord(
+        whose,
+        id,
+        role,  # type: ignore[arg-type]
+        _text(author, "author"),
+        sent_at,
+        _text(text, "text"),
+        "" if session is None else _text(session, "session"),
+        "" if reply_to is None else _text(reply_to, "reply_to"),
+        "" if forwarded_from is None else _text(forwarded_from, "forwarded_from"),
+        kept,
+        line,
+    )
+    if not id:
         raise BadRecord(_("it has no id"))
-    if fields["role"] not in ROLES:
+    if role not in ROLES:
         raise BadRecord(
-            _("the role must be one of %(roles)s, not %(role)s")
-            % {"roles": ", ".join(ROLES), "role": shown(fields["role"])}
+            _("the role must be one of %(roles)s, not %(role)s") % {"roles": ", ".join(ROLES), "role": shown(role)}
         )
-    return MessageRecord(**fields)
+    return record
+
+
+def _text(value: object, name: str) -> str:
+    """A field's text, not too long. Raises BadRecord."""
+    text = words(value, name)
+    if len(text) > LONGEST[name]:
+        most = f"{LONGEST[name]:,}"
+        raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": most})
+    return text
 
 
 def _metadata(given: Any) -> dict[str, Any]:

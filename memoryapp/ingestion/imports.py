@@ -28,6 +28,8 @@ MOST_REJECTED_KEPT = 1000
 MOST_NAMED = 10_000
 # Characters of a batch that is stored before it has its number of messages.
 MOST_CHARS = 4_000_000
+# The same of each list of records that waits to be taken.
+MOST_CHARS_AHEAD = 1_000_000
 
 # From the user a record names to the name of the chat user who gets it: empty for nobody, None for a record that is
 # not asked for.
@@ -283,7 +285,7 @@ def import_for(chat: ChatFile, addressee: Addressee, course: Course, note: str =
     paused: Paused | None = None
     with ExitStack() as rows:
         seen = rows.enter_context(closing(_SeenIds())) if course.dry_run else None
-        items = rows.enter_context(read_ahead(chat.records(), _size, MOST_CHARS))
+        items = rows.enter_context(read_ahead(chat.records(), _size, MOST_CHARS_AHEAD))
         running = _Import(chat, seen, rows, course)
         try:
             for item in items:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
@@ -124,9 +123,11 @@ def id_conflict(record: MessageRecord, *, is_own: bool = False) -> Rejected:
 
 
 _COLUMNS = (
-    *("owner_id", "external_id", "role", "author", "sent_at", "text", "session", "reply_to", "forwarded_from"),
-    *("metadata", "content_hash", "batch_id", "is_withdrawn"),
+    *("owner_id", "batch_id", "is_withdrawn", "external_id", "role", "author", "sent_at", "text", "session"),
+    *("reply_to", "forwarded_from", "metadata", "content_hash"),
 )
+# What is handed to the database in one piece, which it works on while the next is made.
+_ROWS_AT_ONCE = 200
 
 
 def store(
@@ -134,26 +135,29 @@ def store(
 ) -> None:
     """Stores new messages by COPY, which takes a tenth of the time that rows as objects of the model take."""
     table, columns = Message._meta.db_table, ", ".join(_COLUMNS)
-    number = batch.pk if batch else None
+    number = batch.pk if batch else r"\N"
+    begin = f"{owner.pk}\t{number}\t{'t' if is_withdrawn else 'f'}\t"
     command = f"COPY {table} ({columns}) FROM STDIN"
+    rest = iter(records)
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(command) as copy:
-        for record in records:
-            copy.write_row(_row(owner.pk, record, number, is_withdrawn))
+        while rows := "".join([f"{begin}{_row(record)}\n" for record in islice(rest, _ROWS_AT_ONCE)]):
+            copy.write(rows)
 
 
-def _row(owner: int, record: MessageRecord, batch: int | None, is_withdrawn: bool) -> tuple[Any, ...]:
-    return (
-        owner,
+def _row(record: MessageRecord) -> str:
+    """The columns that a record fills, in the text format of COPY; a row from psycopg takes three times as long."""
+    columns = (
         record.external_id,
         record.role,
         record.author,
-        record.sent_at,
+        record.sent_at.isoformat(),
         record.text,
         record.session,
         record.reply_to,
         record.forwarded_from,
         json.dumps(record.metadata) if record.metadata else "{}",
         record.content_hash,
-        batch,
-        is_withdrawn,
     )
+    # NUL is in none of them (``storable``), so what is left of tabs after escaping stands between columns.
+    row = "\0".join(columns).replace("\\", r"\\").replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
+    return row.replace("\0", "\t")

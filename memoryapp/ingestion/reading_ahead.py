@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from queue import Empty, Queue
 from typing import TypeVar
 
-# Items handed over at once, and how many such lists may wait.
+# Items handed over at once, and how many such lists may wait: while the database stores a batch of messages
+# (``ingestion.messages.BATCH``), the next one is read.
 AT_ONCE = 500
-MOST_WAITING = 4
+MOST_WAITING = 12
 
 Item = TypeVar("Item")
 Chunk = list[Item] | BaseException | None

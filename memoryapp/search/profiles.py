@@ -16,7 +16,16 @@ from django.utils import timezone
 from memoryapp import clients
 from memoryapp.engine.embeddings import Profile
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
-from memoryapp.models import Card, EmbeddingProfile, Passage, RefusedText
+from memoryapp.models import (
+    Card,
+    CardVector,
+    EmbeddingProfile,
+    Passage,
+    PassageVector,
+    QueryVector,
+    RefusedText,
+    TopicVector,
+)
 from memoryapp.search import missing
 
 Decision = EmbeddingProfile.Decision
@@ -114,6 +123,20 @@ def change_over() -> EmbeddingProfile | None:
 def _is_mostly_refused(row: EmbeddingProfile) -> bool:
     refused = missing.refused(row).count()
     return refused > MOST_REFUSED * (Passage.objects.count() + Card.objects.count()) if refused else False
+
+
+@transaction.atomic
+def remove_vectors(row: EmbeddingProfile) -> bool:
+    """Removes all vectors of a profile that neither serves nor is asked for by the settings; False for any other.
+
+    The effect of edits is tried by words alone then on runs whose queries were compared in it.
+    """
+    old = EmbeddingProfile.objects.select_for_update().filter(pk=row.pk, is_serving=False)
+    if row == wanted() or not old.exists():
+        return False
+    for model in (PassageVector, CardVector, TopicVector, QueryVector, RefusedText):
+        model._default_manager.filter(profile=row).delete()
+    return True
 
 
 @transaction.atomic

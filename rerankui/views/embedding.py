@@ -45,7 +45,7 @@ def embedding_similarities(request: HttpRequest, embeddingprofile: int) -> HttpR
 @require_POST
 @requires(Role.ADMIN)
 def embedding_change(request: HttpRequest, embeddingprofile: int) -> HttpResponse:
-    """Does one thing with a profile: ``do`` is ask, stop, serve, retry, adopt or keep."""
+    """Does one thing with a profile: ``do`` is ask, stop, serve, retry, adopt, keep or remove."""
     row = get_object_or_404(EmbeddingProfile, pk=embeddingprofile)
     change = _CHANGES.get(request.POST.get("do", ""))
     if change is None:
@@ -91,4 +91,19 @@ def _keep(request: HttpRequest, row: EmbeddingProfile) -> None:
     messages.success(request, _("The thresholds of %(name)s stay as they are.") % {"name": row})
 
 
-_CHANGES = {"ask": _ask, "stop": _stop, "serve": _serve, "retry": _retry, "adopt": _adopt, "keep": _keep}
+def _remove(request: HttpRequest, row: EmbeddingProfile) -> None:
+    if profiles.remove_vectors(row):
+        messages.success(request, _("The vectors of %(name)s are gone.") % {"name": row})
+    else:
+        messages.error(request, _("%(name)s is in use. Nothing was removed.") % {"name": row})
+
+
+_CHANGES = {
+    "ask": _ask,
+    "stop": _stop,
+    "serve": _serve,
+    "retry": _retry,
+    "adopt": _adopt,
+    "keep": _keep,
+    "remove": _remove,
+}

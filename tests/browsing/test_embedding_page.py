@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from memoryapp import tasks
 from memoryapp.browsing.profiles import forecast
 from memoryapp.browsing.similarities import measured
-from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, Topic
+from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Passage, PassageVector, Topic, TopicVector
 from memoryapp.search import profiles
 from tests.conftest import signed_in, talk
 from tests.search.test_profiles import Endpoints, connect, endpoints, served
@@ -129,6 +129,38 @@ def test_what_was_agreed_to_can_be_stopped_and_what_nobody_knows_is_refused(
 def test_a_model_can_be_searched_before_all_its_vectors_are_made(browser: Client, changed: EmbeddingProfile) -> None:
     change(browser, changed, "serve")
     assert profiles.serving() == changed
+
+
+def test_vectors_that_nothing_needs_any_longer_are_removed_by_an_admin(
+    browser: Client, stranger: Operator, changed: EmbeddingProfile, endpoints: Endpoints
+) -> None:
+    old = profiles.serving()
+    assert "Remove" not in page(browser)
+    change(browser, changed, "ask")
+    tasks.embed_pending()
+    kept = PassageVector.objects.filter(profile=changed).count()
+    vectors = Passage.objects.count() + 2
+    assert f"{vectors} vectors go. Going back to this model makes them anew" in " ".join(page(browser).split())
+    assert change(signed_in(stranger), old, "remove") == 403
+    assert PassageVector.objects.filter(profile=old).exists()
+    change(browser, old, "remove")
+    assert not PassageVector.objects.filter(profile=old).exists()
+    assert not TopicVector.objects.filter(profile=old).exists()
+    assert PassageVector.objects.filter(profile=changed).count() == kept > 0
+    assert "Remove" not in page(browser)
+
+
+def test_vectors_that_serve_or_are_made_are_never_removed(
+    browser: Client, changed: EmbeddingProfile, endpoints: Endpoints
+) -> None:
+    before = PassageVector.objects.count()
+    change(browser, profiles.serving(), "remove")
+    change(browser, changed, "ask")
+    tasks.embed_pending()
+    change(browser, EmbeddingProfile.objects.get(model="old"), "serve")
+    answer = browser.post(f"/embedding/{changed.pk}/", {"do": "remove"}, follow=True)
+    assert "is in use. Nothing was removed." in answer.content.decode()
+    assert PassageVector.objects.count() == 2 * before
 
 
 def test_thresholds_follow_from_what_was_measured_and_are_adopted_with_one_click(

@@ -48,6 +48,19 @@ def test_a_second_run_adds_nothing(chat: Path) -> None:
     assert second == {"users": ["anna"], "messages_added": 0, "messages_skipped": 2, **nothing_wrong}
 
 
+@pytest.mark.parametrize(
+    "text", ["a\tb\nc\rd\r\ne", r"C:\new\table", r"\N", "\\.", "a\n\\.\nb", "\\", "\t", "Ёлка\u2028\x01"]
+)
+def test_every_sign_of_a_text_is_stored_as_it_is(chat: Path, text: str) -> None:
+    fields = {"session": text, "reply_to": text, "forwarded_from": text, "kept": text}
+    chat.write_text(line("anna", text, "next", **fields))
+    run(chat)
+    first, _second = Message.objects.order_by("external_id")
+    assert (first.text, first.session, first.reply_to, first.forwarded_from) == (text,) * 4
+    assert first.metadata == {"kept": text}
+    assert run(chat)[0]["messages_skipped"] == 2
+
+
 def test_a_file_that_names_one_user_goes_to_the_one_asked_for(chat: Path) -> None:
     chat.write_text(line("anna", "one"))
     report, err = run(chat, "--user", "Boris")
