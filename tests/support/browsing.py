@@ -31,14 +31,17 @@ from memoryapp.models import (
 from tests.conftest import BEGAN
 
 HTMX = {"HX-Request": "true"}
-# Where an element is once it has stood still for thirty frames: a wheel scrolls on after it was turned.
+# Where an element is once it has stood still for thirty frames: a wheel scrolls on after it was turned. Null where
+# another one takes its place meanwhile.
 AT_REST = """element => new Promise((settled) => {
     let before, still = 0;
     const look = () => {
         const now = element.getBoundingClientRect().y;
         still = now === before ? still + 1 : 0;
         before = now;
-        if (still < 30) requestAnimationFrame(look); else settled(now);
+        if (!element.isConnected) settled(null);
+        else if (still < 30) requestAnimationFrame(look);
+        else settled(now);
     };
     look();
 })"""
@@ -224,7 +227,9 @@ def settle(page: Page) -> None:
 
 def at_rest(element: Locator) -> float:
     """Where the element begins, in pixels from the window's upper edge, once it has stood still."""
-    return float(element.evaluate(AT_REST))
+    while (place := element.evaluate(AT_REST)) is None:
+        pass
+    return float(place)
 
 
 def assert_fits(page: Page, seen: Locator) -> None:
