@@ -165,6 +165,12 @@ def _ranks(topics: Ids) -> dict[int, int]:
     return {topic: rank for rank, topic in enumerate(topics.tolist(), start=1)}
 
 
+def _ranks_among(every: Ids, topics: Ids) -> dict[int, int]:
+    """The rank of each of the ``topics`` among ``every`` one, best first; those that are not there are left out."""
+    at = np.flatnonzero(np.isin(every, topics))
+    return dict(zip(every[at].tolist(), (at + 1).tolist(), strict=True))
+
+
 def _topics_sql(owner_id: int, topics: Sequence[int]) -> SqlStatement | None:
     """Asks for the facts of these topics."""
     return (TOPICS, {"owner": owner_id, "topics": array(topics)}) if topics else None
@@ -174,7 +180,7 @@ def _candidates(
     compared: Compared, ranked: _Ranked, facts: Mapping[int, TopicFacts], shown_topics: frozenset[int]
 ) -> tuple[tuple[Candidate, ...], UnshownCandidates]:
     """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
-    vector_rank = _ranks(ranked.nearest)
+    vector_rank = _ranks_among(ranked.nearest, ranked.best.topics)
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
     numbers = compared.numbers(ranked.best.passages, ranked.best.lifts)
     columns = (numbers.cosine, numbers.bm25, numbers.fused, numbers.score)
