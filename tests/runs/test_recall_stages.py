@@ -61,6 +61,19 @@ class Speechless:
         raise EmbeddingError("The embedding model is out of reach.")
 
 
+class Listening:
+    """The embedded model, and the texts that it was given, by request."""
+
+    profile = offline_embedder().profile
+
+    def __init__(self) -> None:
+        self.heard: list[Sequence[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        self.heard.append(texts)
+        return await offline_embedder().embed(texts)
+
+
 @pytest.fixture
 async def anna() -> ChatUser:
     """A memory of topics, people, files and facts."""
@@ -121,6 +134,28 @@ async def recall_events(request: RecallRequest, **clients: Any) -> list[Event | 
 def one(events: Sequence[Any], kind: type[Any]) -> Any:
     (found,) = [event for event in events if isinstance(event, kind)]
     return found
+
+
+async def test_who_speaks_in_a_memory_is_known_to_the_next_run_after_an_edit(anna: ChatUser) -> None:
+    embedder = Listening()
+    async with open_clients() as opened:
+        clients = replace(opened, embedder=embedder)
+        for _ in range(2):
+            await executed(anna, "Which route does Viktor take?", clients)
+        await sync_to_async(_spoken_by)(anna, "Viktor")
+        await executed(anna, "Which route does Viktor take?", clients)
+    named = ["Viktor" in " ".join(texts) for texts in embedder.heard]
+    assert named == [True, True, False], "a speaker's name is no part of what a question means"
+
+
+async def executed(owner: ChatUser, query: str, clients: Clients) -> None:
+    run = await sync_to_async(lifecycle.start)(owner, query, strategy="vector")
+    await lifecycle.execute(run.pk, clients)
+
+
+def _spoken_by(owner: ChatUser, author: str) -> None:
+    talk(owner, ("Route", ["The hills have a route of two stages", "Then the longer one"]))
+    Message.objects.of(owner).filter(text__startswith="The hills").update(author=author)
 
 
 async def test_a_run_chooses_of_three_kinds_and_hands_over_what_they_hold(anna: ChatUser) -> None:
