@@ -1,19 +1,25 @@
 """Dates that a question names, and how near a text's time lies to them.
 
 "What did she do in May 2023?" means a stretch of time; what was said in it, or shortly after it, is worth more. Only a
-day, a month or a year that is really named counts, in English and in Russian: "may" needs a preposition or a number
-beside it ("may I"), a bare year counts where nothing finer is named ("format 2025" is no month), and where no year is
-named, this year's and last year's are meant, as seen from the last message of the memory.
+day, a month, a part of a month ("late May", "в начале июля") or a year that is really named counts, in English and in
+Russian: "may" needs a preposition or a number beside it ("may I"), a bare year counts where nothing finer is named
+("format 2025" is no month), and where no year is named, this year's and last year's are meant, as seen from the last
+message of the memory. A day may be a number or a word ("шестого мая").
 
 Measured on the development set, of which 91 of 760 questions name a date, five English two-person conversations cut by
 the archive, all questions: recall@5 +.019, recall@10 +.011, MRR +.025. The bounds below were chosen on it too.
+
+Parts of months and days in words are named by seven of 157 questions about the demo memory and by two of these:
+recall@10 of the Russian ones goes from .860 to .883, MRR of the English ones from .545 to .553, everything else stays.
+Tried beside, and no better: the words of a date not counted as words (English recall@5 +.011, but MRR of the forty
+older ones .797 to .784 and recall@10 of the development set -.001).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
 
@@ -49,6 +55,44 @@ _PREPOSITIONS = frozenset(_BESIDE.split())
 # What may stand between a day and its month: "12th of May", "12-го мая".
 _BETWEEN = frozenset({"of", "the", "го", "е"})
 
+# The days of a month in words, the first of them first. Of the Russian ones only the beginning, before their ending.
+_DAYS = """
+first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth
+sixteenth seventeenth eighteenth nineteenth twentieth
+"""
+_RUSSIAN_DAYS = """
+перв втор трет четверт пят шест седьм восьм девят десят одиннадцат двенадцат тринадцат четырнадцат пятнадцат шестнадцат
+семнадцат восемнадцат девятнадцат двадцат
+"""
+_ENDINGS = ("ого", "ое", "ому", "ом", "ьего", "ье", "ьему", "ьем")
+_DAY_NAMES = {name: day for day, name in enumerate(_DAYS.split(), start=1)} | {
+    name + ending: day for day, name in enumerate(_RUSSIAN_DAYS.split(), start=1) for ending in _ENDINGS
+}
+_DAY_NAMES |= {"thirtieth": 30, "тридцатое": 30, "тридцатого": 30}
+_TENS = {"twenty": 20, "двадцать": 20, "thirty": 30, "тридцать": 30}
+
+# Parts of a month: its days from and to, and what names them, with what has to stand before that, if anything has to.
+_LAST_DAY = 31
+_PARTS = (
+    ((1, 12), "early beginning start начало начала начале началу", ""),
+    ((9, 21), "mid middle середина середины середине середину", ""),
+    ((20, _LAST_DAY), "late end конец конца конце концу", ""),
+    ((1, 15), "half половина половины половине половину", "first первая первой первую"),
+    ((16, _LAST_DAY), "half половина половины половине половину", "second latter вторая второй вторую"),
+    ((1, 12), "days week числа числах дни дней неделя неделю неделе", "first первые первых первая первую первой"),
+    (
+        (20, _LAST_DAY),
+        "days week числа числах дни дней неделя неделю неделе",
+        "last последние последних последнюю последней",
+    ),
+)
+_PART = {
+    (before, name): days
+    for days, names, befores in _PARTS
+    for name in names.split()
+    for before in befores.split() or [""]
+}
+
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?!\d)")
@@ -72,6 +116,7 @@ class _Named:
     year: int | None = None
     month: int | None = None
     day: int | None = None
+    part: tuple[int, int] = (1, _LAST_DAY)
 
 
 def windows(question: str, today: date) -> tuple[Window, ...]:
@@ -118,19 +163,40 @@ def _months(tokens: Sequence[str]) -> Iterator[_Named]:
     for at, token in enumerate(tokens):
         if token in _MONTH:
             before, after = _neighbours(tokens, at)
-            day = _day(before) or _day(after[0])
-            has_day_behind = not _day(before) and _day(after[0]) is not None
-            year = _year(after[1] if has_day_behind else after[0]) or _year(before)
+            day = _day(before[1]) or _day(after[0])
+            has_day_behind = not _day(before[1]) and _day(after[0]) is not None
+            year = _year(after[1] if has_day_behind else after[0]) or _year(before[1])
             if token in _AMBIGUOUS and not (day or year or (at and tokens[at - 1] in _PREPOSITIONS)):
                 continue
-            yield _Named(_joined(token, day, year), year, _MONTH[token], day)
+            named = _Named(_joined(token, day, year), year, _MONTH[token], day)
+            yield named if day else _put_in_words(named, before)
 
 
-def _neighbours(tokens: Sequence[str], at: int) -> tuple[str, tuple[str, str]]:
-    """The word before a month and the two behind it, without what may stand between a day and its month."""
-    before = [token for token in tokens[max(0, at - 3) : at] if token not in _BETWEEN][-1:]
-    behind = [token for token in tokens[at + 1 : at + 5] if token not in _BETWEEN][:2]
-    return (before or [""])[0], ((behind + ["", ""])[0], (behind + ["", ""])[1])
+def _neighbours(tokens: Sequence[str], at: int) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The two words before a month and the two behind it, without what may stand between a day and its month."""
+    before = ["", "", *(token for token in tokens[max(0, at - 4) : at] if token not in _BETWEEN)][-2:]
+    behind = [*(token for token in tokens[at + 1 : at + 5] if token not in _BETWEEN), "", ""][:2]
+    return (before[0], before[1]), (behind[0], behind[1])
+
+
+def _put_in_words(named: _Named, before: tuple[str, str]) -> _Named:
+    """The month with its day or its part, where the words ``before`` it name one."""
+    if day := _in_words(before):
+        return replace(named, day=day, words=f"{_last(before, before[0] in _TENS)} {named.words}")
+    for qualifier in (before[0], ""):
+        if part := _PART.get((qualifier, before[1])):
+            return replace(named, part=part, words=f"{_last(before, bool(qualifier))} {named.words}")
+    return named
+
+
+def _last(before: tuple[str, str], is_both: bool) -> str:
+    return " ".join(before) if is_both else before[1]
+
+
+def _in_words(before: tuple[str, str]) -> int | None:
+    """The day that these two words name: the second one alone, or both as in "twenty first"."""
+    day = _DAY_NAMES.get(before[1])
+    return _TENS[before[0]] + day if day and day < 10 and before[0] in _TENS else day
 
 
 def _day(token: str) -> int | None:
@@ -161,6 +227,7 @@ def _window(named: _Named, year: int) -> Window:
     if named.day is None:
         firsts = [date(year + month // 12, month % 12 + 1, 1) for month in (named.month - 1, named.month)]
         first, last = next((one, other - timedelta(days=1)) for one, other in pairwise(firsts))
-        return Window(first, last, named.words)
+        begins, ends = named.part
+        return Window(first.replace(day=begins), last.replace(day=min(ends, last.day)), named.words)
     day = date(year, named.month, named.day)
     return Window(day, day, named.words)

@@ -66,6 +66,50 @@ def test_what_only_looks_like_a_date_is_none(question: str) -> None:
     assert days(question) == []
 
 
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("What came early in May 2023?", MAY),
+        ("What came in early May 2023?", ("2023-05-01", "2023-05-12")),
+        ("What came at the beginning of May 2023?", ("2023-05-01", "2023-05-12")),
+        ("What broke in mid-May 2023?", ("2023-05-09", "2023-05-21")),
+        ("Which node failed at the end of February 2023?", ("2023-02-20", "2023-02-28")),
+        ("What good news came in the second half of May 2023?", ("2023-05-16", "2023-05-31")),
+        ("Куда мы ездили в начале мая 2023?", ("2023-05-01", "2023-05-12")),
+        ("Сколько книг прочитано к середине мая 2023?", ("2023-05-09", "2023-05-21")),
+        ("Что сломалось в последних числах мая 2023?", ("2023-05-20", "2023-05-31")),
+        ("Где мы жили во второй половине мая 2023?", ("2023-05-16", "2023-05-31")),
+    ],
+)
+def test_a_part_of_a_month_is_shorter_than_the_month(question: str, meant: tuple[str, str]) -> None:
+    assert days(question) == [meant]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where was he on the twelfth of May 2023?",
+        "Чем мы занимались двенадцатого мая 2023?",
+        "Кто пришёл к двенадцатому мая 2023?",
+    ],
+)
+def test_a_day_may_be_a_word(question: str) -> None:
+    assert days(question) == [TWELFTH]
+
+
+def test_a_day_in_two_words_is_one_number() -> None:
+    third = ("2023-02-23", "2023-02-23")
+    assert days("двадцать третьего февраля 2023") == days("on the twenty-third of February 2023") == [third]
+
+
+def test_an_ordinal_before_another_word_names_no_day() -> None:
+    assert days("Who won the second march?") == []
+
+
+def test_the_words_that_name_a_part_are_told() -> None:
+    assert [each.words for each in windows("Что было в конце мая 2023?", TODAY)] == ["конце мая 2023"]
+
+
 def test_a_year_counts_only_where_nothing_finer_is_named() -> None:
     assert days("the 2022 plan, as of May 2023") == [MAY]
 
