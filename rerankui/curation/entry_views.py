@@ -139,7 +139,7 @@ def _tally(entry: HistoryEntry) -> str:
         return ""
     before, after = (sum(topic.message_count for topic in side.shown) for side in (entry.out, entry.put))
     if before == after:
-        return _messages(after)
+        return _messages(after) if after else ""
     return _("%(before)d → %(after)d messages") % {"before": before, "after": after}
 
 

@@ -113,7 +113,21 @@ def added_line(row: DifferenceRow) -> SafeString | str:
 
 
 def _side(line: TextLine | None, sign: str, form: str) -> SafeString | str:
-    if line is None:
-        return ""
-    spans = ((format_html(form, span.text) if span.is_changed else span.text,) for span in line.spans)
-    return format_html('<span class="diff-sign">{}</span>{}', sign, format_html_join("", "{}", spans))
+    return format_html('<span class="diff-sign">{}</span>{}', sign, _words(line, form)) if line else ""
+
+
+@register.filter
+def removed_words(row: DifferenceRow) -> SafeString | str:
+    """The old side of a summary's difference without a sign, all of it in ``<del>`` where the whole line is gone."""
+    return _words(row.old, "<del>{}</del>", is_whole=row.kind == "removed") if row.old else ""
+
+
+@register.filter
+def added_words(row: DifferenceRow) -> SafeString | str:
+    return _words(row.new, "<ins>{}</ins>", is_whole=row.kind == "added") if row.new else ""
+
+
+def _words(line: TextLine, form: str, *, is_whole: bool = False) -> SafeString:
+    """No template writes this, for a line break between two spans would be a blank inside a word."""
+    spans = ((format_html(form, span.text) if is_whole or span.is_changed else span.text,) for span in line.spans)
+    return format_html_join("", "{}", spans)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 
 from django import template
 from django.template import Context
@@ -33,6 +34,8 @@ register = template.Library()
 
 OPENING_CHARS = 1_400
 SNIPPET_CHARS = 320
+# Dollars.
+_LEAST_SHOWN = Decimal("0.0001")
 
 
 # numbers
@@ -54,8 +57,11 @@ def thousands(number: int) -> str:
 
 
 @register.filter
-def money(dollars: float) -> str:
-    return f"${dollars:.4f}"
+def money(dollars: float | Decimal) -> str:
+    """Four digits, or that it is less than they can say."""
+    if 0 < dollars < _LEAST_SHOWN / 2:
+        return f"<\u202f${number_format(_LEAST_SHOWN, decimal_pos=4)}"
+    return f"${number_format(Decimal(dollars), decimal_pos=4)}"
 
 
 @register.simple_tag
@@ -245,6 +251,12 @@ def span_of(start: datetime, end: datetime) -> str:
 
 
 # ids and marks
+
+
+@register.filter
+def role_name(role: str) -> str:
+    """``assistant`` in the reader's language."""
+    return str(Message.Author(role).label)
 
 
 @register.simple_tag

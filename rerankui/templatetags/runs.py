@@ -34,6 +34,7 @@ from rerankui.run.notes import remarks
 from rerankui.run.outcomes import NAMES
 from rerankui.run.result import Segment
 from rerankui.run.score_parts import bounds, days, score_parts, sum_of_parts
+from rerankui.templatetags.memory import money
 from rerankui.text.pictures import is_shown
 
 register = template.Library()
@@ -205,7 +206,7 @@ def in_rows(candidates: Sequence[legend.AnyCandidate]) -> list[legend.LegendRow]
 @register.filter
 def cost(dollars: float, model: str) -> str:
     """Four digits, or that the embedded model costs nothing."""
-    return gettext("free") if not dollars and model == EMBEDDED_MODEL else f"${floatformat(dollars, 4)}"
+    return gettext("free") if not dollars and model == EMBEDDED_MODEL else money(dollars)
 
 
 @register.filter

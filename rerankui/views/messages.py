@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -16,7 +17,7 @@ from memoryapp.browsing.months import MOST_MONTHS, messages_by_month
 from memoryapp.models import ChatUser, Message, Role
 from rerankui.access import Request, operator_of, owner_or_404
 from rerankui.filters import MessageFilter
-from rerankui.pages import Page, page_around, page_of, show
+from rerankui.pages import Page, is_partial, page_around, page_of, show
 from rerankui.text.talk import talk_of
 
 SHOWN = 80
@@ -33,8 +34,7 @@ def messages(request: Request, owner: int) -> HttpResponse:
     found = _filtered(of, filters, with_withdrawn=bool(at and at.is_withdrawn)).select_related("topic")
     page = page_around(found, filters.order, at, SHOWN) if at else page_of(request, found, filters.order, SHOWN)
     rows = list(page.rows)[::-1]
-    # They count all messages, and lead out of what was searched for.
-    months = [] if request.htmx or filters.chosen["q"] else messages_by_month(of)
+    months = messages_by_month(of) if _wants_months(request, filters) else []
     total = 0 if at else _total(found, page, filters, months)
     context: dict[str, Any] = {
         "owner": of,
@@ -46,9 +46,17 @@ def messages(request: Request, owner: int) -> HttpResponse:
         "at": at,
         "may_erase": operator_of(request).may(Role.ADMIN),
         "months": months,
+        "is_swapped": is_partial(request),
         "busiest": max((count for _month, count in months), default=0),
     }
     return show(request, "pages/messages.html", "partials/messages/messages.html", context)
+
+
+def _wants_months(request: Request, filters: MessageFilter) -> bool:
+    """Months count all messages and lead out of a search, so it has none; the list alone brings them as one is left."""
+    if filters.chosen["q"]:
+        return False
+    return not is_partial(request) or "q" in parse_qs(urlsplit(request.htmx.current_url or "").query)
 
 
 def _total(found: QuerySet[Message], page: Page[Message], filters: MessageFilter, months: Sequence[Month]) -> int:

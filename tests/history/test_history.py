@@ -99,6 +99,12 @@ class TestList:
         assert second.startswith(f"Topic:{dogs.pk}<")
         assert "<del>Dogs</del>" in second
 
+    def test_a_changed_word_stands_against_its_neighbours_without_a_blank(self, anna: ChatUser, client: Client) -> None:
+        topic = talk(anna, ("Cats eat fish", ["A cat?"]))[0]
+        edited(anna, topic, "Cats eat fish; dogs eat bones")
+        page = client.get(address(anna)).content.decode()
+        assert "Cats eat fish<ins>; dogs eat bones</ins>" in page
+
     def test_a_move_tells_how_many_messages_changed_their_topic(self, anna: ChatUser, client: Client) -> None:
         long, short = talk(anna, ("Long", [f"message {n}" for n in range(28)]), ("Short", ["a", "b"]))
         ids = list(long.message_set.in_order().values_list("pk", flat=True))

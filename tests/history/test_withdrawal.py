@@ -45,6 +45,15 @@ class TestWithdraw:
         assert live(anna) == before
         assert Message.objects.of(anna).filter(is_withdrawn=True).count() == 0
 
+    def test_messages_that_no_topic_had_yet_are_not_counted_as_none(
+        self, anna: ChatUser, batch: ImportBatch, client: Client
+    ) -> None:
+        Message.objects.exclude(external_id="loose").update(batch=None)
+        client.post(f"/memory/{anna.pk}/imports/{batch.pk}/withdraw/")
+        page = get(client, address(anna))
+        assert "Withdrew messages" in page
+        assert "0 messages" not in page
+
     def test_imports_are_listed_with_what_became_of_them(
         self, anna: ChatUser, batch: ImportBatch, client: Client, as_viewer: Client
     ) -> None:

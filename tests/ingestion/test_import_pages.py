@@ -154,7 +154,7 @@ class TestQuestions:
             assert "Give the date as in" in flat(answer.content.decode())
         as_curator.post(address, {"do": "answer", "start": "2025-07-25"})
         tasks.import_waiting()
-        assert "2 messages are ordered as they stand, from July 25, 2025" in page_of(as_curator, row)
+        assert "2 messages are ordered as they stand, from 25 Jul 2025" in page_of(as_curator, row)
 
 
 def test_a_file_that_failed_says_why_and_can_be_removed(anna: ChatUser, as_curator: Client) -> None:

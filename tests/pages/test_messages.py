@@ -88,6 +88,16 @@ def test_months_which_count_all_messages_are_no_part_of_a_search(anna: ChatUser,
     assert "month-list" not in get(as_viewer, f"/memory/{anna.pk}/messages/?q=march")
 
 
+def test_a_search_that_is_left_brings_the_months_its_page_did_not_have(anna: ChatUser, as_viewer: Client) -> None:
+    message_of(anna, "In March")
+    message_of(anna, "In May", minutes=70 * 1440)
+    address = f"/memory/{anna.pk}/messages/?q="
+    searched = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{address}march"}
+    assert "month-list" in get(as_viewer, address, **searched)
+    assert "month-list" not in get(as_viewer, f"{address}may", **searched)
+    assert "month-list" not in get(as_viewer, address, **{**searched, "HX-Current-URL": f"http://testserver{address}"})
+
+
 def test_search_marks_the_words_and_leads_to_the_place(anna: ChatUser, as_viewer: Client) -> None:
     topic = topic_of(anna, "vLLM", ["It dies with OOM", "Lower it"])
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?q=oom")

@@ -19,9 +19,11 @@ from rerankui.templatetags.memory import (
     format_name,
     grouped,
     marked,
+    money,
     opening,
     prose,
     remainder,
+    role_name,
     snippet,
     thousands,
 )
@@ -128,3 +130,20 @@ def test_what_was_wrong_with_a_tool_call_is_told_in_the_language_of_the_reader()
 def test_may_is_a_month_in_russian_too() -> None:
     with translation.override("ru"):
         assert date_format(date(2026, 5, 1), "N") == "Май"
+
+
+@pytest.mark.parametrize(
+    ("dollars", "english", "russian"),
+    [(0.0146, "$0.0146", "$0,0146"), (0.000006, "<\u202f$0.0001", "<\u202f$0,0001"), (0, "$0.0000", "$0,0000")],
+)
+def test_money_has_four_digits_and_what_costs_less_is_not_called_nothing(
+    dollars: float, english: str, russian: str
+) -> None:
+    assert money(dollars) == english
+    with translation.override("ru"):
+        assert money(dollars) == russian
+
+
+def test_a_speaker_without_a_name_is_called_in_the_readers_language() -> None:
+    with translation.override("ru"):
+        assert role_name("assistant") == "ассистент"
