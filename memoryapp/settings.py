@@ -29,7 +29,6 @@ WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, mos
 HANG_TIMEOUT = env.seconds("HANG_TIMEOUT", "30s", least=2, most=3600)
 
 INSTALLED_APPS = [
-    "daphne",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

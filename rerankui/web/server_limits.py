@@ -13,6 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
+# First of all of daphne, and of Twisted, which keeps the event loop that is installed when it is first asked for one.
+import daphne.server  # noqa: F401
 from daphne import http_protocol
 from daphne.http_protocol import WebRequest
 from django.conf import settings

@@ -72,7 +72,9 @@ def test_no_malformed_request_is_a_fault(memory: dict[str, Model], admin: Any) -
         answer = getattr(client, method)(path, sent)
         if answer.status_code >= 500 and path != "/readyz":
             faults.append((method, path, {name: value[:40] for name, value in sent.items()}, _cause(answer)))
-        answer.close()
+        if answer.streaming:
+            # A whole answer has nothing to close but the connection to the database, which takes long to open anew.
+            answer.close()
     assert faults == []
     assert len(asked) > 50
 
