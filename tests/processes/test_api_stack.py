@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from memoryapp.embedded import paths
+from tests.embedded.cluster_use import connect
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, Stack
 
@@ -145,3 +148,25 @@ def test_the_doors_do_what_their_description_says(
         text=True,
     )
     assert tried.returncode == 0, tried.stdout + tried.stderr
+
+
+def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answered(stack: Stack) -> None:
+    lines = (
+        "GET /ws/runs/00000000-0000-4000-8000-000000000000/ HTTP/1.1",
+        f"Host: 127.0.0.1:{stack.port}",
+        f"Origin: {stack.url}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+        "Cookie: sessionid=abcdefabcdefabcdefabcdefabcdefab",
+    )
+    address = ("127.0.0.1", stack.port)
+    with connect(paths.cluster(stack.folder)) as database, socket.create_connection(address, PATIENCE) as door:
+        database.execute("BEGIN")
+        database.execute("LOCK TABLE memoryapp_loginsession IN ACCESS EXCLUSIVE MODE")
+        door.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        # Unless told otherwise daphne drops it after 5 s, and looks every 2 s; hundreds at once wait as long.
+        database.execute("SELECT pg_sleep(8)")
+        database.execute("COMMIT")
+        assert door.recv(1024).startswith(b"HTTP/1.1 ")

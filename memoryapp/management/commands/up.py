@@ -38,6 +38,8 @@ from memoryapp.operations import startup
 _POLL_SECONDS = 0.25
 _PATIENCE = 120.0
 _MOST_FAILURES = 3
+# Daphne drops a socket without a word that is not accepted within 5 s, as where hundreds come at once.
+_PATIENT = ("--websocket_connect_timeout", "60")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -275,7 +277,7 @@ def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
     worker = ("worker", "-P", "threads", "-c", "4", "-l", "WARNING", "--without-gossip", "--without-mingle")
     beat = ("beat", "-l", "WARNING", "--pidfile", "")
     return [
-        *_webs((*python, "daphne", "-v", "0"), shared, listener, (host, port)),
+        *_webs((*python, "daphne", "-v", "0", *_PATIENT), shared, listener, (host, port)),
         Child("worker", (*celery, *worker), shared | quiet, niceness=5, hang_timeout=settings.HANG_TIMEOUT),
         Child("beat", (*celery, *beat), shared | quiet, niceness=5, hang_timeout=settings.HANG_TIMEOUT),
     ]
