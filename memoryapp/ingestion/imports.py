@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memoryapp import erasure, work
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.ingestion import rewording
-from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out
+from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out, take_statistics
 from memoryapp.ingestion.reading_ahead import read_ahead
 from memoryapp.models import ChatUser, ImportBatch, Message, Work
 
@@ -144,7 +144,10 @@ class _Intake:
         self.chars += len(record.text)
         is_full = len(self.waiting) >= BATCH or self.chars >= MOST_CHARS
         if is_full:
+            is_first = not self.added + self.skipped
             self.store()
+            if is_first and self.batch:
+                take_statistics()
         return is_full
 
     def store(self) -> None:

@@ -23,7 +23,8 @@ BATCH = 5000
 
 
 _KNOWN = (
-    "SELECT external_id, content_hash, batch_id FROM memoryapp_message WHERE owner_id = %s AND external_id = ANY(%s)"
+    "SELECT external_id, content_hash, batch_id FROM memoryapp_message "
+    "WHERE owner_id = %s AND external_id = ANY(%s::text[])"
 )
 # Hexadecimal digits of its content hash by which another text of a message is known.
 _DIGITS = 16
@@ -110,8 +111,24 @@ def wording_id(record: MessageRecord) -> str:
 def _known(owner: ChatUser, ids: list[str]) -> dict[str, tuple[str, int | None]]:
     """Hash and batch of the messages that bear these ids; one parameter, for a thousand take longer than the query."""
     with connection.cursor() as cursor:
-        cursor.execute(_KNOWN, [owner.pk, list(ids)])
+        cursor.execute(_KNOWN, [owner.pk, _array(ids)])
         return {id: (hash, batch) for id, hash, batch in cursor.fetchall()}
+
+
+def _array(ids: list[str]) -> str:
+    """A database's array of ids as text; psycopg's own takes six times as long. NUL is in none of them."""
+    joined = "\0".join(ids).replace("\\", r"\\").replace('"', r"\"")
+    return '{"' + joined.replace("\0", '","') + '"}' if ids else "{}"
+
+
+def take_statistics() -> None:
+    """Has the database look at whose messages there are, once it has the first thousands of an import.
+
+    Until then it takes a new chat user for one of a few messages, and reads all of them for each batch to find those
+    that it knows, instead of by their ids. What looks anyway, once a minute, comes too late for an import of a minute.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE (SKIP_LOCKED) {Message._meta.db_table} (owner_id, external_id)")
 
 
 def id_conflict(record: MessageRecord, *, is_own: bool = False) -> Rejected:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from memoryapp.ingestion import imports
 from memoryapp.models import ChatUser, ImportBatch, Message
@@ -37,6 +38,24 @@ def run(*arguments: Any) -> tuple[dict[str, Any], str]:
     out, err = io.StringIO(), io.StringIO()
     call_command("import_chat", *map(str, arguments), "--json", stdout=out, stderr=err)
     return json.loads(out.getvalue()), err.getvalue()
+
+
+@pytest.mark.parametrize("id", ['"', "a\\", '\\"', "{a,b}", "NULL", " a ", "a\nb\tc", "\x01", "Ёлка", "'"])
+def test_a_message_is_known_again_whatever_its_id(chat: Path, id: str) -> None:
+    chat.write_text("\n".join(line("anna", "one", id=one) for one in (id, "other")))
+    assert [run(chat)[0]["messages_added"] for _ in range(2)] == [2, 0]
+    assert Message.objects.filter(external_id=id).exists()
+
+
+def test_the_database_knows_of_a_new_memory_after_its_first_thousands(chat: Path) -> None:
+    """Or it reads all of the memory for each batch, which makes a large import slower with each."""
+    message = {"role": "user", "ts": "2025-07-25T14:00:00Z", "text": "one"}
+    chat.write_text("\n".join(json.dumps({"id": str(n), **message}) for n in range(imports.BATCH + 1)))
+    run(chat, "--user", "anna")
+    columns = "SELECT attname FROM pg_stats WHERE tablename = %s AND attname IN ('owner_id', 'external_id')"
+    with connection.cursor() as cursor:
+        cursor.execute(columns, [Message._meta.db_table])
+        assert len(cursor.fetchall()) == 2
 
 
 def test_a_second_run_adds_nothing(chat: Path) -> None:
