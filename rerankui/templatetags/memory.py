@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from django import template
 from django.template import Context
+from django.template.defaultfilters import floatformat
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
@@ -60,8 +61,8 @@ def thousands(number: int) -> str:
 def money(dollars: float | Decimal) -> str:
     """Four digits, or that it is less than they can say."""
     if 0 < dollars < _LEAST_SHOWN / 2:
-        return f"<\u202f${number_format(_LEAST_SHOWN, decimal_pos=4)}"
-    return f"${number_format(Decimal(dollars), decimal_pos=4)}"
+        return f"<\u202f${floatformat(_LEAST_SHOWN, 4)}"
+    return f"${floatformat(dollars, 4)}"
 
 
 @register.simple_tag

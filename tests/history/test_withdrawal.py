@@ -51,7 +51,7 @@ class TestWithdraw:
         Message.objects.exclude(external_id="loose").update(batch=None)
         client.post(f"/memory/{anna.pk}/imports/{batch.pk}/withdraw/")
         page = get(client, address(anna))
-        assert "Withdrew messages" in page
+        assert f"edit-{TopicEdit.objects.get(kind='withdraw').pk}" in page
         assert "0 messages" not in page
 
     def test_imports_are_listed_with_what_became_of_them(

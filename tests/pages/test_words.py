@@ -134,7 +134,7 @@ def test_may_is_a_month_in_russian_too() -> None:
 
 @pytest.mark.parametrize(
     ("dollars", "english", "russian"),
-    [(0.0146, "$0.0146", "$0,0146"), (0.000006, "<\u202f$0.0001", "<\u202f$0,0001"), (0, "$0.0000", "$0,0000")],
+    [(0.0031, "$0.0031", "$0,0031"), (0.000006, "<\u202f$0.0001", "<\u202f$0,0001"), (0, "$0.0000", "$0,0000")],
 )
 def test_money_has_four_digits_and_what_costs_less_is_not_called_nothing(
     dollars: float, english: str, russian: str
