@@ -49,12 +49,16 @@ def conninfo() -> str:
     return make_conninfo(**parts, **database.get("OPTIONS", {}))
 
 
-def pool() -> AsyncConnectionPool:
-    """A pool that is not open yet; use it as an async context manager."""
+def pool(*, is_single: bool = False) -> AsyncConnectionPool:
+    """A pool that is not open yet; use it as an async context manager.
+
+    One that ``is_single`` has a single connection, and none until it is asked for it.
+    """
+    most = 1 if is_single else max(LEAST_CONNECTIONS, MOST_CONNECTIONS // settings.WEB_CONCURRENCY)
     return AsyncConnectionPool(
         conninfo(),
-        min_size=1,
-        max_size=max(LEAST_CONNECTIONS, MOST_CONNECTIONS // settings.WEB_CONCURRENCY),
+        min_size=0 if is_single else 1,
+        max_size=most,
         open=False,
         kwargs={"autocommit": True},
         check=_check,

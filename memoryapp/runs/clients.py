@@ -72,7 +72,7 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
 
     What a search found is kept for so many seconds: by default not at all, for a measurement must search.
     """
-    async with clients.http_client() as http, database.pool() as pool, leased(pool) as leases:
+    async with clients.http_client() as http, database.pool() as pool, leased() as leases:
         serving = Serving(http)
         embedder, profile_id = await serving.embedder()
         if isinstance(embedder, OfflineEmbedder):

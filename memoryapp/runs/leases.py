@@ -17,6 +17,7 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
+from memoryapp.operations import database
 from memoryapp.operations.database import array
 
 if TYPE_CHECKING:
@@ -83,10 +84,14 @@ class Leases:
 
 
 @asynccontextmanager
-async def leased(pool: AsyncConnectionPool) -> AsyncIterator[Leases]:
-    """Leases that end with the body, before ``pool`` is closed."""
-    leases = Leases(pool)
-    try:
-        yield leases
-    finally:
-        await leases.close()
+async def leased() -> AsyncIterator[Leases]:
+    """Leases that end with the body.
+
+    Their connection is their own: in a queue behind hundreds of runs a renewal would come too late for all of them.
+    """
+    async with database.pool(is_single=True) as pool:
+        leases = Leases(pool)
+        try:
+            yield leases
+        finally:
+            await leases.close()

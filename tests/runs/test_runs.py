@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -32,7 +32,7 @@ from tests.conftest import record
 from tests.engine.scripted import ScriptedChat, asks, chooses
 from tests.runs.odd_chats import Broken, Companionable, Talkative
 from tests.support.clock import PATIENCE
-from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start
+from tests.support.executing import Faulty, Silent, Speechless, events_of, memory_of_three, start, unanswered
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
@@ -168,22 +168,32 @@ async def test_a_run_gives_signs_of_life_as_long_as_it_goes_on(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
-    run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
     async with open_clients() as clients:
-        silent = Silent()
-        task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
-        await silent.asked.wait()
         seen: set[Any] = set()
-        async with asyncio.timeout(PATIENCE):
+        async with unanswered(memory, clients) as run, asyncio.timeout(PATIENCE):
             while len(seen) < 4:
                 seen.add((await Run.objects.aget(pk=run.pk)).heartbeat_at)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
         ended = (await Run.objects.aget(pk=run.pk)).heartbeat_at
         renewing = [other for other in asyncio.all_tasks() if "Leases._renew" in repr(other.get_coro())]
         await asyncio.wait_for(asyncio.gather(*renewing), PATIENCE)
         assert (await Run.objects.aget(pk=run.pk)).heartbeat_at == ended
+
+
+async def test_runs_that_wait_for_a_connection_are_no_abandoned_ones(
+    memory: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.02)
+    async with (
+        open_clients() as clients,
+        unanswered(memory, clients) as run,
+        AsyncExitStack() as others,
+        asyncio.timeout(PATIENCE),
+    ):
+        for _ in range(clients.pool.max_size):
+            await others.enter_async_context(clients.pool.connection())
+        claimed = (await Run.objects.aget(pk=run.pk)).heartbeat_at
+        while (await Run.objects.aget(pk=run.pk)).heartbeat_at == claimed:
+            pass
 
 
 async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
+import pytest
 from asgiref.sync import sync_to_async
 
 from memoryapp import reading
@@ -17,8 +20,10 @@ from memoryapp.models import ChatUser, Run
 from memoryapp.operations import database
 from memoryapp.reading import Background
 from memoryapp.runs import following, lifecycle
+from memoryapp.runs.clients import Clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
+from tests.support.clock import PATIENCE
 
 QUERY = "vLLM H100 out of memory"
 TOPICS = [
@@ -90,3 +95,16 @@ async def start(owner: ChatUser, query: str = QUERY, **given: Any) -> Run:
 
 async def events_of(run: Run) -> list[Any]:
     return [item.event for item in await sync_to_async(following.stored)(run.pk)]
+
+
+@asynccontextmanager
+async def unanswered(memory: ChatUser, clients: Clients) -> AsyncIterator[Run]:
+    """A run whose model is silent, cancelled when the body ends."""
+    run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
+    silent = Silent()
+    task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
+    await silent.asked.wait()
+    yield run
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
