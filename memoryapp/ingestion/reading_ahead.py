@@ -6,6 +6,7 @@ Reading a file takes about as long as storing it, and while the database stores,
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,10 @@ from typing import TypeVar
 # (``ingestion.messages.BATCH``), the next one is read.
 AT_ONCE = 500
 MOST_WAITING = 12
+# Seconds after which a thread that computes lets another go on that got its answer from the database. At Python's
+# own 5 ms a batch waits some dozen times so long for the reader. It stays so for the process: of several imports at
+# once none knows whether it is the last, and all else in a worker waits for the database likewise.
+TURN = 0.0005
 
 Item = TypeVar("Item")
 Chunk = list[Item] | BaseException | None
@@ -27,6 +32,7 @@ def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) ->
 
     What reading raises is raised where the item would have come.
     """
+    sys.setswitchinterval(TURN)
     chunks: Queue[Chunk[Item]] = Queue(MOST_WAITING)
     stopped = threading.Event()
     # The language of messages goes along with the context.
