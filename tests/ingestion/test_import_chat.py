@@ -58,6 +58,18 @@ def test_the_database_knows_of_a_new_memory_after_its_first_thousands(chat: Path
         assert len(cursor.fetchall()) == 2
 
 
+def test_what_is_known_is_found_without_reading_the_messages_of_everybody(chat: Path) -> None:
+    """Or an import takes the longer the more there is of others."""
+    chat.write_text(line("anna", "one", "two"))
+    run(chat)
+    looked = "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE {Message._meta.db_table}; SET enable_seqscan = on")
+        before = cursor.execute(looked, [Message._meta.db_table]).fetchone()
+        assert run(chat)[0]["messages_skipped"] == 2
+        assert cursor.execute(looked, [Message._meta.db_table]).fetchone() == before
+
+
 def test_a_second_run_adds_nothing(chat: Path) -> None:
     chat.write_text(line("anna", "one", "two"))
     first, _err = run(chat, "--user", "anna")
