@@ -9,6 +9,7 @@ from memoryapp.curation import MERGER, Change
 from memoryapp.engine.memory import topic_id
 from memoryapp.ingestion.archiving import ARCHIVIST
 from memoryapp.models import AgentCall, TopicEdit
+from rerankui.text import counts
 
 Kind = TopicEdit.Kind
 MOST_SIZES = 8
@@ -61,15 +62,11 @@ def _facts(change: Change, moved: int) -> dict[str, str]:
         "topics": _topics(len(change.out)),
         "before": _topics(len(change.out)),
         "after": _topics(len(change.put)),
-        "messages": _messages(sum(sizes)),
+        "messages": counts.messages(sum(sizes)),
         "moved": ngettext("%(n)d message goes", "%(n)d messages go", moved) % {"n": moved},
-        "messages_moved": _messages(moved),
+        "messages_moved": counts.messages(moved),
         "sizes": _listed(sizes),
     }
-
-
-def _messages(count: int) -> str:
-    return ngettext("%(n)d message", "%(n)d messages", count) % {"n": count}
 
 
 def _topics(count: int) -> str:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from memoryapp import knowledge
 from memoryapp.engine.memory import topic_id
 from memoryapp.history import HistoryEntry, Topics
 from memoryapp.models import KnowledgeEdit, Topic, TopicEdit
+from rerankui.text import counts
 from rerankui.text.differences import Difference, difference
 
 Kind = TopicEdit.Kind
@@ -132,16 +132,12 @@ def _tally(entry: HistoryEntry) -> str:
     if isinstance(record, KnowledgeEdit):
         return ""
     if entry.moved is not None:
-        return _messages(entry.moved)
+        return counts.messages(entry.moved)
     if record.kind == Kind.ARCHIVE:
-        return _messages(sum(topic.message_count for topic in entry.put.shown)) if not entry.put.more else ""
+        return counts.messages(sum(topic.message_count for topic in entry.put.shown)) if not entry.put.more else ""
     if entry.out.more or entry.put.more:
         return ""
     before, after = (sum(topic.message_count for topic in side.shown) for side in (entry.out, entry.put))
     if before == after:
-        return _messages(after) if after else ""
+        return counts.messages(after) if after else ""
     return _("%(before)d → %(after)d messages") % {"before": before, "after": after}
-
-
-def _messages(count: int) -> str:
-    return ngettext("%(n)d message", "%(n)d messages", count) % {"n": count}

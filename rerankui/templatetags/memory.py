@@ -26,6 +26,7 @@ from memoryapp import work
 from memoryapp.browsing.usage import Day
 from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
+from rerankui.text import counts
 from rerankui.text.prose import headline as headline_of
 from rerankui.text.prose import line, shown, unmarked
 from rerankui.text.times import absolute
@@ -42,10 +43,9 @@ _LEAST_SHOWN = Decimal("0.0001")
 # numbers
 
 
-@register.filter
-def grouped(number: int | float) -> str:
-    """1284 as ``1,284``, in the reader's language."""
-    return number_format(number, force_grouping=True)
+register.filter(counts.grouped)
+register.filter(counts.messages)
+register.filter(counts.characters)
 
 
 @register.filter
@@ -139,8 +139,8 @@ _DAY = (
 
 
 def _day_bar(place: int, day: Day, most: int) -> tuple[object, ...]:
-    recalls = ngettext("%(n)s recall", "%(n)s recalls", day.recalls) % {"n": grouped(day.recalls)}
-    fell_back = ngettext("%(n)s fell back", "%(n)s fell back", day.fallbacks) % {"n": grouped(day.fallbacks)}
+    recalls = ngettext("%(n)s recall", "%(n)s recalls", day.recalls) % {"n": counts.grouped(day.recalls)}
+    fell_back = ngettext("%(n)s fell back", "%(n)s fell back", day.fallbacks) % {"n": counts.grouped(day.fallbacks)}
     height, top = (round(62 * count / most, 1) for count in (day.recalls, day.fallbacks))
     height = max(height, 0.5)
     left = place * 10 + 1
@@ -155,7 +155,7 @@ _MONTH = (
 
 
 def _month_bar(place: int, month: date, count: int, most: int, owner: int) -> tuple[object, ...]:
-    counted = ngettext("%(n)s message", "%(n)s messages", count) % {"n": grouped(count)}
+    counted = counts.messages(count)
     title = f"{date_format(month, 'F Y')}: {counted}"
     height = max(1.5 if count else 0.5, round(54 * count / most, 1))
     href = f"{reverse('messages', args=[owner])}?on={month.isoformat()}"

@@ -14,8 +14,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from memoryapp.pipeline import PipelineStage
-from rerankui.templatetags.memory import grouped
 from rerankui.text import embedding_words
+from rerankui.text.counts import grouped
 from rerankui.text.stage_words import WORDS, StageWords, chat_model_of, served_by
 
 register = template.Library()

@@ -17,7 +17,6 @@ from rerankui.templatetags.memory import (
     ago,
     file_type,
     format_name,
-    grouped,
     marked,
     money,
     opening,
@@ -28,6 +27,7 @@ from rerankui.templatetags.memory import (
     thousands,
 )
 from rerankui.templatetags.runs import day_of, enrich_note
+from rerankui.text.counts import grouped
 
 
 @pytest.mark.parametrize(
