@@ -13,6 +13,9 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.user import ChatUser, Owned
 
+# What an import writes into the metadata of a message whose file gives it no time (``importers.record.Clock.mark``).
+TIME_SOURCES = ("neighbour", "counted")
+
 
 class ImportFile(Owned):
     """A file that a person gave to the page of imports, from its arrival until it is imported or discarded.
@@ -167,3 +170,9 @@ class Message(Owned):
 
     def __str__(self) -> str:
         return f"{self.author}: {self.text[:60]}"
+
+    @property
+    def time_source(self) -> str:
+        """From where an import has the time of a message whose file gives none, of ``TIME_SOURCES``; else empty."""
+        source = self.metadata.get("time_source") if isinstance(self.metadata, dict) else None
+        return source if source in TIME_SOURCES else ""

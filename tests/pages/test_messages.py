@@ -189,3 +189,21 @@ def test_withdrawn_messages_can_be_looked_at_and_say_what_they_are(
         assert "with its import, which the history can bring back" in page
     assert "This stays" not in get(as_viewer, f"/memory/{anna.pk}/messages/?place=withdrawn")
     assert "active session" in get(as_viewer, f"/memory/{anna.pk}/messages/")
+
+
+@pytest.mark.parametrize(("source", "why"), [("neighbour", "this message no time"), ("counted", "is counted from")])
+def test_a_time_that_is_not_the_messages_own_is_marked(
+    anna: ChatUser, as_viewer: Client, source: str, why: str
+) -> None:
+    message_of(anna, "In March")
+    topic = topic_of(anna, "vLLM", ["It dies with OOM"])
+    Message.objects.filter(topic=topic).update(metadata={"time_source": source})
+    assert get(as_viewer, f"/memory/{anna.pk}/messages/").count(why) == 2, "as a tooltip, and read aloud"
+    assert get(as_viewer, f"/topics/{topic.pk}/").count(why) == 2
+
+
+def test_a_word_of_a_file_about_its_times_is_no_mark(anna: ChatUser, as_viewer: Client) -> None:
+    message = message_of(anna, "In March")
+    for metadata in ({"time_source": "gps"}, {"time_source": ["neighbour"]}):
+        Message.objects.filter(pk=message.pk).update(metadata=metadata)
+        assert "≈" not in get(as_viewer, f"/memory/{anna.pk}/messages/")
