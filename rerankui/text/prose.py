@@ -19,6 +19,8 @@ LONGEST_HEADLINE = 80
 SHORTEST_HEADLINE = 24
 _PART = re.compile(r"\s·\s|\n")
 _PARTS = (": ", "; ", ", ")
+# The day that the embedded segmenter ends a summary with: "(20 November 2026)".
+_DAY = re.compile(r" \(\d{1,2} \w{3,9} \d{4}\)$")
 
 _FENCE = re.compile(r"```[\w+#.-]*[ \t]*\n?(.*?)(?:\n?```|\Z)", re.S)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -79,8 +81,8 @@ def line(text: str) -> str:
 
 
 def says_more(summary: str, title: str) -> bool:
-    """Whether a summary has words that its headline leaves out."""
-    return summary.strip().rstrip(".") != title
+    """Whether a summary has words that its headline leaves out; its day does not count, for that stands beside it."""
+    return _DAY.sub("", summary.strip().rstrip(".")) != _DAY.sub("", title)
 
 
 def headline(summary: str) -> str:

@@ -33,6 +33,14 @@ def test_a_title_is_what_the_summary_begins_with(summary: str, title: str) -> No
     assert headline(summary) == title
 
 
+@pytest.mark.parametrize(
+    "summary", ["Oven, cake — Masha: When? (5 May 2026)", "Honey cake (5 May 2026)", "Торт (5 мая 2026)"]
+)
+def test_a_summary_that_adds_only_its_day_is_not_repeated(anna: ChatUser, as_viewer: Client, summary: str) -> None:
+    topic = topic_of(anna, summary, ["When?"])
+    assert "topic-summary" not in get(as_viewer, f"/topics/{topic.pk}/")
+
+
 def test_a_topic_has_a_short_title_with_the_summary_below(anna: ChatUser, as_viewer: Client) -> None:
     long, short = topic_of(anna, GEORGIA, ["When?", "In May"]), topic_of(anna, "Honey cake.", ["Which?"], day=1)
     page = get(as_viewer, f"/topics/{long.pk}/")
