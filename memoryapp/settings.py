@@ -33,7 +33,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
-    "axes",
+    "memoryapp.accounts.apps.LoginAttempts",
     "django.contrib.messages",
     "django.contrib.postgres",
     "whitenoise.runserver_nostatic",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import template
+from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -28,8 +29,8 @@ def similarities_chart(found: Distribution, in_force: float) -> SafeString:
         _("Pairs by their cosine"),
         bars,
         marks,
-        FIRST,
-        LAST,
+        number_format(FIRST),
+        number_format(LAST),
     )
 
 
@@ -39,7 +40,10 @@ _MARK = '<line class="line-{}" x1="{}" x2="{}" y1="0" y2="96"/>'
 
 def _column_bar(place: int, column: SimilarityShare, most: float) -> tuple[object, ...]:
     height = max(0.4, round(94 * column.share / most, 1))
-    title = _("from %(start)s: %(share)s %%") % {"start": column.start, "share": round(100 * column.share, 1)}
+    title = _("from %(start)s: %(share)s %%") % {
+        "start": number_format(column.start),
+        "share": number_format(100 * column.share, 1),
+    }
     return title, place * 10, round(96 - height, 1), height
 
 

@@ -101,7 +101,9 @@ def test_an_admin_is_told_of_tried_passwords(admin: Operator, viewer: Operator, 
     client = Client()
     page = client.post("/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.3", follow=True)
     assert "1 account was tried with wrong passwords" in page.content.decode()
-    assert "vera" in get(client, "/admin/axes/accessfailurelog/")
+    listed = get(client, "/admin/axes/accessfailurelog/")
+    assert "vera" in listed
+    assert ">Login attempts</a>" in listed
 
 
 def test_passwords_are_checked_one_at_a_time(viewer: Operator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,12 @@ import pytest
 from django.utils import timezone, translation
 from django.utils.formats import date_format
 
+from memoryapp.browsing.similarities import Distribution, SimilarityShare
 from memoryapp.engine.events import TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
 from rerankui.curation.change_words import actor_words
 from rerankui.run.notes import WORDS, remarks
+from rerankui.templatetags.embedding import similarities_chart
 from rerankui.templatetags.memory import (
     ago,
     file_type,
@@ -147,3 +149,11 @@ def test_money_has_four_digits_and_what_costs_less_is_not_called_nothing(
 def test_a_speaker_without_a_name_is_called_in_the_readers_language() -> None:
     with translation.override("ru"):
         assert role_name("assistant") == "ассистент"
+
+
+def test_the_picture_of_similarities_has_the_readers_decimals() -> None:
+    found = Distribution(pairs=8, columns=(SimilarityShare(0.025, 0.125),), proposed=None)
+    with translation.override("ru"):
+        drawn = similarities_chart(found, 0.3)
+    assert "<title>от 0,025: 12,5 %</title>" in drawn
+    assert "<span>-0,25</span><span>1,0</span>" in drawn
