@@ -46,6 +46,16 @@ def test_a_session_of_the_version_before_stays_signed_in(viewer: Operator) -> No
     assert client.get("/runs/").status_code == 200
 
 
+@pytest.mark.parametrize("language", ["en", "ru"])
+def test_a_form_of_an_old_page_is_refused_in_a_sentence(viewer: Operator, language: str) -> None:
+    client = Client(enforce_csrf_checks=True, headers={"Accept-Language": language})
+    answer = sign_in("vera", PASSWORD, client=client)
+    page = answer.content.decode()
+    assert answer.status_code == 403
+    assert {"en": "The form was not sent", "ru": "Форма не отправлена"}[language] in page
+    assert "<style" not in page, "which the policy of contents would leave out"
+
+
 def fail(name: str, times: int, address: str = "192.0.2.1", **more: Any) -> Any:
     for _ in range(times):
         answer = sign_in(name, "wrong", address, **more)
