@@ -36,6 +36,7 @@ register = template.Library()
 
 OPENING_CHARS = 1_400
 SNIPPET_CHARS = 320
+_MONTHS_ACROSS = 12
 # Dollars.
 _LEAST_SHOWN = Decimal("0.0001")
 
@@ -101,17 +102,21 @@ def _bars(heights: Sequence[float]) -> Iterator[tuple[int, float, float]]:
 
 @register.simple_tag
 def months_chart(months: Sequence[tuple[date, int]], owner: int) -> SafeString:
-    """A bar for each month's messages, leading to the month in the talk; the numbers are in the titles."""
+    """A bar for each month's messages, leading to the month in the talk; the numbers are in the titles.
+
+    A young memory's bars are as narrow as those of a year, with its months named together at their left end.
+    """
     most = max(count for _month, count in months)
     bars = format_html_join("", _MONTH, (_month_bar(place, *month, most, owner) for place, month in enumerate(months)))
-    ends = (date_format(months[place][0], "F Y") for place in (0, -1))
+    ends = list(dict.fromkeys(date_format(months[place][0], "F Y") for place in (0, -1)))
+    named = ends if len(months) >= _MONTHS_ACROSS else [" – ".join(ends)]
     return format_html(
         '<svg class="months" viewBox="0 0 {} 56" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>'
-        '<p class="months-ends"><span>{}</span><span>{}</span></p>',
-        len(months) * 10,
+        '<p class="months-ends">{}</p>',
+        max(len(months), _MONTHS_ACROSS) * 10,
         _("Messages by month"),
         bars,
-        *ends,
+        format_html_join("", "<span>{}</span>", ((end,) for end in named)),
     )
 
 

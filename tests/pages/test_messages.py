@@ -207,3 +207,14 @@ def test_a_word_of_a_file_about_its_times_is_no_mark(anna: ChatUser, as_viewer: 
     for metadata in ({"time_source": "gps"}, {"time_source": ["neighbour"]}):
         Message.objects.filter(pk=message.pk).update(metadata=metadata)
         assert "≈" not in get(as_viewer, f"/memory/{anna.pk}/messages/")
+
+
+def test_the_bars_of_a_young_memory_do_not_fill_the_page(anna: ChatUser, as_viewer: Client) -> None:
+    message_of(anna, "In March")
+    page = get(as_viewer, f"/memory/{anna.pk}/")
+    assert 'class="months" viewBox="0 0 120 56"' in page
+    assert '<p class="months-ends"><span>March 2026</span></p>' in page
+    message_of(anna, "A year later", minutes=366 * 1440)
+    page = get(as_viewer, f"/memory/{anna.pk}/")
+    assert 'viewBox="0 0 130 56"' in page
+    assert "<span>March 2026</span><span>March 2027</span>" in page
