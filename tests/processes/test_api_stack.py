@@ -129,27 +129,6 @@ def test_a_body_that_is_too_large_is_refused_by_the_real_server(program: httpx.C
     assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_large")
 
 
-def test_the_doors_do_what_their_description_says(
-    program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """A few examples of every door, the same each time; a longer search is for who asks for it by hand.
-
-    It stands last, for one of the doors erases chat users.
-    """
-    token = program.headers["authorization"]
-    tried = subprocess.run(
-        [
-            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CHECKOUT / "tests" / "schemathesis.toml")),
-            *("run", f"{stack.url}/v1/openapi.json", "--header", f"Authorization: {token}", "--max-time", "40"),
-            *("--generation-deterministic", "--max-examples", "10", "--no-color"),
-        ],
-        cwd=tmp_path_factory.mktemp("schemathesis"),
-        capture_output=True,
-        text=True,
-    )
-    assert tried.returncode == 0, tried.stdout + tried.stderr
-
-
 def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answered(stack: Stack) -> None:
     lines = (
         "GET /ws/runs/00000000-0000-4000-8000-000000000000/ HTTP/1.1",
@@ -170,3 +149,24 @@ def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answere
         database.execute("SELECT pg_sleep(8)")
         database.execute("COMMIT")
         assert door.recv(1024).startswith(b"HTTP/1.1 ")
+
+
+def test_the_doors_do_what_their_description_says(
+    program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A few examples of every door, the same each time; a longer search is for who asks for it by hand.
+
+    It stands last, for one of the doors erases chat users.
+    """
+    token = program.headers["authorization"]
+    tried = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CHECKOUT / "tests" / "schemathesis.toml")),
+            *("run", f"{stack.url}/v1/openapi.json", "--header", f"Authorization: {token}", "--max-time", "40"),
+            *("--generation-deterministic", "--max-examples", "10", "--no-color"),
+        ],
+        cwd=tmp_path_factory.mktemp("schemathesis"),
+        capture_output=True,
+        text=True,
+    )
+    assert tried.returncode == 0, tried.stdout + tried.stderr
