@@ -69,7 +69,7 @@ async def test_an_unreadable_answer_is_shown_to_the_model_and_asked_for_once_mor
 async def test_after_two_unreadable_answers_there_is_none(first: Step, cause: str) -> None:
     ask, chat = await asked(first, first, says("42"))
     assert (len(chat.requests), ask.failure and ask.failure.cause) == (2, cause)
-    with pytest.raises(UnreadableAnswer):
+    with pytest.raises(UnreadableAnswer, match="could not be read"):
         ask.result()
 
 

@@ -151,4 +151,4 @@ class Ask(Generic[_Answer]):
                 raise LLMTimeout(failure.words or f"The model gave no answer in {self._seconds:g} seconds.")
             case "llm_error" | "refused" | "content_filter":
                 raise LLMError(failure.words or "The model refused to answer.")
-        raise UnreadableAnswer
+        raise UnreadableAnswer("The model answered, and its answer could not be read.")

@@ -173,7 +173,7 @@ def test_the_model_is_told_whom_it_reads_and_how_large_topics_are() -> None:
     "answer", ["", "I cannot do that.", "{}", '{"topics": []}', "[" * 5_000, "1e999", '{"a":' * 3_000]
 )
 def test_an_answer_without_parts_is_no_proposal(answer: str) -> None:
-    with pytest.raises(UnreadableAnswer):
+    with pytest.raises(UnreadableAnswer, match="could not be read"):
         proposed(says(answer))
 
 
@@ -244,7 +244,7 @@ def test_a_summary_is_read_from_json_or_plain_words(answer: str) -> None:
 
 @pytest.mark.parametrize("answer", ["", "   ", '{"should_merge": false}', "[[[", '{"merged_summary": 5}', "```"])
 def test_an_answer_without_a_summary_is_no_proposal(answer: str) -> None:
-    with pytest.raises(UnreadableAnswer):
+    with pytest.raises(UnreadableAnswer, match="could not be read"):
         merged(answer)
 
 
