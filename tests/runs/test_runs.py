@@ -129,6 +129,8 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()
+        # A killed process renews nothing; this one lives, and would between the two statements below.
+        await clients.leases.close()
         long_ago = timezone.now() - timedelta(minutes=1)
         await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
         assert await sync_to_async(closing.close_abandoned)() == 1
