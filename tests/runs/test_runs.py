@@ -129,8 +129,11 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()
-        # A killed process renews nothing; this one lives, and would between the two statements below.
+        # A killed process neither renews nor writes; this one lives, and the sweep passes by a run that is being written.
         await clients.leases.close()
+        async with asyncio.timeout(PATIENCE):
+            while not await RunEvent.objects.filter(run=run, kind="turn_started").aexists():
+                pass
         long_ago = timezone.now() - timedelta(minutes=1)
         await Run.objects.filter(pk=run.pk).aupdate(heartbeat_at=long_ago)
         assert await sync_to_async(closing.close_abandoned)() == 1
