@@ -129,7 +129,7 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()
-        # A killed process neither renews nor writes; this one lives, and the sweep passes by a run that is being written.
+        # A killed process neither renews nor writes; this one lives, and the sweep passes a run that is being written.
         await clients.leases.close()
         async with asyncio.timeout(PATIENCE):
             while not await RunEvent.objects.filter(run=run, kind="turn_started").aexists():
