@@ -27,6 +27,7 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import segment
 from memoryapp.engine.text import summaries as extracts
+from memoryapp.engine.text.lines import shortened
 from memoryapp.models import ChatUser, Message, Topic, TopicMessage
 from memoryapp.reading import content
 
@@ -183,7 +184,7 @@ def _listed(topics: Iterable[Topic]) -> dict[int, list[int]]:
 
 def _composed(summaries: Sequence[str]) -> str:
     text = "; ".join(dict.fromkeys(summary.strip().rstrip(".") for summary in summaries if summary.strip()))
-    return text if len(text) <= MOST_SUMMARY_CHARS else text[: MOST_SUMMARY_CHARS - 1] + "…"
+    return shortened(text, MOST_SUMMARY_CHARS)
 
 
 def _parts(topic: Topic, messages: Sequence[int], at: set[int]) -> list[list[int]]:

@@ -18,7 +18,7 @@ from memoryapp.engine.events import ContextPart, Selected
 from memoryapp.engine.limits import DEFAULTS
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.excerpts import best_exchanges, entering
-from memoryapp.engine.text.lines import message_text, one_line, quoted
+from memoryapp.engine.text.lines import message_text, one_line, quoted, shortened
 
 CONTEXT_CHARS = 200_000
 # The same bound above which the model is asked for an excerpt.
@@ -209,11 +209,6 @@ def _head(id: str, candidate: Candidate | None, entering: int, count: int) -> st
     label = f" {candidate.date} {shortened(summary, _SUMMARY_CHARS)}" if candidate else ""
     part = f" | {entering} of {count} messages" if entering < count else ""
     return f"[{id}]{label}{part}"
-
-
-def shortened(text: str, most: int) -> str:
-    """``text`` of at most ``most`` characters, the last one an ellipsis where it was cut."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _blocks(heads: Sequence[str], entries: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -62,9 +62,13 @@ class TopicContent:
     messages: tuple[MessageContent, ...]
 
 
+# Characters of a summary that a model writes.
+LONGEST_SUMMARY = 500
+
+
 @dataclass(frozen=True, slots=True)
 class TopicDraft:
-    """A topic as a cutter proposes it: a summary over a run of message ids."""
+    """A topic as a cutter proposes it: a summary and the ids of its messages, in order."""
 
     summary: str
     messages: tuple[int, ...]

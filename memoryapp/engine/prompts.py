@@ -20,7 +20,8 @@ from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.memory import MessageContent, parse_topic_id
 from memoryapp.engine.prompt_texts.agents import AGENT_TEXTS
 from memoryapp.engine.prompt_texts.strategies import STRATEGY_TEXTS
-from memoryapp.engine.text.lines import message_text, one_line, plain, quoted
+from memoryapp.engine.text.json_answers import INTEGER, list_schema, object_schema
+from memoryapp.engine.text.lines import message_text, one_line, plain, quoted, shortened
 
 TOOL_NAME = "get_topics_content"
 
@@ -157,18 +158,9 @@ TOOL: Mapping[str, Any] = {
             "Load the full text of topics, to study them before choosing. Give every id you want in ONE call. "
             "Mind the sizes: load topics over 10K chars only when their summary fits the query well."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "ids": {
-                    "type": "array",
-                    "items": {"type": "integer"},
-                    "description": "Numbers of the topics to load: 42 for [Topic:42].",
-                }
-            },
-            "required": ["ids"],
-            "additionalProperties": False,
-        },
+        "parameters": object_schema(
+            ids={**list_schema(INTEGER), "description": "Numbers of the topics to load: 42 for [Topic:42]."}
+        ),
     },
 }
 
@@ -179,22 +171,13 @@ _EXCERPT: Mapping[str, Any] = {"type": "string", "description": "Whole messages 
 def _choice(example: str, **more: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of a list of chosen items."""
     id = {"type": "string", "description": f"As in the candidate list: {example}"}
-    properties = {"id": id, "reason": _REASON, **more}
-    item = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {"type": "array", "items": item}
+    return list_schema(object_schema(id=id, reason=_REASON, **more))
 
 
-# Strict providers want every property required; where nothing enforces the schema, the prompt rules.
-ANSWER_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "topics": _choice("Topic:42", excerpt=_EXCERPT),
-        "people": _choice("Person:5"),
-        "artifacts": _choice("Artifact:3"),
-    },
-    "required": ["topics", "people", "artifacts"],
-    "additionalProperties": False,
-}
+# Where an endpoint does not enforce the schema, the prompt still describes it.
+ANSWER_SCHEMA = object_schema(
+    topics=_choice("Topic:42", excerpt=_EXCERPT), people=_choice("Person:5"), artifacts=_choice("Artifact:3")
+)
 
 NONE: Mapping[Language, str] = {"en": "(none)", "ru": "(нет)"}
 ANSWER_NOW: Mapping[Language, str] = {
@@ -309,7 +292,7 @@ def enrich_variables(
 def _background(query: str, messages: Sequence[MessageContent], profile: str, none: str) -> dict[str, str]:
     return {
         "query": quoted(query.strip()),
-        "messages": "\n".join(_shortened(message_text(message)) for message in messages) or none,
+        "messages": "\n".join(shortened(message_text(message), _CURRENT_CHARS) for message in messages) or none,
         "profile": quoted(profile.strip()) or none,
     }
 
@@ -325,10 +308,6 @@ def _attached(media: Sequence[MediaContent]) -> str:
 
 def _attachment(number: int, item: MediaItem) -> str:
     return f"{number}. {item.type} {plain(item.name)} ({plain(item.mime_type)}, {item.size_bytes} bytes)"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _CURRENT_CHARS else text[: _CURRENT_CHARS - 1] + "…"
 
 
 def topic_number(id: str) -> int:

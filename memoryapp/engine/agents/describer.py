@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import json_repair
-
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
 from memoryapp.engine.storable import storable
+from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import one_line
 
-# Beyond this an answer is noise; it also bounds the work of mending it.
+# More than other answers have, for the text of a whole document may be in it.
 _MOST_ANSWER_CHARS = 400_000
 _MOST_TEXT = 200_000
 _LONGEST_SUMMARY = 1_000
@@ -23,15 +22,8 @@ _LONGEST_ENTRY = 300
 _MOST_ENTRIES = 20
 _LONGEST_NAME = 300
 
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
-_FIELDS = {"summary": _TEXT, "text": _TEXT, "keywords": _TEXTS, "entities": _TEXTS, "answers": _TEXTS}
-DESCRIBE_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": _FIELDS,
-    "required": [*_FIELDS],
-    "additionalProperties": False,
-}
+_TEXTS = list_schema(TEXT)
+DESCRIBE_SCHEMA = object_schema(summary=TEXT, text=TEXT, keywords=_TEXTS, entities=_TEXTS, answers=_TEXTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +60,7 @@ def describe(
 
 def _description(answer: str) -> Description | None:
     """None for an answer without a summary."""
-    try:
-        value = json_repair.loads(answer[:_MOST_ANSWER_CHARS])
-    except (ValueError, RecursionError):
-        return None
+    value = mended(answer[:_MOST_ANSWER_CHARS])
     value = value[0] if isinstance(value, list) and value else value
     if not isinstance(value, Mapping) or not (summary := _line(value.get("summary"), _LONGEST_SUMMARY)):
         return None

@@ -12,21 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import json_repair
-
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
-from memoryapp.engine.storable import storable
+from memoryapp.engine.text.json_answers import INTEGER, MOST_ANSWER_CHARS, TEXT, line, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import quoted
 
 PART_CHARS = 40_000
 # A longer message stands on several lines, so that a part always has room for one.
 _PIECE_CHARS = 20_000
 _LINE_CHARS = 100
-# Beyond this an answer is noise; it also bounds the work of mending it.
-_MOST_ANSWER_CHARS = 100_000
 _MOST_FINDINGS = 200
 _MOST_ALIASES = 20
 _LONGEST_NAME = 100
@@ -37,37 +33,29 @@ _USUAL_IMPORTANCE = 50
 FACT_TYPES = ("identity", "context", "status")
 CIRCLES = ("Family", "Friends", "Work_Inner", "Work_Outer", "Other")
 
-
-def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_NUMBERS: Mapping[str, Any] = {"type": "array", "items": {"type": "integer"}}
-EXTRACT_SCHEMA = _object(
-    facts={
-        "type": "array",
-        "items": _object(
-            relation=_TEXT,
-            category=_TEXT,
-            content=_TEXT,
+_NUMBERS = list_schema(INTEGER)
+EXTRACT_SCHEMA = object_schema(
+    facts=list_schema(
+        object_schema(
+            relation=TEXT,
+            category=TEXT,
+            content=TEXT,
             type={"type": "string", "enum": list(FACT_TYPES)},
-            importance={"type": "integer"},
+            importance=INTEGER,
             only_one={"type": "boolean"},
             messages=_NUMBERS,
-        ),
-    },
-    people={
-        "type": "array",
-        "items": _object(
-            name=_TEXT,
-            aliases={"type": "array", "items": _TEXT},
-            username=_TEXT,
+        )
+    ),
+    people=list_schema(
+        object_schema(
+            name=TEXT,
+            aliases=list_schema(TEXT),
+            username=TEXT,
             circle={"type": "string", "enum": list(CIRCLES)},
-            bio=_TEXT,
+            bio=TEXT,
             messages=_NUMBERS,
-        ),
-    },
+        )
+    ),
 )
 
 
@@ -152,19 +140,11 @@ def _line(message: MessageContent) -> str:
 
 def _found(answer: str, ids: frozenset[int]) -> Extract | None:
     """What an answer lists; None where it lists nothing readable, though it does not say that there is nothing."""
-    value = _mended(answer[:_MOST_ANSWER_CHARS])
+    value = mended(answer[:MOST_ANSWER_CHARS])
     listed = list(_objects(value))[:_MOST_FINDINGS]
     facts = tuple(fact for each in listed if (fact := _fact(each, ids)))
     people = tuple(person for each in listed if (person := _person(each, ids)))
     return Extract(facts, people) if facts or people or _is_empty(value) else None
-
-
-def _mended(text: str) -> Any:
-    """The JSON in ``text``; an empty text where there is none."""
-    try:
-        return json_repair.loads(text)
-    except (ValueError, RecursionError):
-        return ""
 
 
 def _is_empty(value: Any) -> bool:
@@ -240,7 +220,5 @@ def _folded(value: Any) -> str:
 
 
 def _text(value: Any, most: int) -> str:
-    """A text that a database can hold, on one line; empty for what is no text."""
-    if not isinstance(value, str):
-        return ""
-    return " ".join(storable(value).replace("\ufffd", " ").split())[:most].strip()
+    """A text of at most ``most`` characters on one line, as a database can hold it; empty for any other value."""
+    return line(value)[:most].strip()
