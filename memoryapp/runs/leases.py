@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import psycopg
@@ -19,9 +18,6 @@ from psycopg_pool import AsyncConnectionPool
 
 from memoryapp.operations import database
 from memoryapp.operations.database import array
-
-if TYPE_CHECKING:
-    from memoryapp.runs.stopping import Stop
 
 # How long a lease lasts without being renewed, and how often it is renewed.
 LEASE = timedelta(seconds=15)
@@ -44,12 +40,15 @@ class Leases:
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self._pool = pool
-        self._runs: dict[UUID, Stop] = {}
+        self._runs: dict[UUID, Callable[[str], None]] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     @contextmanager
-    def renewed(self, run_id: UUID, stop: Stop) -> Iterator[None]:
-        """Renews the lease of the run while the body lasts; the claim began it."""
+    def renewed(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
+        """Renews the run's lease, which its claim began, while the body lasts.
+
+        ``stop`` is called with the name of the person who asked for the end of the run, or with an empty name.
+        """
         self._runs[run_id] = stop
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
@@ -74,7 +73,7 @@ class Leases:
             return
         for run_id, stopped_by in rows:
             if run_id in self._runs:
-                self._runs[run_id].ask(stopped_by)
+                self._runs[run_id](stopped_by)
 
     async def close(self) -> None:
         """Renew nothing any more; for an event loop that ends."""

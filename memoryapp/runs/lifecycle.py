@@ -108,7 +108,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
 async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce)
-    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop):
+    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop.ask):
         try:
             await stop.bound(_follow(recorder, claimed, clients))
         except RunClosed:
