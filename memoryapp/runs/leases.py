@@ -1,7 +1,8 @@
-"""Leases: a process that executes a run renews the run's lease, a time in its row; the sweep closes a run without one.
+"""Leases: the process that executes a run regularly renews the run's lease, a time in its row. A sweep closes runs
+whose lease has lapsed.
 
-One statement renews all leases of an event loop, however many runs it executes; one for each run would be most of what
-the database does for hundreds of slow ones. The rows it returns name whoever asked for the end of a run.
+One statement renews the leases of all runs of an event loop. With a statement for each run, hundreds of slow runs would
+keep the database busy with little else. The rows it returns also name the person who asked for the end of a run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from memoryapp.operations.database import array
 # How long a lease lasts without being renewed, and how often it is renewed.
 LEASE = timedelta(seconds=15)
 RENEWED_EVERY = 3.0
-# Rows in one order, so that two processes never wait for each other.
+# Rows are locked in one order, so that two processes never wait for each other.
 RENEW = """
 WITH mine AS (
     SELECT id FROM memoryapp_run WHERE id = ANY(%s::uuid[]) AND state = 'running'
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Leases:
-    """For one event loop."""
+    """The leases of the runs of one event loop."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self._pool = pool
@@ -58,7 +59,7 @@ class Leases:
             del self._runs[run_id]
 
     async def _renew(self) -> None:
-        """Go on until no run is left to renew; the next one begins anew."""
+        """Runs until there is no run left to renew; the next run starts it again."""
         while self._runs:
             await asyncio.sleep(RENEWED_EVERY)
             if self._runs:
@@ -76,7 +77,7 @@ class Leases:
                 self._runs[run_id](stopped_by)
 
     async def close(self) -> None:
-        """Renew nothing any more; for an event loop that ends."""
+        """Stops renewing, because the event loop ends."""
         if self._renewing:
             self._renewing.cancel()
             await asyncio.wait((self._renewing,))
@@ -86,7 +87,7 @@ class Leases:
 async def leased() -> AsyncIterator[Leases]:
     """Leases that end with the body.
 
-    Their connection is their own: in a queue behind hundreds of runs a renewal would come too late for all of them.
+    They have a connection of their own: queued behind hundreds of runs, a renewal would come too late for all of them.
     """
     async with database.pool(is_single=True) as pool:
         leases = Leases(pool)
