@@ -1,4 +1,4 @@
-"""What a chat model sees in a picture or hears in a recording, so that search finds it by words."""
+"""The describer: an agent that puts a picture or a recording into words, so that search finds it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DESCRIBE_SCHEMA = object_schema(summary=TEXT, text=TEXT, keywords=_TEXTS, entiti
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """``text`` is what is written or spoken in it, word by word, perhaps nothing; ``answers`` are questions that the
-    file answers."""
+    """``text`` is what is written or spoken in the file, word by word, possibly nothing. ``answers`` are questions that
+    the file answers."""
 
     summary: str
     text: str
@@ -41,9 +41,9 @@ class Description:
 def describe(
     media: MediaContent, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[Description]:
-    """What is in ``media``; ``message`` is that that it came with, empty where there is none.
+    """Asks what is in ``media``; ``message`` is the text that came with it, possibly empty.
 
-    A model that takes no such media fails, for without them it could only guess.
+    A model that does not accept such media fails: without them it could only guess.
     """
     lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(message)[:_LONGEST_SUMMARY]}"]
     return Ask(

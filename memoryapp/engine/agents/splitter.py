@@ -141,7 +141,8 @@ def _division(answer: str, messages: Sequence[MessageContent], places: _Places, 
 
 
 def _apart(spans: Sequence[_Span]) -> Iterator[_Span]:
-    """``spans`` in order and without overlaps: a message of two spans stays in the earlier one, so none is torn apart."""
+    """``spans`` in order and without overlaps: a message of two spans stays in the earlier one, so none is
+    torn apart."""
     free = 0
     for span in sorted(spans, key=lambda span: span.start):
         if span.end >= free:
@@ -159,7 +160,8 @@ class _Places:
         self._ids = sorted(self._place)
 
     def span(self, part: Mapping[str, Any]) -> _Span | None:
-        """The messages that a part of the answer means. Ids outside the talk are clamped; None for no message at all."""
+        """The messages that a part of the answer means. Ids outside the talk are clamped; None for no
+        message at all."""
         first, last = _number(part.get("start_msg_id")), _number(part.get("end_msg_id"))
         if first is None or last is None or max(first, last) < self._ids[0] or min(first, last) > self._ids[-1]:
             return None
