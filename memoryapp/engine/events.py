@@ -156,9 +156,8 @@ class QueryEnriched:
 class CandidatesFound:
     """The topics that the model was shown, best first, and those ranked ``below`` them, together up to rank 200.
 
-    ``passages`` counts the passages that were compared. Runs of early versions have no ``below``: all topics are in
-    ``candidates``. ``people`` and ``artifacts`` are ranked within their own kind; ``cards`` counts how many of both
-    were compared.
+    ``passages`` counts the passages that were compared, ``cards`` people and artifacts, which are ranked within their
+    own kind. Runs of early versions have no ``below``: all topics are in ``candidates``.
 
     ``notes`` say why only words were compared; they are empty when vectors were compared too. Runs of earlier versions
     have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by

@@ -19,8 +19,8 @@ from memoryapp import knowledge, prompt_versions, work
 from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.curation import CurationError
 from memoryapp.engine.agents import archivist
-from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.agents.archivist import Extract, FoundPerson
+from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
@@ -82,9 +82,7 @@ def extract(
             return _read_each(_Archivist(owner, model, embedder), topics, until, steps)
 
 
-def _read_each(
-    reader: _Archivist, topics: Sequence[Topic], until: Callable[[], bool], steps: work.Steps
-) -> Extracted:
+def _read_each(reader: _Archivist, topics: Sequence[Topic], until: Callable[[], bool], steps: work.Steps) -> Extracted:
     read = failed = in_a_row = 0
     for place, topic in enumerate(topics, start=1):
         if until():
