@@ -136,7 +136,7 @@ def being_erased(name: str) -> ChatUser | None:
 def check_kept(owner: ChatUser) -> None:
     """Raises BeingErased for a chat user that is marked, or gone."""
     if not ChatUser.objects.filter(pk=owner.pk).exists():
-        raise BeingErased(_("This chat user is being erased; nothing is taken for them."))
+        raise BeingErased(_("This chat user is being erased; nothing can be added for them."))
 
 
 def found_or_made(name: str) -> ChatUser:

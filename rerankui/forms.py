@@ -28,7 +28,7 @@ SHOWN = {
 _CONTEXTS = [*zip(CONTEXTS, (_("whole topics"), _("passages only")), strict=True)]
 # what a scope opens, in the order one reads them
 ALLOWS: Mapping[str, Promise] = {
-    ApiToken.Scope.RECALL: _("Ask a memory, and look at the runs that come of it."),
+    ApiToken.Scope.RECALL: _("Ask a memory, and read the resulting runs."),
     ApiToken.Scope.INGEST: _("Add messages to a memory."),
     ApiToken.Scope.READ: _("Read topics with their messages, and all runs."),
     ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, and undo any change."),
@@ -157,7 +157,7 @@ class TokenForm(forms.Form):
     )
     whose = forms.ChoiceField(
         choices=[("chosen", _("only these chat users’ memories")), ("every", _("every memory, also those to come"))],
-        error_messages={"required": _("Say whose memories it opens.")},
+        error_messages={"required": _("Choose the memories that it gives access to.")},
         widget=forms.RadioSelect,
     )
     owners = forms.Field(required=False, widget=forms.CheckboxSelectMultiple)
@@ -203,7 +203,7 @@ class TokenForm(forms.Form):
         for name in [name for name in wanted if name not in found][: self.UNKNOWN_LISTED]:
             self.add_error("owners", _("There is no chat user “%(name)s”.") % {"name": name})
         if not wanted:
-            self.add_error("owners", _("Choose at least one chat user, or let it open every memory."))
+            self.add_error("owners", _("Choose at least one chat user, or give access to every memory."))
         return list(found.values())
 
 

@@ -72,9 +72,9 @@ def undo_between(
     """
     wanted, blocking = standing_between(owner, by, since, until)
     if not wanted:
-        raise CurationError(_("They made no change in that time that can be undone."))
+        raise CurationError(_("This person made no change in that time that can be undone."))
     if blocking:
-        raise Depends(_("Later changes stand on these and have to be undone first."), blocking)
+        raise Depends(_("Later changes depend on these and have to be undone first."), blocking)
     made: list[Record] = []
     if any(isinstance(record, TopicEdit) for record in wanted):
         made += curation.undo_between(owner, by, since, until, actor=actor, reason=reason)

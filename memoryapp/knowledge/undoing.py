@@ -32,7 +32,9 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
         apply(owner, last.noun, last.after, last.before)
     except Stale as error:
         later = _later(last)
-        raise (Depends(_("Later changes of the same have to be undone first."), later) if later else error) from error
+        raise (
+            Depends(_("Later changes of the same item have to be undone first."), later) if later else error
+        ) from error
     return record(
         KnowledgeEdit(
             owner=owner,
@@ -91,9 +93,9 @@ def undo_between(
     lock(owner)
     lasts, blocking = standing_between(owner, by, since, until)
     if not lasts:
-        raise CurationError(_("They made no change in that time that can be undone."))
+        raise CurationError(_("This person made no change in that time that can be undone."))
     if blocking:
-        raise Depends(_("Later changes of the same have to be undone first."), blocking)
+        raise Depends(_("Later changes of the same item have to be undone first."), blocking)
     return [undo(owner, last, actor=actor, reason=reason) for last in lasts]
 
 

@@ -64,7 +64,9 @@ def locked(owner: ChatUser, noun: str, ids: Sequence[int]) -> list[Any]:
     """The rows in the order of ``ids``. Raises CurationError for one that is gone or another owner's."""
     found = {row.pk: row for row in _locked_rows(owner, noun, ids)}
     if len(found) != len(ids):
-        raise CurationError(_("It is gone: somebody deleted or merged it, or it is of another memory."))
+        raise CurationError(
+            _("It does not exist any more: somebody deleted or merged it, or it belongs to another memory.")
+        )
     return [found[number] for number in ids]
 
 

@@ -42,7 +42,10 @@ class NumbersField(forms.Field):
     """Numbers under one name, repeated or joined by commas: forms end at a thousand fields, topics do not."""
 
     widget = forms.MultipleHiddenInput
-    default_error_messages = {"invalid": gettext_lazy("This is no list of numbers."), "many": gettext_lazy("Too many.")}
+    default_error_messages = {
+        "invalid": gettext_lazy("This is not a list of numbers."),
+        "many": gettext_lazy("Too many."),
+    }
 
     def to_python(self, value: Any) -> list[int]:
         texts = [text.strip() for given in value or () for text in str(given).split(",") if text.strip()]

@@ -62,7 +62,7 @@ def consolidation_words(owner: ChatUser) -> list[str]:
     model = {"model": settings.MERGER_MODEL}
     words = _("The model %(model)s judges similar topics, and people decide.")
     if is_automatic:
-        words = _("The model %(model)s merges similar topics by itself. What people edited it leaves to people.")
+        words = _("The model %(model)s merges similar topics by itself. Topics that people edited are left to people.")
     return [words % model, *_rest(owner)]
 
 

@@ -74,7 +74,7 @@ def shown(owner: ChatUser, finding: Finding) -> Shown:
 
 def _question(finding: Finding, target: Row | None) -> str:
     if finding.noun == "fact":
-        return _("Is this true now, instead of what is noted?") if target else _("Is this so?")
+        return _("Is this true now, instead of the stored fact?") if target else _("Is this so?")
     return _("Does this belong to them?") if target else _("Is this somebody to remember?")
 
 

@@ -29,7 +29,7 @@ from rerankui.text.cited import Link, cited_text
 # What a strategy does, in the words of somebody who asks.
 DOES: Mapping[str, Promise] = {
     "react": _("plans, searches, checks what it says"),
-    "plain": _("one search, sentences as they stand"),
+    "plain": _("one search, sentences quoted unchanged"),
     "flash": _("a model reads topics and chooses"),
     "filter": _("the nearest topics, cut in two stages"),
     "vector": _("the nearest topics by meaning"),

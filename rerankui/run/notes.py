@@ -26,7 +26,7 @@ WORDS: dict[str, Promise] = {
     ),
     "low_coverage": _("The messages found speak of %(coverage).2f of the question, at least %(least).2f is needed."),
     "unsupported": _(
-        "Of the claims checked %(support).2f are borne out by the messages, at least %(least).2f is needed."
+        "Of the claims checked %(support).2f are confirmed by the messages, at least %(least).2f is needed."
     ),
     "statements_uncited": _("Statements of the model left out because they cite no message that was found: %(n)d."),
     "nothing_found": _("Nothing in the memory speaks of this."),

@@ -100,7 +100,7 @@ def _changed(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
     kind = Work.Kind(stage)
     if "pause" in request.POST:
         work.pause(kind, request.user.get_username(), owner)
-        messages.success(request, _("%(stage)s is paused: nothing new is begun.") % {"stage": kind.label})
+        messages.success(request, _("%(stage)s is paused: no new work starts.") % {"stage": kind.label})
     else:
         work.resume(kind, owner)
         messages.success(request, _("%(stage)s goes on.") % {"stage": kind.label})

@@ -31,8 +31,8 @@ def make(page: Page, name: str) -> None:
     page.get_by_label("Name").fill(name)
     page.locator("[name=scopes][value=read]").check()
     page.get_by_label("Анна").check()
-    page.get_by_role("button", name="Make it and show it").click()
-    expect(page.locator("h1")).to_have_text(f"The token “{name}” is made")
+    page.get_by_role("button", name="Create and show it").click()
+    expect(page.locator("h1")).to_have_text(f"The token “{name}” was created")
 
 
 def clipboard(page: Page) -> str:

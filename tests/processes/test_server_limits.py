@@ -159,7 +159,7 @@ def test_a_chat_file_that_is_cut_off_leaves_nothing(served: Running) -> None:
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("en", "The request is larger than 2 MB, the most that a page takes."),
+        ("en", "The request is larger than 2 MB, the largest that a page accepts."),
         ("ru", "Запрос больше 2 МБ, а больше страница не принимает."),
     ],
 )

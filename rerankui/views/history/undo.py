@@ -95,7 +95,7 @@ def _dependents(record: Record) -> Sequence[Record]:
 def _undone(request: HttpRequest, owner: ChatUser, record: Record, later: Sequence[Record]) -> Sequence[Record]:
     by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
     if later and request.POST.get("seen") != _seen(later):
-        raise Depends(_("Later changes stand on this one and have to be undone with it."), ())
+        raise Depends(_("Later changes depend on this one and have to be undone with it."), ())
     return history.undo_with_dependents(owner, record, **by)
 
 
@@ -155,7 +155,7 @@ def _range_undone(
     request: HttpRequest, owner: ChatUser, wanted: Sequence[Record], by: str, since: datetime, until: datetime
 ) -> HttpResponse:
     if request.POST.get("seen") != _seen(wanted):
-        raise Depends(_("Something changed since this page was drawn; look at it once more."), ())
+        raise Depends(_("Something changed since this page was loaded; check it again."), ())
     undone_by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
     made = history.undo_between(owner, by, since, until, **undone_by)
     sentence = ngettext("Undone: %(n)d change of %(who)s", "Undone: %(n)d changes of %(who)s", len(made))

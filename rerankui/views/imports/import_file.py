@@ -74,7 +74,7 @@ def _upload(request: HttpRequest, owner: ChatUser, ticket: str) -> str:
         zone = timezone.get_current_timezone_name()
         staged = [import_files.stage(owner, file.path, file.name, who, zone) for file in found if file.size]
     if not staged:
-        sentence = _("No file came: choose one of at most %(size)s that is not empty.")
+        sentence = _("No file arrived: choose one of at most %(size)s that is not empty.")
         messages.error(request, sentence % {"size": _most()})
     return reverse("import_file", args=[owner.pk, staged[0].pk]) if len(staged) == 1 else here
 
@@ -146,7 +146,9 @@ def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
     if "addressee" in posted:
         answers["addressee"] = posted["addressee"].strip()[:200]
         if answers["addressee"] == ImportFile.EVERYBODY and not _may_fill_all(request, row):
-            raise import_files.FileActionRefused(_("Only who may see every chat user can import for all of them."))
+            raise import_files.FileActionRefused(
+                _("Only operators who may see every chat user can import for all of them.")
+            )
     return answers
 
 
