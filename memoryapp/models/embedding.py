@@ -150,7 +150,7 @@ class RefusedText(Owned):
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, blank=True)
     reason = models.CharField(_("reason"), max_length=500)
     tries = models.PositiveIntegerField(_("tries"), default=1)
-    retry_at = models.DateTimeField(_("sent again from"))
+    retry_at = models.DateTimeField(_("asked for again from"))
 
     class Meta:
         constraints = (
