@@ -73,7 +73,7 @@ class Since:
 
 
 def text_of(prompt: Prompt) -> PromptText:
-    """The row as the engine takes it."""
+    """The row as a prompt of the engine."""
     return _text(prompt.name, prompt.language, prompt.version, prompt.system, prompt.user)
 
 

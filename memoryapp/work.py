@@ -139,7 +139,7 @@ class JointWork:
                 self._of(owner)
 
     def add(self, owners: Sequence[int]) -> None:
-        """One thing more is done for each of ``owners``."""
+        """Counts one item as done for each of ``owners``."""
         for owner, count in Counter(owners).items():
             self._done[owner] += count
             with suppress(IntegrityError):

@@ -1,4 +1,4 @@
-"""What people may send."""
+"""The forms of pages: what people may send."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RecallForm(forms.Form):
         return self.cleaned_data
 
     def parameters(self) -> dict[str, Any]:
-        """What was set by hand, as ``runs.start`` takes it."""
+        """The parameters that a person set, as ``runs.start`` takes them."""
         known = declared()
         given = {name: self.cleaned_data.get(name) for name in known}
         return {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
@@ -98,7 +98,7 @@ class AskForm(forms.Form):
         return bool(settings.ENABLE_AGENT)
 
     def clean_strategies(self) -> list[str]:
-        """In the form's order, the plain path instead of *react* where that is switched off."""
+        """In the order of the form; *plain* in place of *react* while that is switched off."""
         chosen = set(self.cleaned_data["strategies"])
         if chosen & PLANNING and not self.has_react:
             chosen = chosen - PLANNING | {PLAIN.name}
@@ -123,7 +123,7 @@ class PromptForm(forms.Form):
         return self._with_plain_lines("user")
 
     def _with_plain_lines(self, name: str) -> str:
-        """Browsers end lines with two characters; the stored texts, which diffs compare, with one."""
+        """Browsers end lines with two characters, stored texts with one; diffs compare the latter."""
         text: str = self.cleaned_data[name]
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -135,9 +135,9 @@ class PromptForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """A token as somebody asks for it: ``users`` are whose memories it opens, none of them for every memory.
+    """The form of a token: ``users`` are the chat users whose memories it opens; none means every memory.
 
-    Chat users are told by name: the first ones are boxes to tick, any of them can be typed, one a line.
+    Chat users are given by name: the first ones are boxes to tick, and any can be typed, one a line.
     """
 
     LISTED = 30

@@ -97,9 +97,9 @@ def states() -> list[ProfileState]:
 
 
 def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
-    """What the vectors that are missing in this profile will take, with ``topics_anew`` those of all topics.
+    """What the missing vectors of this profile will take; with ``topics_anew``, including those of all topics.
 
-    None where nothing is missing.
+    None when nothing is missing.
     """
     passages, cards = (_sizes(rows) for rows in (missing.passages(row), missing.cards(row)))
     without = Topic.objects.live() if topics_anew else missing.topics(row)

@@ -1,4 +1,4 @@
-"""Remarks of events, in the reader's language."""
+"""Notes of events, in the reader's language."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WORDS: dict[str, Promise] = {
 
 
 def remarks(event: CandidatesFound | TopicsRead | Answered | RunFinished) -> str:
-    """What an event remarks; one of before did so in English words, which stay as they are."""
+    """What an event remarks; events of earlier versions contain English words, which are shown unchanged."""
     return event.note or " ".join(map(_sentence, event.notes))
 
 

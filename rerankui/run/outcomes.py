@@ -1,7 +1,7 @@
-"""How a run ended, for people: what happened, what was used instead, what to do about it.
+"""How a run ended, for people: what happened, what was used instead, and what to do.
 
-By the outcome's code, so that the page speaks its reader's language; the engine's own note is for programs. What
-the other side said (an endpoint, a parser) is quoted as it came.
+The sentences belong to the code of the outcome, so that the page uses its reader's language; the engine's own note is
+for programs. Words of an endpoint or a parser are quoted unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small words of the run page: seconds, tokens, bars, states."""
+"""Formats of the run page: seconds, tokens, bars, states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The stages of a memory's life: what waits, runs and failed, what it costs, and the buttons that pause and resume."""
+"""The stages of background work: what waits, what is running and what failed, its cost, and buttons to pause and
+resume.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A change undone: what undoing it would do, and when posted the undo. Whoever undoes an undo does the change again.
+"""The undo of a change: what it would do, and when posted the undo itself. The undo of an undo redoes the change.
 
-Every undo in the program leads here: of topics, people, facts and artifacts, one change or all that somebody made in
-a time. The form sends back which later changes the page showed (``seen``); when another one came in between, the
+Every undo in the program leads here: of topics, people, facts and artifacts, of one change or of all that a person made
+in a period. The form contains the later changes that the page showed (``seen``); if another one was made meanwhile, the
 page is shown again instead.
 """
 

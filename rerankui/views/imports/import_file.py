@@ -1,4 +1,4 @@
-"""A chat file from its arrival to its import: what is in it, what a person answers and decides, how far the work is."""
+"""A chat file from its upload to its import: its content, the answers and decisions of a person, the progress."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from rerankui.curation.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
 
-# The formats in which a person may be anybody of those who speak.
+# The formats in which the user may be any of the speakers.
 ASKS_WHO = {"telegram", "whatsapp"}
 NOBODY = "-"
 # What people are shown of a whole memory; the rest comes along with it.
 _SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
-# The formats that write times without a zone.
+# The formats whose times have no time zone.
 ZONELESS = {"whatsapp"}
 
 

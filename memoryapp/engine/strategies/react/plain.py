@@ -75,7 +75,7 @@ async def _put_together(searching: Searching, composing: Composing, tokens: int)
 
 
 async def _extract(composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:
-    """The most telling sentences of the topics that are likely to hold an answer."""
+    """The most telling sentences of the topics that probably contain an answer."""
     wanted = list(dict.fromkeys(document.topic for document in composing.sources.values()))[:_MOST_TOPICS]
     topics = await ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
     why = Note("extracts_only")
