@@ -77,7 +77,7 @@ def test_without_scripts_a_reload_makes_no_second_token(page: Page, live_server:
         expect(reader.get_by_role("button", name="Copy the token")).to_be_hidden()
         text = reader.locator("#token-text").inner_text()
         reader.reload()
-        expect(reader.locator(".notice")).to_contain_text("“bot” was made already")
+        expect(reader.locator(".notice")).to_contain_text("“bot” was created already")
         assert text not in reader.content()
         assert ApiToken.objects.count() == 1
 

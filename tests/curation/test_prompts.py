@@ -305,7 +305,7 @@ def test_trying_keeps_a_draft_and_asks_the_same_again(parent: Run, as_debugger: 
 def test_a_broken_text_is_not_tried(parent: Run, as_debugger: Client, launched: list[Any]) -> None:
     answer = as_debugger.post(f"/runs/{parent.pk}/prompt/", typed("try", "$nonsense"))
     assert answer.status_code == 422
-    assert "$nonsense is no variable" in page_of(answer)
+    assert "$nonsense is not a variable" in page_of(answer)
     assert launched == []
     assert not Prompt.objects.exists()
 

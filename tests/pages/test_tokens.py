@@ -186,7 +186,7 @@ def test_the_same_form_sent_again_makes_nothing_and_shows_nothing(as_admin: Clie
         answer = as_admin.post(MAKE, {**sent, **change})
         assert answer["Location"] == LIST
         shown = page_of(as_admin.get(LIST))
-        assert "“bot” was made already, and shown then." in shown
+        assert "“bot” was created already, and shown then." in shown
         assert "mnemo_" + text[6:] not in shown
     assert ApiToken.objects.count() == 1
     as_admin.post(f"{LIST}{ApiToken.objects.get().pk}/revoke/")

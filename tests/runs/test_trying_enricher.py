@@ -140,7 +140,7 @@ def test_trying_keeps_a_draft_and_asks_the_same_again(parent: Run, as_debugger: 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [("$enriched", "$enriched is no variable of this prompt"), ("$recent_topics", "This run has no value for")],
+    [("$enriched", "$enriched is not a variable of this prompt"), ("$recent_topics", "This run has no value for")],
 )
 def test_a_text_that_this_run_cannot_fill_is_not_tried(
     words: str, sentence: str, anna: ChatUser, topic: Topic, as_debugger: Client, launched: list[Any]
