@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.models import ChatUser, Judgement, Message, Run
 from memoryapp.runs import following
-from memoryapp.runs.answered import answer_of
+from memoryapp.runs.answer_document import answer_of
 
 CATEGORY = "judged"
 

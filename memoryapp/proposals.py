@@ -20,7 +20,8 @@ from memoryapp import clients, curation, prompt_versions, reading
 from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.browsing.neighbours import Neighbour, nearest
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
-from memoryapp.engine.agents.proposing import MergeVerdict, judge_merge, propose_summary, propose_topics
+from memoryapp.engine.agents.merger import MergeVerdict, judge_merge, propose_summary
+from memoryapp.engine.agents.splitter import propose_topics
 from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicContent, TopicDraft

@@ -26,7 +26,7 @@ from memoryapp.engine.kinds.react import StepStarted, ToolUsed
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
-from memoryapp.runs import answered
+from memoryapp.runs import answer_document
 from memoryapp.runs.following import EventText, follow
 from memoryapp.runs.runner import runner
 
@@ -60,7 +60,7 @@ async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
     """Ask a memory, and get an answer that quotes it: one search, no model."""
     run = await in_thread(begun, grant_of(request), body.recall(PLAIN.name))
     await ended(run)
-    return document(request, await in_thread(answered.document, run))
+    return document(request, await in_thread(answer_document.document, run))
 
 
 @router.post(
@@ -90,7 +90,7 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
                 yield ": nothing new yet\n\n"
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
-                yield _sent("answer", text.seq, _absolute(request, await in_thread(answered.document, run)))
+                yield _sent("answer", text.seq, _absolute(request, await in_thread(answer_document.document, run)))
             elif progress := _progress(text):
                 yield _sent("progress", text.seq, progress)
 

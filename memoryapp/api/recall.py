@@ -17,7 +17,7 @@ from memoryapp.api.shapes.recall import RecallAnswer, RecallBody
 from memoryapp.api.streams import STREAM, event_stream
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
-from memoryapp.runs import answer
+from memoryapp.runs import recall_document
 from memoryapp.runs.runner import runner
 
 router = Router(tags=["recall"])
@@ -33,7 +33,7 @@ async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
 async def _ended(run: Run) -> dict[str, Any]:
     """The run's document once it has ended."""
     await ended(run)
-    return await in_thread(answer.document, run)
+    return await in_thread(recall_document.document, run)
 
 
 @router.post(

@@ -18,7 +18,7 @@ from memoryapp.api.shapes.runs import RunAnswer
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream
 from memoryapp.models import Run
 from memoryapp.operations.database import in_thread
-from memoryapp.runs import answer
+from memoryapp.runs import recall_document
 
 LARGEST_SEQ = 999_999_999
 
@@ -63,7 +63,7 @@ def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
         "state": run.state,
         "asked_at": run.created_at.isoformat(),
         "finished_at": run.finished_at.isoformat() if run.finished_at else None,
-        **(answer.document(run) if run.is_finished else {}),
+        **(recall_document.document(run) if run.is_finished else {}),
     }
 
 

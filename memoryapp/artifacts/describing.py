@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from memoryapp import prompt_versions
 from memoryapp.agent_calls import Agent, OpenChat
 from memoryapp.documents.reading import Unreadable
-from memoryapp.engine.agents.describing import Description, describe
+from memoryapp.engine.agents.describer import Description, describe
 from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
 from memoryapp.models import AgentCall, Artifact

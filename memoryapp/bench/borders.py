@@ -18,7 +18,7 @@ from typing import Any
 
 from memoryapp import clients
 from memoryapp.bench.table import BenchRow
-from memoryapp.engine.agents.proposing import propose_topics
+from memoryapp.engine.agents.splitter import propose_topics
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import ChatRequest, Reply
 from memoryapp.engine.memory import MessageContent, TopicDraft

@@ -14,7 +14,7 @@ from memoryapp.agent_calls import AnsweredCall
 from memoryapp.curation import MERGER, CurationError
 from memoryapp.curation.settling import is_kept_apart
 from memoryapp.curation.swapping import lock_owner
-from memoryapp.engine.agents.proposing import MergeVerdict
+from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.models import AgentCall, ChatUser, Suggestion, TopicEdit
 
 State = Suggestion.State

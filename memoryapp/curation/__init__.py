@@ -1,10 +1,10 @@
-"""Topics changed by people: edited, merged, split, moved, withdrawn, and all of it undone.
+"""Topics changed by people: edited, merged, split, moved, withdrawn; and the undo of each change.
 
-In: topics, messages and the words of a person. Out: a ``Change``, planned by a ``plan_…`` function, which only reads,
-and then the ``TopicEdit`` that ``swap`` makes of it: the one way topics are written, also when messages are archived.
-Topics never change: some go out, others come in over the same messages. What went out stays, so an undo needs no
-model and a finished run shows what the model saw. It imports the models, locks, metrics and the engine; it builds no
-client.
+In: topics, messages and what a person typed. Out: first a ``Change``, which a ``plan_…`` function makes without writing
+anything, then the ``TopicEdit`` that ``swap`` makes of it. Nothing else writes topics; archiving calls ``swap`` too. A
+topic never changes: an edit retires some topics and puts others in over the same messages. Retired topics stay in the
+database, so an undo needs no model and a finished run still shows what the model saw. It imports the models, locks,
+metrics and the engine; it builds no client.
 """
 
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale

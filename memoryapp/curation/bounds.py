@@ -1,4 +1,4 @@
-"""Refusals of changes that are too large; each names the bound, in the right plural of the reader's language.
+"""Errors for changes that are too large. Each names the bound, with the plural form of the reader's language.
 
 Every function returns the ``CurationError`` to raise; ``most`` is the bound that was exceeded.
 """
@@ -39,7 +39,7 @@ def too_many_people(most: int) -> CurationError:
 
 
 def too_long_a_summary(chars: int, most: int) -> CurationError:
-    """``chars`` is how long it is, in characters."""
+    """``chars`` is the length of the summary in characters."""
     sentence = ngettext(
         "A summary has at most %(most)d character; this one has %(chars)d.",
         "A summary has at most %(most)d characters; this one has %(chars)d.",
@@ -49,7 +49,7 @@ def too_long_a_summary(chars: int, most: int) -> CurationError:
 
 
 def too_long_a_list(most: int, chars: int) -> CurationError:
-    """``most`` entries, each of at most ``chars`` characters."""
+    """For a list of more than ``most`` entries, or with an entry of more than ``chars`` characters."""
     sentence = ngettext(
         "A list has at most %(most)d entry of %(chars)d characters.",
         "A list has at most %(most)d entries of %(chars)d characters.",

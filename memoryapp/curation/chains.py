@@ -1,8 +1,8 @@
-"""Chains of undo: an edit, the one that undid it, the one that did it again, and so on.
+"""Chains of undo: an edit, the undo of it, the undo of that undo, and so on.
 
-Every second edit of a chain takes back what the one before it did, so the number of edits after one says whether what
-it did stands. An edit is undone at most once, so a chain never forks. Edits of topics and of people, facts and
-artifacts have them alike.
+Every second edit of a chain takes back what the edit before it did. So an edit is in effect when an even number of
+edits follow it in its chain. An edit is undone at most once, so a chain never forks. Edits of topics and edits of
+people, facts and artifacts both form such chains.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def chains(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[
 
 
 def in_effect(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
-    """For the owner's edits among ``ids`` whether what they did stands, or was taken back."""
+    """For each of the owner's edits in ``ids``: whether it is in effect, or was taken back."""
     wanted = set(ids)
     return {
         number: (len(chain) - place) % 2 == 1
@@ -46,6 +46,6 @@ def in_effect(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterab
 
 
 def flipped_by(chain: tuple[int, ...], ids: set[int]) -> bool:
-    """Whether the matter is other than it was before the first of the edits ``ids`` in the chain."""
+    """Whether the outcome of the chain differs now from what it was before the first of the edits ``ids``."""
     first = next(place for place, number in enumerate(chain) if number in ids)
     return (len(chain) - first) % 2 == 1

@@ -1,7 +1,7 @@
-"""A planned change of topics as a value, its bounds, and the errors that refuse one.
+"""A planned change of topics as a value, its bounds, and the errors that refuse a change.
 
-The text of every error is a sentence for the person who asked. What else they need to go on (the topics that took the
-place of those they saw, the edits that come first) is an attribute of the error.
+The text of every error is a sentence for the person who asked. What they need in order to go on is an attribute of the
+error: the topics that replaced those they saw, or the edits to undo first.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from memoryapp.models import KnowledgeEdit, TopicEdit
 MOST_TOPICS = 200
 MOST_MESSAGES = 20_000
 MOST_SUMMARY_CHARS = 2_000
-# What the column holds.
+# The length of the database column.
 MOST_REASON_CHARS = 500
-# Who merges where no person does. No operator is called so: names have no blanks.
+# The actor of merges that no person made. It contains a blank, so no operator can have this name.
 MERGER = "merger agent"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """These topics ``out``, by number, and those ``put`` in over the same messages."""
+    """Retire the topics ``out``, given by number, and create the topics ``put`` from the same messages."""
 
     out: tuple[int, ...]
     put: tuple[TopicDraft, ...]
 
 
 class CurationError(Exception):
-    """The change is refused and nothing is written; the text is a sentence for people."""
+    """The change is refused and nothing was written; the text is a sentence for people."""
 
 
 class Stale(CurationError):
-    """Somebody changed these topics meanwhile: ``successors`` says, by number, which live topics hold their
-    messages now, the one with most of them first."""
+    """Somebody changed these topics meanwhile. ``successors`` lists, by number, the live topics that hold their
+    messages now; the topic with most of the messages is first."""
 
     def __init__(self, sentence: str, successors: Mapping[int, tuple[int, ...]] | None = None) -> None:
         super().__init__(sentence)
@@ -45,7 +45,7 @@ class Stale(CurationError):
 
 
 class Depends(CurationError):
-    """Later ``edits`` stand on this one and have to be undone before it, in this order (newest first)."""
+    """Later ``edits`` depend on this one. They have to be undone before it, in the given order (newest first)."""
 
     def __init__(self, sentence: str, edits: Sequence[TopicEdit | KnowledgeEdit]) -> None:
         super().__init__(sentence)
@@ -53,7 +53,7 @@ class Depends(CurationError):
 
 
 class ByHand(CurationError):
-    """A person decided about ``topics``, and what nobody watches does not overrule that."""
+    """A person decided about ``topics``, and an automatic change may not overrule that."""
 
     def __init__(self, sentence: str, topics: Sequence[int]) -> None:
         super().__init__(sentence)
@@ -61,6 +61,6 @@ class ByHand(CurationError):
 
 
 def named(ids: Sequence[int]) -> str:
-    """The topics' names in a sentence, the first five of them."""
+    """The names of the first five topics, for a sentence."""
     shown = ", ".join(topic_id(number) for number in ids[:5])
     return shown if len(ids) <= 5 else _("%(topics)s and %(more)d more") % {"topics": shown, "more": len(ids) - 5}

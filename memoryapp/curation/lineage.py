@@ -1,7 +1,7 @@
-"""Lineage of topics: what became of one, and where it came from.
+"""The lineage of a topic: what became of it, and where it came from.
 
-Messages outlive every edit, so the successors of a retired topic are the live topics that hold its messages now,
-however many edits lie between. A topic that an undo brought back is its own successor.
+Messages outlive every edit. So the successors of a retired topic are the live topics that hold its messages now, no
+matter how many edits lie between. A topic that an undo brought back is its own successor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memoryapp.models import EditedTopic, Topic, TopicEdit
 MOST_EDITS = 50
 MOST_FORMER = 100
 MOST_SUCCESSORS = 20
-# One message that was moved elsewhere takes neither facts nor runs along.
+# The share of a topic's messages that an heir must hold, as a divisor: a single moved message makes no heir.
 LEAST_SHARE = 20
 
 HOLDERS = """
@@ -36,7 +36,7 @@ GROUP BY t.id HAVING count(*) * %(share)s >= t.message_count
 ORDER BY t.id DESC LIMIT %(most)s
 """
 
-# A topic that gave or got messages keeps its summary, which says which of the new ones is it.
+# A topic that gave away or received messages keeps its summary; by the summary it is recognised among the new ones.
 MOVED = """
 SELECT gone.edit_id, gone.topic_id, old.summary = new.summary, count(*)
 FROM memoryapp_editedtopic gone
@@ -54,7 +54,8 @@ GROUP BY gone.edit_id, gone.topic_id, old.summary, new.id, new.summary
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The edits a topic took part in, newest first; the topics it was made of, and those made of it last."""
+    """The edits that a topic took part in, newest first; the topics that it was last made from, and those last made
+    from it."""
 
     edits: tuple[TopicEdit, ...]
     parents: tuple[Topic, ...]
@@ -62,22 +63,23 @@ class Lineage:
 
 
 def successors(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """For each of the owner's topics among ``ids`` the live topics that hold its messages, most messages first.
+    """The live topics that hold the messages of each of the owner's topics in ``ids``; those with most messages first.
 
-    A live topic is its own; one whose messages were all withdrawn has none; other owners' topics are left out.
+    A live topic is its own successor. A topic whose messages were all withdrawn has none. Topics of other owners are
+    left out.
     """
     return {old: tuple(live for live, _is_large in found) for old, found in _holders(owner_id, ids).items()}
 
 
 def successor_topics(topic: Topic) -> list[Topic]:
-    """The first of a retired topic's ``successors`` as rows."""
+    """Rows of the first ``successors`` of a retired topic."""
     ids = successors(topic.owner_id, [topic.pk]).get(topic.pk, ())[:MOST_SUCCESSORS]
     found = Topic.objects.of(topic.owner_id).in_bulk(ids)
     return [found[number] for number in ids if number in found]
 
 
 def heirs(owner_id: int, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """The same, but only those that hold a twentieth of its messages or more: its facts are theirs."""
+    """The ``successors`` that hold at least a twentieth of a topic's messages; they inherit its facts."""
     return {old: tuple(live for live, is_large in found if is_large) for old, found in _holders(owner_id, ids).items()}
 
 
@@ -91,9 +93,9 @@ def _holders(owner_id: int, ids: Iterable[int]) -> dict[int, list[tuple[int, boo
 
 
 def former(topic: Topic) -> tuple[int, ...]:
-    """Earlier topics that left this one a twentieth of their messages or more, latest first.
+    """Earlier topics from which this topic got at least a twentieth of their messages, latest first.
 
-    What was noted of them, and what runs did with them, was of the same messages.
+    What was noted about them, and what runs did with them, concerns the same messages.
     """
     values = {"topic": topic.pk, "is_live": topic.is_live, "share": LEAST_SHARE, "most": MOST_FORMER}
     with connection.cursor() as cursor:
@@ -102,7 +104,7 @@ def former(topic: Topic) -> tuple[int, ...]:
 
 
 def moved(owner_id: int, edits: Iterable[int]) -> dict[int, int]:
-    """How many messages each of the owner's moves, and undone moves, among ``edits`` took to another topic."""
+    """How many messages each edit in ``edits`` moved to another topic; counted for moves and for undone moves."""
     counts: Counter[int] = Counter()
     stayed: dict[tuple[int, int], int] = defaultdict(int)
     with connection.cursor() as cursor:
@@ -124,7 +126,7 @@ def lineage(topic: Topic) -> Lineage:
         .defer("edit__call__events")
         .order_by("-edit_id")[:MOST_EDITS]
     }
-    # The first edit of a topic made it, and every later one that put it in merely brought it back.
+    # The first edit that put a topic in created it; later ones only brought it back.
     made = EditedTopic.objects.filter(topic=topic, side=EditedTopic.Side.IN).order_by("edit_id").first()
     left = next((side for side in own.values() if side.side == EditedTopic.Side.OUT), None)
     return Lineage(

@@ -1,8 +1,9 @@
-"""Changes of topics planned without being made.
+"""Plans: changes of topics that are computed without being made.
 
-Each function reads the memory and returns a ``Change`` that ``swap`` makes later, when a person has seen it, or refuses
-with a sentence. Summaries that nobody wrote come from a ``Summarise``: by default the first words of the messages,
-better the most telling sentences (``extractive``), which need vectors; so plan outside of transactions.
+Each function reads the memory and returns a ``Change``, which ``swap`` carries out once a person has seen it, or raises
+an error with a sentence. Summaries that nobody wrote come from a ``Summarise`` function: by default the first words of
+the messages; ``extractive`` takes the most telling sentences instead. It needs vectors, so plan outside of
+transactions.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import segment
 from memoryapp.engine.text import summaries as extracts
+from memoryapp.engine.text.lines import shortened
 from memoryapp.models import ChatUser, Message, Topic, TopicMessage
 from memoryapp.reading import content
 
@@ -36,7 +38,7 @@ Summarise = Callable[[Sequence[MessageContent]], str]
 
 
 def opening(messages: Sequence[MessageContent]) -> str:
-    """How the talk begins: the first words there are."""
+    """The first words of the messages."""
     text = next((" ".join(message.text.split()) for message in messages if message.text.strip()), "")
     if len(text) <= OPENING_CHARS:
         return text or "…"
@@ -44,7 +46,8 @@ def opening(messages: Sequence[MessageContent]) -> str:
 
 
 def extractive(embedder: Embedder) -> Summarise:
-    """Summaries of the most telling sentences, or without vectors how the talk begins; not for an event loop."""
+    """Summaries of the most telling sentences; without vectors, of the first words. Do not call them in an
+    event loop."""
 
     def telling(messages: Sequence[MessageContent]) -> str:
         try:
@@ -56,7 +59,7 @@ def extractive(embedder: Embedder) -> Summarise:
 
 
 def plan_edit(owner: ChatUser, topic_id: int, summary: str) -> Change:
-    """The topic with another summary. Raises CurationError, Stale."""
+    """The topic with another summary. Raises CurationError or Stale."""
     topic = _topic(owner, topic_id)
     check_summary(summary)
     if summary.strip() == topic.summary:
@@ -65,9 +68,10 @@ def plan_edit(owner: ChatUser, topic_id: int, summary: str) -> Change:
 
 
 def plan_merge(owner: ChatUser, topic_ids: Iterable[int], summary: str = "") -> Change:
-    """One topic of two or more, neighbours or not; without a summary those of its members, oldest first.
+    """One topic made of two or more, which need not be neighbours. Without a summary all summaries are joined, oldest
+    first.
 
-    Raises CurationError, Stale.
+    Raises CurationError or Stale.
     """
     ids = list(dict.fromkeys(topic_ids))
     if len(ids) < 2:
@@ -88,9 +92,9 @@ def plan_split(
     *,
     summarise: Summarise = opening,
 ) -> Change:
-    """The topic in parts, each beginning ``at`` one of these messages; an empty summary is made up.
+    """The topic in parts, each of which begins at one of the messages ``at``. Empty summaries are generated.
 
-    Raises CurationError, Stale, and what ``summarise`` raises.
+    Raises CurationError or Stale, and whatever ``summarise`` raises.
     """
     topic = _topic(owner, topic_id)
     parts = _parts(topic, _listed([topic])[topic.pk], set(at))
@@ -108,10 +112,10 @@ def plan_move(
     *,
     summarise: Summarise = opening,
 ) -> Change:
-    """The messages, of one topic or several, in topic ``to``, or in a new one when it is None.
+    """The messages, of one or several topics, moved to the topic ``to``, or to a new topic when it is None.
 
-    The topics keep their summaries and the other messages; one left empty is gone. ``summary`` is the new
-    topic's. Raises CurationError, Stale, and what ``summarise`` raises.
+    The topics keep their summaries and their other messages; a topic without any message left is retired. ``summary``
+    is that of the new topic. Raises CurationError or Stale, and whatever ``summarise`` raises.
     """
     ids = _movable(message_ids)
     sources = _sources(owner, ids)
@@ -130,7 +134,7 @@ def plan_move(
 
 
 def plan_resplit(owner: ChatUser, topic_id: int, drafts: Sequence[TopicDraft]) -> Change:
-    """The topic as ``drafts`` say, which hold each of its messages once. Raises CurationError, Stale."""
+    """The topic replaced by ``drafts``, which hold each of its messages once. Raises CurationError or Stale."""
     topic = _topic(owner, topic_id)
     listed = _listed([topic])[topic.pk]
     covered = sorted(number for draft in drafts for number in draft.messages)
@@ -145,9 +149,9 @@ def plan_resplit(owner: ChatUser, topic_id: int, drafts: Sequence[TopicDraft]) -
 
 
 def propose_split(owner: ChatUser, topic_id: int, embedder: Embedder, most_chars: int) -> list[TopicDraft]:
-    """How the embedded segmenter would cut the topic today, in order; one draft when it would leave it whole.
+    """The drafts into which the embedded segmenter would divide the topic today, in order; one draft if it would not.
 
-    Raises CurationError, Stale, EmbeddingError.
+    Raises CurationError, Stale or EmbeddingError.
     """
     topic = _topic(owner, topic_id)
     messages = Message.objects.of(owner).filter(topic=topic).in_order()
@@ -183,7 +187,7 @@ def _listed(topics: Iterable[Topic]) -> dict[int, list[int]]:
 
 def _composed(summaries: Sequence[str]) -> str:
     text = "; ".join(dict.fromkeys(summary.strip().rstrip(".") for summary in summaries if summary.strip()))
-    return text if len(text) <= MOST_SUMMARY_CHARS else text[: MOST_SUMMARY_CHARS - 1] + "…"
+    return shortened(text, MOST_SUMMARY_CHARS)
 
 
 def _parts(topic: Topic, messages: Sequence[int], at: set[int]) -> list[list[int]]:
@@ -223,7 +227,7 @@ def _movable(message_ids: Iterable[int]) -> set[int]:
 
 
 def _sources(owner: ChatUser, ids: set[int]) -> list[int]:
-    """The topics that hold the messages, each once. Raises CurationError for a message no topic holds."""
+    """The topics that hold the messages, each once. Raises CurationError for a message that is in no topic."""
     where = dict(Message.objects.of(owner).filter(pk__in=ids).order_by("pk").values_list("pk", "topic"))
     unknown = sorted(ids - set(where))
     if unknown:

@@ -1,9 +1,10 @@
-"""Changed texts taken over: a new wording comes in the place of the old one, which is withdrawn.
+"""New wordings of messages: a changed text takes the place of the old one, which is withdrawn.
 
-A message's text never changes, so past runs show what they read. A new wording is a message of its own; in which place
-it comes stands in its metadata (``REPLACES``, the old one's external id). Taking it over is an edit like any other: the
-topic of the old one goes out, the same topic over the new one comes in, and an undo brings the old one back. Passages
-over both and their neighbours are handed over along with the topics. What a person decided about is left as it is.
+The text of a message never changes, so past runs show what they read. A new wording is a message of its own, whose
+metadata names the message it replaces (``REPLACES`` holds the external id of the old one). Replacing is an edit like
+any other: the topic over the old message is retired, the same topic over the new message comes in, and an undo reverses
+that. Passages over both messages and their neighbours are handed over together with the topics. Topics that a person
+decided about are not touched.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FROM memoryapp_message new
 JOIN memoryapp_message old ON old.owner_id = new.owner_id AND old.external_id = new.metadata ->> 'replaces'
 WHERE new.owner_id = %s AND new.batch_id = %s ORDER BY old.id
 """
-# Every message beside one that goes comes into the first passage of the one that takes its place.
+# The other messages of the old message's passages are added to the first passage of the new message.
 HAND_OVER = """
 INSERT INTO memoryapp_passagemessage (owner_id, passage_id, message_id)
 SELECT DISTINCT gone.owner_id, (SELECT min(passage_id) FROM memoryapp_passagemessage WHERE message_id = pair.come),
@@ -44,7 +45,7 @@ WITH_PASSAGES = "SELECT DISTINCT message_id FROM memoryapp_passagemessage WHERE 
 
 
 class _Pair(NamedTuple):
-    """The numbers of two wordings of a message and their topics, null where they are in none."""
+    """The numbers of two wordings of one message, and of their topics; null when a wording is in no topic."""
 
     old: int
     new: int
@@ -56,9 +57,9 @@ class _Pair(NamedTuple):
 
 @transaction.atomic
 def reword(owner: ChatUser, batch: ImportBatch, *, actor: str) -> TopicEdit | None:
-    """Puts the wordings of the batch, which are withdrawn so far, in the places of those they replace.
+    """Replaces the old wordings by those of the batch, which are withdrawn until then.
 
-    None where nothing could be replaced. What was made by hand keeps its old wordings.
+    Returns None when nothing could be replaced. Topics made by hand keep the old wordings.
     """
     lock_owner(owner)
     pairs = [pair for pair in _pairs(owner.pk, batch.pk) if pair.is_new_withdrawn and not pair.is_old_withdrawn]
@@ -76,7 +77,7 @@ def reword(owner: ChatUser, batch: ImportBatch, *, actor: str) -> TopicEdit | No
 
 
 def _change(owner: ChatUser, topics: list[int], taken: Mapping[int, int]) -> Change:
-    """The same topics with the new wordings."""
+    """The same topics over the new wordings."""
     listed: dict[int, list[int]] = {number: [] for number in topics}
     rows = Message.objects.of(owner).filter(topic__in=topics).in_order()
     for topic, number in rows.values_list("topic", "pk"):
@@ -86,9 +87,9 @@ def _change(owner: ChatUser, topics: list[int], taken: Mapping[int, int]) -> Cha
 
 
 def turn(owner: ChatUser, batch: ImportBatch, *, is_taken: bool) -> None:
-    """After the topics were exchanged by an undo: messages that no topic holds follow, and so do passages.
+    """After an undo exchanged the topics: does the same for messages that no topic holds, and for passages.
 
-    A pair of which one was archived meanwhile stays as it is.
+    A pair stays as it is if one of its messages was archived meanwhile.
     """
     pairs = [_turned(pair, is_taken) for pair in _pairs(owner.pk, batch.pk)]
     free = [pair for pair in pairs if pair.old_topic is None and pair.new_topic is None]
@@ -99,7 +100,7 @@ def turn(owner: ChatUser, batch: ImportBatch, *, is_taken: bool) -> None:
 
 
 def _turned(pair: _Pair, is_taken: bool) -> _Pair:
-    """The pair as one that goes, called old, and one that comes."""
+    """The pair with its roles exchanged: the message that goes is called old."""
     if is_taken:
         return pair
     old, new, old_topic, new_topic, is_old_withdrawn, is_new_withdrawn = pair
@@ -107,7 +108,8 @@ def _turned(pair: _Pair, is_taken: bool) -> _Pair:
 
 
 def hand_over(pairs: Iterable[tuple[int, int]]) -> None:
-    """The neighbours of the first message of each pair leave its passages for those of the second, if it has any."""
+    """In each pair, the neighbours of the first message leave its passages and join those of the second, if
+    it has any."""
     listed = list(pairs)
     with connection.cursor() as cursor:
         cursor.execute(WITH_PASSAGES, [[come for _gone, come in listed]])
@@ -119,7 +121,7 @@ def hand_over(pairs: Iterable[tuple[int, int]]) -> None:
 
 
 def wordings(owner: int, messages: Iterable[int]) -> list[int]:
-    """The numbers of the messages and of all their other wordings, older and newer ones."""
+    """The given messages and all their other wordings, older and newer, by number."""
     with connection.cursor() as cursor:
         cursor.execute(WORDINGS, {"owner": owner, "messages": list(messages)})
         return [number for (number,) in cursor.fetchall()]

@@ -1,9 +1,10 @@
-"""The states of suggestions kept in line with topics and edits, so that nobody has to reopen one by hand.
+"""Keeps the states of suggestions in line with topics and edits, so that nobody has to reopen a suggestion by hand.
 
-A suggestion is open while all its topics are live. One that an edit accepted is accepted while that edit stands: an
-undo, wherever it is pressed, opens it again, and the undo of the undo accepts it again. Any other is outdated, until
-its topics are back, unless they hold what a person keeps apart by then. What a person never wants to see again is left
-alone, and a merge that the program made by itself and a person undid is never wanted again.
+A suggestion is open while all its topics are live. A suggestion that an edit accepted stays accepted while that edit is
+in effect: an undo, wherever it is made, opens the suggestion again, and the undo of the undo accepts it again. Any
+other suggestion is outdated until its topics are back, unless they contain messages that a person decided to keep
+apart. A suggestion that a person declined for good is never changed, and a merge that the program made and a person
+undid is declined for good.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from django.db import connection
 from memoryapp.curation.change import MERGER
 from memoryapp.models import ChatUser, Suggestion
 
-# Whether the merge ``s`` would join what a person keeps apart: messages of both topics of a merge that is never wanted.
-# Messages outlive every edit, so this holds for whatever the two have become since.
+# Whether the merge ``s`` would join what a person decided to keep apart: messages of both topics of a merge that was
+# declined for good. Messages outlive every edit, so this also holds for later versions of the two topics.
 KEPT_APART = """
 s.kind = 'merge' AND EXISTS (
     SELECT FROM memoryapp_suggestion no
@@ -29,8 +30,8 @@ s.kind = 'merge' AND EXISTS (
       )
 )
 """
-# Of the edits that accepted a suggestion only those count that were undone, and perhaps done again: an even number of
-# later edits in their chain leaves them standing.
+# Whether an edit that accepted a suggestion is in effect: the number of later edits in its chain is even. Only edits
+# that were undone at some time need this check.
 SETTLE = f"""
 WITH RECURSIVE later AS (
     SELECT s.id AS suggestion, e.id AS edit FROM memoryapp_suggestion s
@@ -59,13 +60,13 @@ FROM settled WHERE memoryapp_suggestion.id = settled.id AND memoryapp_suggestion
 
 
 def settle(owner: ChatUser) -> None:
-    """Brings the owner's suggestions in line with their topics; for whoever changed topics or is about to propose."""
+    """Updates the owner's suggestions to the state of their topics; call it after a change and before proposing."""
     with connection.cursor() as cursor:
         cursor.execute(SETTLE, {"owner": owner.pk, "merger": MERGER})
 
 
 def is_kept_apart(suggestion: Suggestion) -> bool:
-    """Whether the merge would join what a person decided to keep apart, by whatever names it goes today."""
+    """Whether the merge would join what a person decided to keep apart, even if the topics have other numbers today."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {KEPT_APART} FROM memoryapp_suggestion s WHERE s.id = %s", [suggestion.pk])
         return bool(cursor.fetchone()[0])

@@ -1,8 +1,8 @@
-"""The one way topics are written: some out, others in, over the same messages.
+"""The only place that writes topics: some are retired, others come in, over the same messages.
 
-One short transaction, in which no model is called. Changes of one owner's topics wait for each other; what a change
-was planned on is checked again before anything is written, so the second of two people learns that the first was
-faster. Triggers of the database refuse what breaks the partition once more, whoever writes it.
+One short transaction, in which no model is called. Changes of one owner's topics wait for each other. What a change was
+planned on is checked again before anything is written, so of two people who change the same topics the second gets an
+error. Triggers in the database check once more that every message stays in one topic, whoever writes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ LIST = """
 INSERT INTO memoryapp_topicmessage (owner_id, topic_id, message_id)
 SELECT %s, listed.topic, listed.message FROM unnest(%s::bigint[], %s::bigint[]) AS listed (topic, message)
 """
-# Materialized, and the messages found by number alone: of an owner whose rows were never counted the planner expects
-# one message, and would look through all of them for each that is listed.
+# Materialized, and joined by message number alone: for an owner whose rows were never analysed, the planner expects one
+# message and would scan all of them for each listed one.
 POINT = """
 WITH listed AS MATERIALIZED (
     SELECT topic_id, message_id FROM memoryapp_topicmessage WHERE owner_id = %(owner)s AND topic_id = ANY(%(put)s)
@@ -48,7 +48,7 @@ WITH listed AS MATERIALIZED (
 UPDATE memoryapp_message SET topic_id = listed.topic_id, is_withdrawn = false
 FROM listed WHERE memoryapp_message.id = listed.message_id
 """
-# What a topic brought back by hand says was decided by a person, though its row is as it was.
+# A topic that was brought back by hand counts as decided by a person, although its own row does not say so.
 SETTLED = """
 SELECT t.id FROM memoryapp_topic t
 LEFT JOIN LATERAL (
@@ -61,7 +61,7 @@ ORDER BY t.id
 
 
 class _SwappedMessage(NamedTuple):
-    """What a topic needs to know of a message; ``size`` counts characters."""
+    """The columns of a message that its topic needs; ``size`` is in characters."""
 
     id: int
     sent_at: datetime
@@ -80,13 +80,14 @@ def swap(
     batch: ImportBatch | None = None,
     call: AgentCall | None = None,
 ) -> TopicEdit:
-    """Makes the change, of which ``put_in`` tells the new topics, in the order of the drafts.
+    """Makes the change. ``put_in`` of the result returns the new topics, in the order of the drafts.
 
-    ``by_hand`` says that a person wants it; their topics are kept from automatic changes. An archive takes
-    nothing out and is over messages no topic holds; with ``batch`` messages of that import may be left over,
-    and are withdrawn; of a rewording they come in, and those they replace are left over. ``call`` is the agent's
-    question whose answer this carries out. Raises Stale when a topic or message is no longer where the change found
-    it, ByHand when something automatic would overrule a person, CurationError when the law would be broken.
+    ``by_hand`` means that a person made the change; automatic changes then leave its topics alone. An archive retires
+    nothing and takes messages that are in no topic. With ``batch`` messages of that import may be left over, and are
+    withdrawn; for a rewording they come in instead, and the replaced ones are left over. ``call`` is the agent's
+    question whose answer is carried out. Raises Stale when a topic or message is no longer where the change expects it,
+    ByHand when an automatic change would overrule a person, CurationError when a message would be lost or in two
+    topics.
     """
     _check_drafts(change, by_hand)
     lock_owner(owner)
@@ -109,7 +110,7 @@ def swap(
 
 
 def put_in(edit: TopicEdit) -> list[Topic]:
-    """The topics an edit put in, in the order of its drafts."""
+    """The topics that an edit put in, in the order of its drafts."""
     return _on_side(edit, EditedTopic.Side.IN)
 
 
@@ -118,19 +119,20 @@ def taken_out(edit: TopicEdit) -> list[Topic]:
 
 
 def settled_by_hand(owner_id: int, ids: Collection[int]) -> tuple[int, ...]:
-    """Those among ``ids`` that a person made or brought back: automatic runs may only propose to change them."""
+    """Those of ``ids`` that a person made or brought back. Automatic runs may suggest changes of them, but not make
+    any."""
     with connection.cursor() as cursor:
         cursor.execute(SETTLED, [owner_id, list(ids)])
         return tuple(number for (number,) in cursor.fetchall())
 
 
 def lock_owner(owner: ChatUser) -> None:
-    """Waits until nobody else changes the owner's topics, and keeps others from it until the transaction ends."""
+    """Waits until nobody else changes the owner's topics, and keeps others from doing so until the transaction ends."""
     advisory_locks.acquire_until_commit("topics", owner.pk)
 
 
 def lock_live(owner: ChatUser, ids: Collection[int]) -> None:
-    """Locks the topics' rows, in the order in which every process does. Raises CurationError or Stale."""
+    """Locks the rows of the topics, in the order that all processes use. Raises CurationError or Stale."""
     if not ids:
         return
     rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
@@ -138,7 +140,8 @@ def lock_live(owner: ChatUser, ids: Collection[int]) -> None:
 
 
 def check_live(owner: ChatUser, ids: Collection[int], found: Mapping[int, bool]) -> None:
-    """``found`` says which topics there are and whether they are live. Raises CurationError or Stale."""
+    """Checks that all topics exist and are live; ``found`` maps those that exist to whether they are live. Raises
+    CurationError or Stale."""
     unknown = [number for number in ids if number not in found]
     if unknown:
         raise CurationError(_("There is no topic %(topics)s in this memory.") % {"topics": named(unknown)})
@@ -158,7 +161,7 @@ def _stale(retired: Sequence[int], now: Mapping[int, tuple[int, ...]]) -> Stale:
 def exchange(edit: TopicEdit, out: Sequence[int], put: Sequence[int]) -> TopicEdit:
     """Retires ``out``, makes ``put`` live, points the messages at them, and stores ``edit``.
 
-    Only ``swap`` and undo call it: in a transaction, after ``lock_owner`` and all checks.
+    Only ``swap`` and undo may call it: in a transaction, after ``lock_owner`` and all checks.
     """
     values: dict[str, Any] = {"owner": edit.owner_id, "out": list(out), "put": list(put)}
     with connection.cursor() as cursor:
@@ -195,7 +198,7 @@ def _check_drafts(change: Change, by_hand: bool) -> None:
 
 
 def check_summary(summary: str) -> None:
-    """Raises CurationError for a summary that says nothing or too much."""
+    """Raises CurationError for a summary that is empty or too long."""
     if not summary.strip():
         raise CurationError(_("A topic needs a summary."))
     if len(summary) > MOST_SUMMARY_CHARS:
@@ -210,7 +213,7 @@ def _check_not_settled(owner: ChatUser, ids: Sequence[int]) -> None:
 
 
 def _locked_messages(owner: ChatUser, change: Change, kind: TopicEdit.Kind) -> dict[int, _SwappedMessage]:
-    """The messages that the change is over, locked until it is made."""
+    """The messages of the change, locked until the transaction ends."""
     rows = Message.objects.of(owner)
     if kind == TopicEdit.Kind.ARCHIVE:
         rows = rows.active().filter(pk__in=_ids(change))
@@ -246,7 +249,7 @@ def _check_partition(
 
 
 def _were_read(owner: ChatUser, ids: Sequence[int]) -> bool:
-    """Whether facts and people were extracted from all of these topics, so that nobody has to pay for it again."""
+    """Whether facts and people were extracted from all these topics; then their messages need not be read again."""
     return bool(ids) and not Topic.objects.of(owner).filter(pk__in=ids, facts_extracted=False).exists()
 
 
@@ -256,7 +259,7 @@ def _insert(
     messages: Mapping[int, _SwappedMessage],
     marks: Mapping[str, bool],
 ) -> list[Topic]:
-    """``marks`` are columns of the new topics."""
+    """Inserts the drafts as topics; ``marks`` are column values of all of them."""
     parts = [[messages[number] for number in draft.messages] for draft in drafts]
     topics = Topic.objects.bulk_create(
         _topic(owner, draft.summary.strip(), part, marks) for draft, part in zip(drafts, parts, strict=True)

@@ -1,9 +1,8 @@
-"""Undo of edits of topics: one, one with those that stand on it, or all of a time.
+"""Undo of edits: of one edit, of one with all edits that depend on it, or of all edits of a period.
 
-An undo is an edit of its own that brings back the very topics its edit took out; undone itself, it is a redo.
-The edits of one matter so form a chain, of which every second takes back what the one before it did, and it is
-always the last that is undone. What an edit put in must be live to go out again: a later edit that took it out
-has to be undone first.
+An undo is an edit of its own that brings back the topics which its edit retired; the undo of an undo is a redo. So the
+edits of one matter form a chain (``chains``), and it is always the last edit of the chain that is undone. The topics
+that an edit put in must be live in order to be retired again: a later edit that retired them has to be undone first.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from memoryapp.models import ChatUser, EditedTopic, ImportBatch, Message, Topic,
 
 MOST_EDITS = 500
 
-# For each topic put in that is live no more, the edit that took it out last.
+# For each topic that was put in and is no longer live: the edit that retired it last.
 BLOCKERS = """
 SELECT DISTINCT ON (i.topic_id) o.edit_id
 FROM memoryapp_editedtopic i
@@ -39,9 +38,10 @@ ORDER BY i.topic_id, o.edit_id DESC
 
 @transaction.atomic
 def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> TopicEdit:
-    """Takes back what the edit did; the undo of an undo does it again.
+    """Takes back what the edit did; for an undo, this redoes it.
 
-    Raises Depends with the edits that have to be undone first, CurationError when it cannot or need not be undone.
+    Raises Depends with the edits that have to be undone first, and CurationError when the edit cannot be undone or is
+    undone already.
     """
     lock_owner(owner)
     made = _undo_last(owner, _chain(owner, edit), actor, reason)
@@ -50,9 +50,9 @@ def undo(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> T
 
 
 def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
-    """What ``undo`` would do to the topics; it reads only, and raises what ``undo`` raises.
+    """The change that ``undo`` would make. It only reads, and raises what ``undo`` raises.
 
-    The drafts are the topics that the edit took out, in the order of their numbers, with the messages they had.
+    The drafts are the topics that the edit retired, in the order of their numbers, with the messages they had.
     """
     chain = _chain(owner, edit)
     last = chain[-1]
@@ -70,7 +70,7 @@ def plan_undo(owner: ChatUser, edit: TopicEdit) -> Change:
 
 @transaction.atomic
 def undo_with_dependents(owner: ChatUser, edit: TopicEdit, *, actor: str, reason: str = "") -> list[TopicEdit]:
-    """Undoes what stands on the edit, newest first, and then the edit: all of it or nothing."""
+    """Undoes the edits that depend on this one, newest first, and then this one: all of them or none."""
     lock_owner(owner)
     chain = _chain(owner, edit)
     made = [_undo_last(owner, _chain(owner, later), actor, reason) for later in dependents(edit)]
@@ -85,8 +85,8 @@ def undo_between(
 ) -> list[TopicEdit]:
     """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
 
-    What they or somebody else took back already stays so, and archives stay. Raises Depends with the edits of
-    others, or of another time, that stand on theirs, CurationError when there is nothing to undo or too much.
+    What was already taken back stays so, and archives are not undone. Raises Depends when edits of other people, or of
+    another time, depend on these, and CurationError when there is nothing or too much to undo.
     """
     lock_owner(owner)
     lasts, blocking = standing_between(owner, by, since, until)
@@ -102,25 +102,25 @@ def undo_between(
 def standing_between(
     owner: ChatUser, by: str, since: datetime, until: datetime
 ) -> tuple[list[TopicEdit], list[TopicEdit]]:
-    """What ``undo_between`` would undo, and which edits stand in its way, both newest first; it reads only."""
+    """What ``undo_between`` would undo, and which edits prevent it; both newest first. It only reads."""
     ids = [chain[-1] for chain in _to_flip(owner, by, since, until)]
     lasts = list(TopicEdit.objects.filter(owner=owner, pk__in=ids).order_by("-pk"))
     return lasts, [edit for edit in _standing_on(owner.pk, ids) if edit not in lasts]
 
 
 def dependents(edit: TopicEdit) -> list[TopicEdit]:
-    """The later edits that have to be undone before this one, newest first; empty when none stands in the way."""
+    """The later edits that have to be undone before this one, newest first; empty when there are none."""
     chain = _chains(edit.owner_id, [edit.pk])[0]
     return _standing_on(edit.owner_id, [chain[-1]])
 
 
 def in_effect(owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
-    """For the owner's edits among ``ids`` whether what they did stands, or was taken back."""
+    """For each of the owner's edits in ``ids``: whether it is in effect, or was taken back."""
     return chains.in_effect(TopicEdit, owner_id, ids)
 
 
 def _chain(owner: ChatUser, edit: TopicEdit) -> list[TopicEdit]:
-    """The edit, what it undoes and what undoes it, oldest first. Raises CurationError when it is taken back."""
+    """The edit with all edits of its chain, oldest first. Raises CurationError when it is already taken back."""
     ids = next(iter(_chains(owner.pk, [edit.pk])), ())
     if not ids:
         raise CurationError(_("There is no such edit in this memory."))
@@ -151,7 +151,8 @@ def _undo_last(owner: ChatUser, chain: Sequence[TopicEdit], actor: str, reason: 
 
 
 def _turn_active(owner: ChatUser, batch: ImportBatch, chain: Sequence[TopicEdit]) -> None:
-    """What no topic holds of an import that was withdrawn, or whose wordings were taken over."""
+    """Applies the undo to messages that no topic holds: those of an import that was withdrawn, or whose wordings were
+    taken over."""
     if chain[0].kind == TopicEdit.Kind.REWORD:
         turn(owner, batch, is_taken=_does_again(chain))
     else:
@@ -167,23 +168,23 @@ def _check_undoable(owner: ChatUser, last: TopicEdit) -> None:
 
 
 def _does_again(chain: Sequence[TopicEdit]) -> bool:
-    """Whether undoing the chain's last edit does anew what its first one did."""
+    """Whether the undo of the chain's last edit redoes what its first edit did."""
     return len(chain) % 2 == 0
 
 
 def _withdraws(chain: Sequence[TopicEdit]) -> bool:
-    """Whether undoing the chain's last edit withdraws an import anew."""
+    """Whether the undo of the chain's last edit withdraws an import again."""
     return _does_again(chain) and chain[0].kind != TopicEdit.Kind.REWORD
 
 
 def _lock_topics(owner: ChatUser, ids: Sequence[int]) -> None:
-    """Locks the rows that come and those that go, in the order in which the maker of vectors locks topics."""
+    """Locks the rows of topics that come and go, in the order in which the embedding of topics locks them."""
     rows = Topic.objects.of(owner).filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
     list(rows.values_list("pk", flat=True))
 
 
 def _sides(edit: TopicEdit) -> tuple[list[int], list[int]]:
-    """What the edit put in and what it took out."""
+    """The topics that the edit put in, and those that it retired."""
     sides: dict[str, list[int]] = defaultdict(list)
     rows = EditedTopic.objects.filter(owner=edit.owner_id, edit=edit).order_by("topic")
     for side, topic in rows.values_list("side", "topic"):
@@ -198,7 +199,7 @@ def _check_nothing_archived_since(owner: ChatUser, batch: ImportBatch, put: Sequ
 
 
 def _standing_on(owner_id: int, ids: Sequence[int]) -> list[TopicEdit]:
-    """What has to be undone before the edits ``ids`` can be, newest first."""
+    """The edits that have to be undone before the edits ``ids``, newest first."""
     found: set[int] = set()
     edge = list(ids)
     while edge:
@@ -222,7 +223,7 @@ def _depends(edits: Sequence[TopicEdit]) -> Depends:
 
 
 def _to_flip(owner: ChatUser, by: str, since: datetime, until: datetime) -> list[tuple[int, ...]]:
-    """The chains that are not as they were before the first of these edits."""
+    """The chains whose outcome these edits changed."""
     edits = TopicEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
     ids = set(edits.exclude(kind=TopicEdit.Kind.ARCHIVE).order_by("-pk").values_list("pk", flat=True)[: MOST_EDITS + 1])
     _check_count(len(ids))

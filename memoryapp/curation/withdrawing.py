@@ -1,6 +1,7 @@
-"""An import taken back: its messages leave their topics, and every topic keeps the rest.
+"""Withdrawal of an import: its messages leave their topics, and every topic keeps its other messages.
 
-The messages stay, withdrawn, in no topic and no session, so that the edit can be undone like any other.
+The messages stay in the database, marked as withdrawn, in no topic and no session. So the withdrawal can be undone like
+any other edit.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 
 
 def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False) -> Change:
-    """What withdrawing the import would do to the topics; it reads only. Raises CurationError, also where no message
-    would go and, but for ``has_rows``, nothing else.
+    """The change that withdrawing the import would make; it only reads. Raises CurationError, also when the import has
+    no message left to withdraw, unless ``has_rows`` says that other rows would be withdrawn.
     """
     if batch.owner_id != owner.pk:
         raise CurationError(_("There is no such import in this memory."))
@@ -39,8 +40,8 @@ def plan_withdraw(owner: ChatUser, batch: ImportBatch, *, has_rows: bool = False
 
 @transaction.atomic
 def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "", has_rows: bool = False) -> TopicEdit:
-    """Takes back the messages that the import brought, archived or not; ``has_rows`` says that other rows go with
-    them. Raises CurationError.
+    """Withdraws the messages that the import brought, archived or not. ``has_rows`` says that other rows are withdrawn
+    with them. Raises CurationError.
     """
     lock_owner(owner)
     change = plan_withdraw(owner, batch, has_rows=has_rows)
@@ -50,7 +51,7 @@ def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "
 
 
 def withdraw_active(owner: ChatUser, batch: ImportBatch) -> None:
-    """Those of the import that no topic holds."""
+    """Withdraws the messages of the import that are in no topic."""
     Message.objects.of(owner).active().filter(batch=batch).update(is_withdrawn=True)
 
 

@@ -1,7 +1,7 @@
-"""What calls of a model may take and what they took: seconds that are left, tokens and dollars that were billed.
+"""What calls of a model may cost and have cost: seconds, tokens and dollars.
 
-Of the seconds, only those spent inside ``spending`` count. An async generator hands its events to a reader who may be
-slow, so a deadline on the wall clock would charge the reader's time to the model (PEP 789).
+Only the seconds inside ``spending`` count. An async generator hands its events to a reader who may be slow, so a
+deadline by the wall clock would charge the reader's time to the model (PEP 789).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Budget:
     @asynccontextmanager
     async def spending(self) -> AsyncIterator[None]:
         """Charge the body to the budget. Raises TimeoutError when nothing is left."""
-        # The clock that the timeout goes by.
+        # The clock of ``asyncio.timeout``.
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -32,14 +32,14 @@ class Budget:
             self.charge(loop.time() - began)
 
     def charge(self, seconds: float) -> None:
-        """Count seconds that were spent elsewhere on this budget's behalf."""
+        """Counts seconds that were spent elsewhere on behalf of this budget."""
         self.left -= seconds
         self.spent += seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as billed, US dollars. Cached tokens are part of the input, reasoning tokens of the output."""
+    """Tokens as billed, and US dollars. Cached tokens are part of the input, reasoning tokens of the output."""
 
     input_tokens: int = 0
     output_tokens: int = 0

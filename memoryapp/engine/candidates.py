@@ -1,4 +1,4 @@
-"""What a search found, as a run keeps it: topics, and people and artifacts."""
+"""Candidates: topics, people and artifacts that a search found, as a run stores them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from memoryapp.engine.memory import ANYWHERE, Where
 
-# How many candidates of a kind a run records, and how many topics of the plain vector order.
+# How many candidates of each kind a run records, and how many topics of the plain vector order.
 RANKED = 200
 BASELINE = 50
-# The parts of a score, in the order in which they are told: similarity of meaning, shared words, how near the whole
-# topic lies in meaning, dates that the query names, a reply that nobody's request stands beside, a standing
-# instruction, the word of a cross-encoder.
+# The parts of a score, in the order in which they are shown: similarity in meaning, shared words, the meaning of the
+# whole topic, dates that the query names, a reply without its request, a standing instruction, the score of a
+# cross-encoder.
 PARTS = ("meaning", "words", "topic", "dates", "reply_alone", "instruction", "cross_encoder")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedDates:
-    """A stretch of time that a query names in these ``words``; both days are included, as ``2023-05-01``."""
+    """A period that a query names with these ``words``. Both days are included, written as ``2023-05-01``."""
 
     words: str
     first: str
@@ -29,7 +29,7 @@ class NamedDates:
 
 @dataclass(frozen=True, slots=True)
 class OneTerm:
-    """A word of the query, and the other ``forms`` that count as the same word."""
+    """A word of the query, and its other ``forms`` that count as the same word."""
 
     word: str
     forms: tuple[str, ...]
@@ -37,11 +37,11 @@ class OneTerm:
 
 @dataclass(frozen=True, slots=True)
 class UnderstoodQuery:
-    """What search made of the query beside its words.
+    """What search understood of the query beyond its words.
 
-    ``names`` of who speaks were taken out of its vector. ``dates`` lift what was said then, ``one_term`` are irregular
-    words. ``instructions`` tells that what holds a standing instruction was lifted. Nothing was found but by messages
-    that ``where`` lets through. ``common`` are the stems that count in a large memory only beside rarer ones.
+    ``names`` of people who speak were left out of its vector. ``dates`` raise what was said then; ``one_term`` are
+    irregular words. ``instructions`` is true when passages with a standing instruction were raised. Only messages that
+    ``where`` permits were searched. ``common`` are the stems that, in a large memory, count only beside rarer ones.
     """
 
     names: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ class UnderstoodQuery:
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoded:
-    """The ``model`` that corrected the order of the first ``topics``; all empty where none is configured.
+    """The ``model`` that corrected the order of the first ``topics``; all fields are empty when none is configured.
 
-    ``failure`` says in words why it did not; then the order is that of the search.
+    ``failure`` says in words why it did not; the order is then that of the search.
     """
 
     model: str = ""
@@ -67,16 +67,16 @@ class CrossEncoded:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A topic that search found. ``rank`` and ``vector_rank`` count from 1; without vectors the latter is 0.
+    """A topic that search found. ``rank`` and ``vector_rank`` count from 1; without vectors ``vector_rank`` is 0.
 
-    ``cosine`` and ``bm25`` are those of its best passage, ``fused`` is what it is ranked by, ``score`` is ``fused``
-    mapped into (0, 1), as the model sees it. ``terms`` holds what each query term added to ``bm25``, ``parts`` what
-    each part of the score added to ``fused``: the names of ``PARTS``, those that add nothing left out; runs of before
-    did not tell. ``shown`` tells whether the model saw the candidate,
-    and ``line`` how; it is empty where the model did not. ``passage_id`` numbers that passage, 0 in runs of before.
+    ``cosine`` and ``bm25`` are those of its best passage. It is ranked by ``fused``; ``score`` is ``fused`` mapped into
+    (0, 1), and is what the model sees. ``terms`` is what each word of the query added to ``bm25``, ``parts`` what each
+    part of ``PARTS`` added to ``fused``; parts that add nothing are left out, and runs of earlier versions have none.
+    ``shown`` says whether the model saw the candidate, as the line ``line``. ``passage_id`` is the id of the best
+    passage, 0 in runs of earlier versions.
 
-    ``found_by`` tells which wording of the query found a candidate that is shown: ``original`` and ``rewrite``, each
-    with the rank by it alone, as far as that is among the ranked. It is empty where one wording alone was searched.
+    ``found_by`` says which wordings of the query found a candidate that is shown: ``original`` and ``rewrite``, each
+    with the rank by that wording alone, if it was ranked. It is empty when only one wording was searched.
     """
 
     id: str
@@ -100,12 +100,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class UnshownCandidates:
-    """What was ranked and not shown to the model, in columns of one length that say what ``Candidate`` says.
+    """Candidates that were ranked but not shown to the model, as columns of equal length with the fields of
+    ``Candidate``.
 
-    Three of four candidates are kept only so that their absence can be explained; as columns they take half
-    the time to store. ``terms`` are by id, of those that hold a word of the query; ``parts`` are columns by name.
-    Rows hold them under ``below`` beside ``candidates``: ``engine.wire`` puts both together for programs,
-    ``models.run.RANKED_ANY`` looks into both.
+    Three of four candidates are stored only so that their absence can be explained; as columns they take half the time
+    to store. ``terms`` are by id, for candidates with a word of the query; ``parts`` are columns by name. Rows store
+    them under ``below``, beside ``candidates``: ``engine.wire`` joins both for programs, and ``models.run.RANKED_ANY``
+    searches both.
     """
 
     id: tuple[str, ...] = ()
@@ -130,7 +131,7 @@ class UnshownCandidates:
         terms: Mapping[str, Mapping[str, float]],
         parts: Sequence[Mapping[str, float]] = (),
     ) -> UnshownCandidates:
-        """Out of rows that hold a value for each column but ``terms``, in their order; ``parts`` are a row's each."""
+        """Built from rows in order, with a value for each column except ``terms``; ``parts`` are those of each row."""
         columns: dict[str, Any] = dict(zip(_columns(), zip(*rows, strict=True), strict=True)) if rows else {}
         names = [name for name in PARTS if any(name in each for each in parts)]
         return cls(**columns, terms=terms, parts={name: [each.get(name, 0.0) for each in parts] for name in names})
@@ -139,7 +140,7 @@ class UnshownCandidates:
         return len(self.id)
 
     def candidates(self) -> Iterator[Candidate]:
-        """Each as a value of its own; a column that an early run did not store has its default."""
+        """Each candidate as a value. Columns that an earlier version did not store have their defaults."""
         columns = {name: column for name in _columns() if (column := getattr(self, name))}
         for place, row in enumerate(zip(*columns.values(), strict=True)):
             values: dict[str, Any] = dict(zip(columns, row, strict=True))
@@ -154,10 +155,10 @@ def _columns() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ItemCandidate:
-    """A person or an artifact that search found, numbers as in ``Candidate``.
+    """A person or an artifact that search found; its numbers mean the same as in ``Candidate``.
 
-    ``name`` is what people call it, ``line`` what the model sees. ``in_session`` marks a file of the running
-    conversation, which stands before the found ones and has no scores.
+    ``name`` is what people call it, ``line`` is what the model sees. ``in_session`` marks a file of the running
+    conversation, which precedes the found ones and has no scores.
     """
 
     id: str

@@ -1,8 +1,8 @@
-"""The context a run assembles for the chat model: parts under tags, each with its length.
+"""The context that a run assembles for the chat model: parts under tags, each with its length.
 
-What is told of the memory is cut from its messages: a model's words reach the assistant as reasons, never as
-something that was said. Parts stand under tags, topics, people and files under heads, that stored text cannot
-imitate, for all of it is ``quoted``. The order of the parts is from what changes least to what answers the query.
+What it says about the memory is taken from the messages: words of a model reach the assistant only as reasons, never as
+something that was said. All stored text is ``quoted``, so it cannot imitate the tags of the parts or the heads of
+topics, people and files. The parts are ordered from what changes least to what answers the query.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from memoryapp.engine.events import ContextPart, Selected
 from memoryapp.engine.limits import DEFAULTS
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.text.excerpts import best_exchanges, entering
-from memoryapp.engine.text.lines import message_text, one_line, quoted
+from memoryapp.engine.text.lines import message_text, one_line, quoted, shortened
 
 CONTEXT_CHARS = 200_000
-# The same bound above which the model is asked for an excerpt.
+# The model is asked for an excerpt above the same bound.
 WHOLE_TOPIC_CHARS = DEFAULTS.excerpt_over_chars
-# In the mode of passages: about so much of each topic, and so many neighbours of each message that answers. Measured
-# on 190 questions over five public two-person conversations: as much of the evidence as whole topics hold (.789) in
-# 3,076 characters instead of 3,927, and in the first 20,000 of all ranked topics .942 instead of .929. With 1,000
-# characters of a topic .773, with one neighbour .775.
+# In the mode of passages: how many characters of each topic, and how many neighbours of each message with the answer.
+# Measured on 190 questions over five public two-person conversations: as much of the evidence as whole topics hold
+# (.789) in 3,076 characters instead of 3,927, and in the first 20,000 of all ranked topics .942 instead of .929. With
+# 1,000 characters of a topic .773, with one neighbour .775.
 PASSAGES_CHARS = 1_500
 NEIGHBOURS = 2
 _SUMMARY_CHARS = 1_000
-# For the line that counts what was left out, and the line breaks around a topic.
+# Reserved for the line that counts what was left out, and for the line breaks around a topic.
 _MARGIN_CHARS = 80
 
 TAGS: Mapping[str, str] = {
@@ -42,18 +42,18 @@ TAGS: Mapping[str, str] = {
     "artifacts": "relevant_artifacts",
 }
 
-# Tokens a character, by script. Measured on the talk of the demo memory with the vocabulary o200k_base: off by 4 %
-# over twenty messages; that of Llama 3 has 10 % more tokens in Russian, the older cl100k_base half as many again.
+# Tokens per character, by script. Measured on the talk of the demo memory with the vocabulary o200k_base: off by 4 %
+# over twenty messages. Llama 3 needs 10 % more tokens for Russian, the older cl100k_base half as many again.
 _TOKENS, _CYRILLIC_TOKENS, _IDEOGRAPHIC_TOKENS = 0.26, 0.36, 1.4
 
 MessagesByTopic = Mapping[str, Sequence[MessageContent]]
-# Makes one text of the topics chosen for a query; see ``topics_text``.
+# Makes one text of the selected topics; see ``topics_text``.
 TopicsText = Callable[[str, Sequence[Selected], Mapping[str, Candidate], MessagesByTopic, Collection[int]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """A chosen person or file as the chat model reads it: a line about it, and its text at length."""
+    """A selected person or file as the chat model reads it: one line about it, and its full text."""
 
     id: str
     head: str
@@ -61,7 +61,7 @@ class ContextItem:
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens a model takes for ``text``, judged by its script alone."""
+    """The approximate number of tokens of ``text``, estimated from its script alone."""
     points = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
     cyrillic = int(((points >= 0x0400) & (points <= 0x04FF)).sum())
     ideographic = int(((points >= 0x3040) & (points <= 0xD7AF)).sum())
@@ -79,9 +79,9 @@ def assembled(
     people: Sequence[ContextItem],
     artifacts: Sequence[ContextItem],
 ) -> tuple[ContextPart, ...]:
-    """The parts that hold anything. ``topics`` is the text of ``topics_text`` over ``chosen`` topics.
+    """The parts that are not empty. ``topics`` is the text of ``topics_text`` over the ``chosen`` topics.
 
-    That text alone is not stored in its part.
+    The part with the topics is stored without its text.
     """
     parts = (
         _part("profile", quoted(profile.strip()), len(profile.strip().splitlines())),
@@ -106,7 +106,7 @@ def enclosed(name: str, text: str) -> str:
 
 
 def joined(parts: Sequence[ContextPart], topics: str) -> str:
-    """The whole context; ``topics`` is the text of that part, made again."""
+    """The whole context; ``topics`` is the text of that part, assembled again."""
     return "\n\n".join(enclosed(part.name, topics) if part.name == "topics" else part.text for part in parts)
 
 
@@ -125,11 +125,11 @@ def topics_text(
     messages_of: MessagesByTopic,
     known: Collection[int] = (),
 ) -> str:
-    """The chosen topics, at most 200,000 characters, each message whole and once.
+    """The selected topics in at most 200,000 characters, each message whole and once.
 
-    A topic above 25,000 characters enters by the messages of its excerpt or else by its best exchanges, all
-    others whole. Messages whose number is ``known`` stand in the running conversation already and are left out.
-    What does not fit is counted in the topic's last line.
+    Of a topic above 25,000 characters only the messages of its excerpt are included, or else its best exchanges.
+    Messages with a ``known`` number are already part of the running conversation and left out. The last line of a topic
+    counts the messages that did not fit.
     """
     return _under_heads(partial(_entering, query), selected, candidates, messages_of, known)
 
@@ -141,9 +141,10 @@ def passages_text(
     messages_of: MessagesByTopic,
     known: Collection[int] = (),
 ) -> str:
-    """The passages of the chosen topics around what answers, whatever the topics' size; else as ``topics_text``.
+    """The passages of the selected topics around what answers the query, whatever their size; otherwise like
+    ``topics_text``.
 
-    What answers are the messages of a topic's excerpt and its best exchanges, each with two neighbours on either side.
+    Included are the messages of a topic's excerpt and of its best exchanges, each with two neighbours on either side.
     """
     return _under_heads(partial(_around, query), selected, candidates, messages_of, known)
 
@@ -155,7 +156,7 @@ def _under_heads(
     messages_of: MessagesByTopic,
     known: Collection[int],
 ) -> str:
-    """Each topic under its head, with those of its messages that ``entering_of`` chooses, each once."""
+    """Each topic under its head, with those of its messages that ``entering_of`` selects; each message once."""
     seen = set(known)
     heads: list[str] = []
     entries: list[list[str]] = []
@@ -182,7 +183,7 @@ def chunks_text(
     messages_of: MessagesByTopic,
     known: Collection[int] = (),
 ) -> str:
-    """The same topics as numbered chunks, each under its source and its similarity to the query."""
+    """The selected topics as numbered chunks, each with its source and its similarity to the query."""
     heads, entries = [], []
     for place, topic in enumerate(selected, start=1):
         entered = _entering(query, topic, messages_of.get(topic.id, ()))
@@ -211,13 +212,8 @@ def _head(id: str, candidate: Candidate | None, entering: int, count: int) -> st
     return f"[{id}]{label}{part}"
 
 
-def shortened(text: str, most: int) -> str:
-    """``text`` of at most ``most`` characters, the last one an ellipsis where it was cut."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _blocks(heads: Sequence[str], entries: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Each topic under its head; the room for messages goes to the first topics first."""
+    """Each topic under its head. When the room is too small, the first topics get it."""
     room = CONTEXT_CHARS - sum(len(head) + _MARGIN_CHARS for head in heads)
     for head, lines in zip(heads, entries, strict=True):
         kept = _fitting(lines, room)
@@ -228,7 +224,7 @@ def _blocks(heads: Sequence[str], entries: Sequence[Sequence[str]]) -> Iterator[
 
 
 def _fitting(lines: Sequence[str], room: int) -> list[str]:
-    """The first of ``lines`` that fit into ``room`` characters with their line breaks, none of them cut."""
+    """The first ``lines`` that fit into ``room`` characters with their line breaks; no line is cut."""
     kept: list[str] = []
     for line in lines:
         room -= len(line) + 1

@@ -1,9 +1,9 @@
-"""Conversations with a chat model: the one place where a model is asked, once or over several turns.
+"""Conversations with a chat model: the only place where a model is asked, once or over several turns.
 
-A ``Conversation`` owns the messages, the tools and the time that is left. A turn yields its events and nothing else;
-afterwards ``reply`` holds what the model said, or ``failure`` why there is no reply to go on with. Every turn has the
-same outcomes: media that an endpoint refuses are left out and the model is asked again with the text alone, an empty
-reply is asked for again, a refusal to answer is a failure.
+A ``Conversation`` owns the messages, the tools and the remaining time. A turn yields its events and nothing else. After
+it, ``reply`` holds what the model said, or ``failure`` the reason why the conversation cannot continue. Every turn
+follows the same rules: when an endpoint refuses media, the model is asked again with the text alone; after an empty
+reply it is asked again; a refusal to answer is a failure.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts import PromptText, rendered
 from memoryapp.engine.text.lines import one_line
 
-# The client gives up a little before the turn does, so that it says itself whom it waited for and what the
-# failed tries cost.
+# The client gives up slightly earlier than the turn, so that its own error is reported: it names the endpoint and what
+# failed attempts cost.
 _CLIENTS_SHARE = 0.97
 
 ToolChoice = Literal["forced", "auto", "none"]
@@ -43,8 +43,9 @@ _Step = Retried | SteppedDown | PartialReply | Reply
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no reply to go on with. ``words`` are the client's or the model's own, empty where there are none;
-    ``spent`` is what failed tries were billed. ``is_final`` says that the endpoint would refuse the same again."""
+    """The reason why there is no usable reply. ``words`` are those of the client or the model, possibly empty.
+    ``spent`` is what failed attempts were billed. ``is_final`` means that the endpoint would refuse the same request
+    again."""
 
     cause: Cause
     words: str = ""
@@ -54,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool call brought: the content of the tool message, and the event that reports it."""
+    """The result of a tool call: the content of the tool message, and the event that reports it."""
 
     content: str
     event: Event
@@ -64,9 +65,9 @@ class ToolResult:
 class Tool:
     """A tool that a model may call.
 
-    ``declaration`` is OpenAI's. ``run`` answers a call in the turn of that number. ``refuse`` answers one that is not
-    run, with a note that says why, which is ``out_of_time`` for a call that took too long. The first tool of a
-    conversation also refuses the calls of tools that do not exist.
+    ``declaration`` has OpenAI's format. ``run`` answers a call; it is given the number of the turn. ``refuse`` answers
+    a call that is not run, with a note that says why; ``out_of_time`` is the note for a call that took too long. The
+    first tool of a conversation also refuses calls of tools that do not exist.
     """
 
     declaration: Mapping[str, Any]
@@ -81,8 +82,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """``seconds`` bounds the conversation, ``turn_seconds`` one model call with its retries; the model may say nothing
-    ``empty_replies`` times before that is a failure. Media that are refused are left out unless it ``needs_media``."""
+    """``seconds`` bounds the whole conversation, ``turn_seconds`` one call of the model with its retries. After
+    ``empty_replies`` replies without content the conversation fails. Media that an endpoint refuses are left out,
+    unless the conversation ``needs_media``."""
 
     seconds: float
     turn_seconds: float
@@ -91,10 +93,10 @@ class TurnLimits:
 
 
 class Conversation:
-    """One conversation, which begins with the prompt ``text`` filled with ``variables`` and with ``media`` beside it.
+    """One conversation. It begins with the prompt ``text``, filled with ``variables``, and the ``media``.
 
-    ``turns`` counts model calls, ``tool_turns`` the replies whose tool calls were answered.
-    Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have named.
+    ``turns`` counts calls of the model, ``tool_turns`` the replies whose tool calls were answered. Raises KeyError or
+    ValueError for a prompt that ``prompts.faults`` would have rejected.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class Conversation:
         self._open(self._given)
 
     def _open(self, media: Sequence[MediaContent]) -> None:
-        """Begin anew with the prompt alone."""
+        """Starts again with the prompt alone."""
         self._messages = self._opening(media)
         self._media = tuple(media)
         self._reported = 0
@@ -133,23 +135,23 @@ class Conversation:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the model and of what it is asked first."""
+        """SHA-256 of the model's name and the first request."""
         opening = [self._chat.model, *self._opening(self._given)]
         return hashlib.sha256(written(opening).encode()).hexdigest()
 
     def say(self, text: str) -> None:
-        """Add a message of ours to the next turn."""
+        """Adds a message from the program to the next turn."""
         self._messages.append({"role": "user", "content": text})
 
     def keep_reply(self) -> None:
-        """Let the model see its last reply in the next turn, as it came."""
+        """Includes the model's last reply, unchanged, in the next turn."""
         if self.reply:
             self._messages.append(_assistant_message(self.reply))
 
     async def turn(
         self, *, tool_choice: ToolChoice = "none", schema: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[Event | ModelProgress, None]:
-        """Ask the model until there is a ``reply`` or a ``failure``. ``schema`` asks for an answer in its format."""
+        """Asks the model until there is a ``reply`` or a ``failure``. ``schema`` requests an answer in that format."""
         self.reply = self.failure = None
         while not (self.reply or self.failure):
             if self.budget.left <= 0:
@@ -172,7 +174,7 @@ class Conversation:
                 self._judge()
 
     async def answer_calls(self) -> AsyncGenerator[Event, None]:
-        """Answer each tool call of the reply once, in order; ``failure`` afterwards where the time was over before."""
+        """Answers each tool call of the reply, in order; sets ``failure`` when the time ends before."""
         assert self.reply
         self.keep_reply()
         for call in self.reply.tool_calls:
@@ -196,11 +198,11 @@ class Conversation:
         return tool.refuse(call, self.turns, Note("no_such_tool", unknown))
 
     def _responsible(self, call: ToolCall) -> Tool:
-        """The tool that is called, the first one where there is none of that name."""
+        """The tool that is called; the first tool when there is none of that name."""
         return self._tools.get(call.name) or next(iter(self._tools.values()))
 
     def _started(self, tool_choice: ToolChoice, schema: Mapping[str, Any] | None) -> TurnStarted:
-        """The event tells the messages that are new; the model's own are in its replies."""
+        """The event contains the messages that are new since the last turn; the model's own are in its replies."""
         new = [message for message in self._messages[self._reported :] if message["role"] != "assistant"]
         is_first, self._reported = not self._reported, len(self._messages)
         return TurnStarted(
@@ -229,7 +231,7 @@ class Conversation:
         )
 
     async def _next(self, steps: AsyncIterator[_Step], clock: Budget) -> Retried | SteppedDown | ModelProgress | None:
-        """What happens next on the way to the reply; None once there is one, or a failure."""
+        """The next step towards the reply; None once there is a reply or a failure."""
         late: Cause = "timeout" if self.budget.left <= self._limits.turn_seconds else "turn_timeout"
         try:
             async with clock.spending():
@@ -249,7 +251,7 @@ class Conversation:
     def _replied(self, seconds: float) -> ModelReplied:
         failure, reply = self.failure, self.reply or Reply(text="")
         if failure:
-            # A failure says nothing and still cost what it cost.
+            # A failed call has no words, but its cost is counted.
             reply = Reply(text="", usage=failure.spent)
         return ModelReplied(
             turn=self.turns,
@@ -271,8 +273,8 @@ class Conversation:
         )
 
     def _refusal_of_media(self) -> str:
-        """How the endpoint refused the media, where the text alone may be taken; once it has answered a tool call it
-        has taken them before."""
+        """The words with which the endpoint refused the media; empty when that is not the cause, or when the text alone
+        would not do. An endpoint that was sent media and answered a tool call has accepted them."""
         may_be_left_out = self._media and self.tool_turns == 0 and not self._limits.needs_media
         failure = self.failure
         if failure is None or failure.cause != "llm_error" or not may_be_left_out or not names_media(failure.words):
@@ -280,7 +282,7 @@ class Conversation:
         return failure.words
 
     def _judge(self) -> None:
-        """Take back a reply that says nothing, and make a failure of one that cannot be gone on with."""
+        """Discards a reply without content, and turns a reply that cannot be used into a failure."""
         reply = self.reply
         if reply is None or reply.tool_calls:
             return
@@ -294,7 +296,7 @@ class Conversation:
 
 
 def _assistant_message(reply: Reply) -> Mapping[str, Any]:
-    """The reply as it is sent back: unmodified, where the chat tells how it came."""
+    """The reply as it is sent back: unmodified, if the chat says how it came."""
     if reply.message:
         return reply.message
     calls = [

@@ -1,7 +1,6 @@
-"""Texts to unit vectors, and what belongs to the model that makes them.
+"""Embedders turn texts into unit vectors; a profile describes the model that makes them.
 
-Two embedders stand behind one protocol: ``http_embedder``, for any OpenAI-compatible endpoint, and the embedded one in
-``offline``.
+There are two embedders: ``http_embedder`` for any OpenAI-compatible endpoint, and the embedded one in ``offline``.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ _MOST_CHARS = 6_000
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Provider, model and dimensions, with the cosine below which a topic is no candidate, and the one from which two
-    short texts are ``related``. Of a text longer than ``most_chars`` characters only the beginning is read.
+    """Provider, model and dimensions of vectors. A topic whose cosine is below ``threshold`` is no candidate; two short
+    texts whose cosine is at least ``related`` are related. Of a text longer than ``most_chars`` characters only the
+    beginning is embedded.
 
-    A threshold belongs to the model: cosines of different models do not compare
-    (measured: USE relevant mean .36, e5 .85 over .77 for unrelated pairs).
+    Thresholds belong to the model, because cosines of different models cannot be compared (measured: USE has a mean of
+    .36 for relevant texts; e5 has .85, and .77 for unrelated pairs).
     """
 
     provider: str
@@ -41,7 +41,7 @@ class Profile:
 
 
 class EmbeddingError(Exception):
-    """No vectors could be had; the text is a sentence for people."""
+    """No vectors could be made; the text is a sentence for people."""
 
 
 class Embedder(Protocol):
@@ -56,7 +56,7 @@ class Embedder(Protocol):
 
 @dataclass(slots=True)
 class UnreachableEmbedder:
-    """Stands for a profile whose endpoint the settings do not name any more; it makes no vectors."""
+    """The embedder of a profile whose endpoint is no longer in the settings. It makes no vectors."""
 
     profile: Profile
 
@@ -68,7 +68,7 @@ class UnreachableEmbedder:
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """The rows of ``vectors`` scaled to length 1. Raises ValueError where there is no direction."""
+    """The rows of ``vectors`` scaled to length 1. Raises ValueError for a row without a direction."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.all(np.isfinite(lengths)) or np.any(lengths == 0):
         raise ValueError("it has no direction")

@@ -1,9 +1,9 @@
 """Every event of a run, defined once.
 
-A rerank is its events: what a strategy yields is stored, and what is stored is shown. Events are
-frozen values; ``to_payload`` and ``from_payload`` carry them through a JSON column unchanged, and
-``outline.summarise`` folds a run's events into the totals of its row. A stored event never changes meaning:
-fields may be added with a default, never renamed.
+A rerank is its events: what a strategy yields is stored, and what is stored is shown. Events are frozen values.
+``to_payload`` and ``from_payload`` convert them to and from a JSON column, and ``outline.summarise`` computes the
+totals of a run from its events. A stored event never changes its meaning: fields may be added with a default, but never
+renamed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MediaType = Literal["image", "audio", "file"]
 
 @dataclass(frozen=True, slots=True)
 class MediaItem:
-    """What came with a query, named by its hash; the bytes are never part of an event."""
+    """A file that came with a query, identified by its hash; the bytes are never part of an event."""
 
     sha256: str
     type: MediaType
@@ -37,11 +37,11 @@ class MediaItem:
 
 @dataclass(frozen=True, slots=True)
 class ContextPart:
-    """One part of the context a run assembles for the chat model, with its length and estimated tokens.
+    """One part of the context that a run assembles for the chat model, with its length and estimated tokens.
 
-    ``name`` is profile, inner_circle, recent_topics, topics, people or artifacts. ``text`` is as handed over; that
-    of ``topics`` is empty here, for it is cut from the messages again whenever it is asked for. ``items`` counts
-    what the part tells of.
+    ``name`` is profile, inner_circle, recent_topics, topics, people or artifacts. ``text`` is what was handed over; for
+    ``topics`` it is empty, because that text is assembled from the messages whenever it is requested. ``items`` counts
+    the entries of the part.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call the model asked for; ``arguments`` is the JSON text as it came."""
+    """One call that the model made; ``arguments`` is the JSON text as it came."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ReadTopic:
-    """A topic handed to the model: its size in characters and how many messages."""
+    """A topic that was given to the model: its size in characters and its number of messages."""
 
     id: str
     size_chars: int
@@ -73,8 +73,8 @@ class ReadTopic:
 class Piece:
     """A piece of an excerpt, located in a real message.
 
-    ``start`` and ``end`` are character offsets in that message's text; ``message`` is None and the
-    offsets are 0 where the piece is ``absent``.
+    ``start`` and ``end`` are character offsets in that message's text. For an ``absent`` piece ``message`` is None and
+    the offsets are 0.
     """
 
     text: str
@@ -86,9 +86,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A chosen item. ``rank`` is the model's order within its kind, from 1; ``score`` the candidate's.
+    """A selected item. ``rank`` is the model's order within its kind, from 1; ``score`` is that of the candidate.
 
-    ``unread`` marks a topic that the model chose by its candidate line alone; runs of before did not tell.
+    ``unread`` marks a topic that the model selected by its candidate line alone; runs of earlier versions do not say.
     """
 
     id: str
@@ -128,11 +128,11 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryEnriched:
-    """The query as search sees it. ``note`` says why it is the raw one, empty when a model wrote it: a code, and
-    behind a colon an endpoint's words or the line of a model that is ``unrelated`` to what was said. A line that
-    differs from the query is searched beside it; before it was searched alone.
+    """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the
+    raw query is used, followed by a colon and the words of the endpoint, or the rewrite that is ``unrelated`` to the
+    conversation. A rewrite is searched together with the query; earlier versions searched it alone.
 
-    ``variables`` are what the prompt of that version was filled with.
+    ``variables`` are those that filled the prompt.
     """
 
     kind: ClassVar[str] = "query_enriched"
@@ -154,14 +154,15 @@ class QueryEnriched:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesFound:
-    """Topics that the model was shown, best first, and those ranked ``below``, up to rank 200 together.
+    """The topics that the model was shown, best first, and those ranked ``below`` them, together up to rank 200.
 
-    ``passages`` is how many were compared. A run stored before there was ``below`` holds all among its ``candidates``.
-    ``people`` and ``artifacts`` are ranked among their own kind, ``cards`` is how many of both were compared.
+    ``passages`` counts the passages that were compared, ``cards`` people and artifacts, which are ranked within their
+    own kind. Runs of early versions have no ``below``: all topics are in ``candidates``.
 
-    ``notes`` say why only words were compared, empty when vectors were compared too; in runs of before ``note`` does.
-    ``without_vector`` is how many passages had none yet and were found by their words. ``copies`` are topics that were
-    not shown, with the one that says the same. ``cached_seconds`` tells how long ago another run found this result.
+    ``notes`` say why only words were compared; they are empty when vectors were compared too. Runs of earlier versions
+    have ``note`` instead. ``without_vector`` counts the passages that had no vector yet and could be found only by
+    their words. ``copies`` maps each topic that was not shown to the topic that says the same. ``cached_seconds`` is
+    how long ago another run found this result.
     """
 
     kind: ClassVar[str] = "candidates_found"
@@ -182,7 +183,7 @@ class CandidatesFound:
 
     @property
     def by_words_alone(self) -> bool:
-        """Whether no vector of the query could be had."""
+        """Whether there was no vector of the query."""
         return bool(self.note or self.notes)
 
     def ranked(self) -> tuple[Candidate, ...]:
@@ -192,7 +193,7 @@ class CandidatesFound:
         return tuple(sorted((*self.candidates, *self.below.candidates()), key=attrgetter("rank")))
 
     def named(self, selected: Iterable[Selected]) -> dict[str, Candidate]:
-        """The selected topics as they were found, by id."""
+        """The selected topics as the search found them, by id."""
         wanted = {each.id for each in selected}
         shown = {candidate.id: candidate for candidate in self.candidates if candidate.id in wanted}
         if len(shown) == len(wanted):
@@ -202,7 +203,7 @@ class CandidatesFound:
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """A message as the model got it; ``media`` names what stood beside the text."""
+    """A message as the model received it; ``media`` lists the files beside the text."""
 
     role: str
     content: str
@@ -211,9 +212,9 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A model call begins. ``prompt`` holds the messages that are new since the turn before.
+    """A call of the model begins. ``prompt`` contains the messages that are new since the previous turn.
 
-    The first turn tells which prompt it was, as ``rerank-en-3``, and every variable it was filled with.
+    The first turn also names its prompt, such as ``rerank-en-3``, and every variable that filled it.
     """
 
     kind: ClassVar[str] = "turn_started"
@@ -229,11 +230,11 @@ class TurnStarted:
 class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
-    Cached tokens are part of the input, reasoning tokens of the output; ``provider`` is who served the turn,
-    where a router says so. ``refusal`` is what the model said where it refused to answer.
+    Cached tokens are part of the input, reasoning tokens of the output. ``provider`` is who served the turn, if a
+    router says so. ``refusal`` holds the words with which the model refused to answer.
 
     ``message`` is the assistant message as it came, and as later turns send it back. It is stored beside the event
-    (``raw_message``), never in its payload, so an event that is read from its row lacks it.
+    (``raw_message``) and not in its payload, so an event read from its row lacks it.
     """
 
     kind: ClassVar[str] = "model_replied"
@@ -261,9 +262,9 @@ class ModelReplied:
 
 @dataclass(frozen=True, slots=True)
 class TopicsRead:
-    """What one tool call brought. ``omitted`` did not fit, ``unknown`` are no candidates.
+    """The result of one tool call. ``omitted`` topics did not fit, ``unknown`` ids are no candidates.
 
-    ``notes`` say what was wrong with the call; in runs of before ``note`` does, in words.
+    ``notes`` say what was wrong with the call; runs of earlier versions have ``note`` instead, in words.
     """
 
     kind: ClassVar[str] = "topics_read"
@@ -279,10 +280,10 @@ class TopicsRead:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """What one stage of a filter ``removed``, topic ids by falling similarity, and how many it ``kept``.
+    """What one stage of a filter ``removed``, as topic ids by falling similarity, and how many topics it ``kept``.
 
-    ``bound`` is what the stage cuts at: a similarity for ``initial`` and ``threshold``, a difference for ``gap``, a
-    count for ``top_k``. ``drop`` holds the similarities before and behind the gap, where there is one.
+    ``bound`` is the value at which the stage cuts: a similarity for ``initial`` and ``threshold``, a difference for
+    ``gap``, a count for ``top_k``. ``drop`` holds the similarities before and after the gap, if there is one.
     """
 
     kind: ClassVar[str] = "filtered"
@@ -295,7 +296,7 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class SteppedDown:
-    """The endpoint lacks a capability; ``instead`` is used from now on, of ``media`` for this run alone."""
+    """The endpoint lacks a capability. ``instead`` is used from now on; for ``media``, only in this run."""
 
     kind: ClassVar[str] = "stepped_down"
     capability: str
@@ -305,9 +306,9 @@ class SteppedDown:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """A call failed and is tried again after ``wait`` seconds.
+    """A call failed and is repeated after ``wait`` seconds.
 
-    Tokens and dollars are what the failed try was billed; the turn's ``ModelReplied`` counts them too.
+    Tokens and dollars are what the failed attempt was billed; the turn's ``ModelReplied`` includes them.
     """
 
     kind: ClassVar[str] = "retried"
@@ -323,13 +324,12 @@ class Retried:
 class RunFinished:
     """Always the last event of a run.
 
-    ``fallback`` is empty when the model chose; ``notes`` say what happened when it did not; in runs of before
-    ``note`` did, in words.
-    ``selected`` are topics; ``people`` and ``artifacts`` are chosen by the model alone, never by a fallback.
-    ``rerank_seconds`` is the wall time of the reranker alone, 0 where none ran and in runs of before.
-    ``requested`` lists every candidate the model asked to read, ``dropped`` those it read and
-    did not choose, ``hallucinated`` ids that were no candidates, ``baseline`` the plain vector order.
-    ``stopped_by`` names the person who stopped the run.
+    ``fallback`` is empty when the model chose; otherwise ``notes`` say what happened (runs of earlier versions have
+    ``note``, in words). ``selected`` are topics. ``people`` and ``artifacts`` are selected only by the model, never by
+    a fallback. ``rerank_seconds`` is the wall time of the reranker alone; it is 0 without a reranker and in runs of
+    earlier versions. ``requested`` lists the candidates that the model asked to read, ``dropped`` those it read but did
+    not select, ``hallucinated`` the ids that were no candidates, ``baseline`` the plain vector order. ``stopped_by``
+    names the person who stopped the run.
     """
 
     kind: ClassVar[str] = "run_finished"
@@ -351,7 +351,7 @@ class RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """What the model has said so far in a turn; shown while it lasts, never an event."""
+    """What the model has said so far in a turn. It is shown while the turn lasts, and is never an event."""
 
     turn: int
     text: str
@@ -377,20 +377,20 @@ KINDS: dict[str, type[Any]] = {event.kind: event for event in get_args(Event)}
 
 
 def to_json(event: Event) -> str:
-    """The event as JSON text, without its kind; characters that no database stores are replaced."""
+    """The event as JSON text, without its kind; characters that a database cannot store are replaced."""
     if isinstance(event, ModelReplied):
         return written({each.name: getattr(event, each.name) for each in fields(event) if each.name != "message"})
     return written(event)
 
 
 def to_payload(event: Event) -> dict[str, Any]:
-    """The same as JSON-ready values."""
+    """``to_json`` as a JSON value."""
     payload: dict[str, Any] = json.loads(to_json(event))
     return payload
 
 
 def raw_message(event: Event) -> str:
-    """The assistant message of a turn as JSON text, which keeps its order; empty where there is none."""
+    """The assistant message of a turn as JSON text, with its keys in the original order; empty when there is none."""
     return written(event.message) if isinstance(event, ModelReplied) and event.message else ""
 
 

@@ -1,6 +1,6 @@
-"""Vectors over HTTP, from any OpenAI-compatible ``/embeddings`` endpoint.
+"""An embedder for any OpenAI-compatible ``/embeddings`` endpoint.
 
-Every reply is checked before it is believed: count, order, dimensions, length.
+Every answer is checked before it is used: count, order, dimensions, length.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from memoryapp.engine.chat.transfer import send
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
 from memoryapp.engine.storable import storable
 
-# The native batch limit of gemini-embedding-001; other endpoints take more, but gain little by it.
+# The batch limit of gemini-embedding-001; other endpoints accept more, but gain little by it.
 _BATCH = 100
-# An empty string is refused with 400 by several providers.
+# Several providers refuse an empty text with 400.
 _BLANK = "-"
-# For one batch, with all its tries.
+# For one batch with all its attempts.
 _SECONDS = 60.0
 _TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A request without vectors: its HTTP status, the error in words, and the wait the endpoint asks for in seconds."""
+    """An attempt without vectors: its HTTP status, the error in words, and the wait in seconds if the endpoint asks for
+    one."""
 
     status: int
     error: EmbeddingError
@@ -40,7 +41,7 @@ class _Failure:
 
 
 class HttpEmbedder:
-    """Vectors from one endpoint, in batches, one after the other."""
+    """Vectors from one endpoint, batch by batch."""
 
     def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str, profile: Profile) -> None:
         self.profile = profile
@@ -73,7 +74,7 @@ class HttpEmbedder:
             budget.charge(wait)
 
     async def _try(self, body: Mapping[str, Any], budget: Budget) -> httpx.Response | _Failure:
-        """One request. Raises EmbeddingError where the time is over or the address is none."""
+        """One request. Raises EmbeddingError when the time is over, or the address is invalid."""
         try:
             async with budget.spending():
                 response = await self._send(body)
@@ -103,7 +104,7 @@ class HttpEmbedder:
             raise self._failure("did not answer with JSON.") from error
 
     def _failure(self, words: str) -> EmbeddingError:
-        """The sentence, without the API key should the endpoint echo it."""
+        """The error; without the API key, which the endpoint may have repeated."""
         return EmbeddingError(redacted(f"The embedding endpoint {self._url} {words}", self._key))
 
     def _vectors(self, answer: Any, count: int) -> Vectors:
@@ -127,7 +128,7 @@ class HttpEmbedder:
 
 
 def _rows(answer: Any) -> dict[int, Any] | None:
-    """The embeddings by their index; None when ``answer`` has none."""
+    """The embeddings by index; None when ``answer`` has none."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return None
@@ -147,7 +148,7 @@ def _reason(response: httpx.Response) -> str:
 
 
 def _error_words(answer: Any) -> str:
-    """``: message`` of an error object, else nothing."""
+    """``: message`` for an error object, otherwise empty."""
     error = answer.get("error") if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     return f": {message[:300].rstrip('.')}" if isinstance(message, str) and message else ""

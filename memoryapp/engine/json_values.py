@@ -1,7 +1,7 @@
-"""Frozen dataclasses as JSON text and back.
+"""Frozen dataclasses to JSON text and back.
 
-A run stores some two hundred candidates in one value, and every run pays for it, so nothing is copied or looked
-up twice: orjson writes dataclasses as they are, and how a class is built is worked out once.
+A run stores some two hundred candidates in one value, and every run pays for that, so nothing is copied or looked up
+twice: orjson writes dataclasses directly, and the way to build a class is computed once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from memoryapp.engine.storable import storable
 
 
 def written(value: Any) -> str:
-    """``value`` as JSON text that a database stores: what is not ``storable`` is replaced."""
+    """``value`` as JSON text that a database can store: characters that are not ``storable`` are replaced."""
     try:
         text = orjson.dumps(value, default=_as_mapping).decode()
     except TypeError:
-        # Lone surrogates and numbers beyond 64 bits, which only Python's own writer takes.
+        # Lone surrogates and numbers beyond 64 bits; only Python's own writer accepts them.
         text = storable(_dumped(value))
     return _dumped(_without_nul(json.loads(text))) if "\\u0000" in text else text
 
@@ -32,9 +32,9 @@ def _dumped(value: Any) -> str:
 
 
 def built(shape: Any, payload: Mapping[str, Any]) -> Any:
-    """The dataclass ``shape`` from what ``written`` made of it; unknown names are left out.
+    """The dataclass ``shape`` from the result of ``written``; unknown names are ignored.
 
-    Raises ValueError naming the fields that are missing and have no default.
+    Raises ValueError with the names of missing fields that have no default.
     """
     readers, required = _plan(shape)
     if not required <= payload.keys():
@@ -44,7 +44,7 @@ def built(shape: Any, payload: Mapping[str, Any]) -> Any:
 
 
 def _as_mapping(value: Any) -> dict[str, Any]:
-    """One level of what JSON cannot write by itself."""
+    """One level of a value that orjson cannot write by itself."""
     if isinstance(value, Mapping):
         return dict(value)
     return {name: getattr(value, name) for name in _names(value.__class__)}
@@ -52,7 +52,7 @@ def _as_mapping(value: Any) -> dict[str, Any]:
 
 @cache
 def _names(shape: Any) -> tuple[str, ...]:
-    """The fields of a dataclass. Raises TypeError for anything else, which JSON cannot hold."""
+    """The fields of a dataclass. Raises TypeError for anything else."""
     return tuple(f.name for f in fields(shape))
 
 
@@ -66,7 +66,7 @@ def _without_nul(value: Any) -> Any:
 
 @cache
 def _plan(shape: Any) -> tuple[Mapping[str, Callable[[Any], Any]], frozenset[str]]:
-    """How each field is read, and which must be there."""
+    """How to read each field, and which fields are required."""
     hints = get_type_hints(shape)
     required = {f.name for f in fields(shape) if f.default is MISSING and f.default_factory is MISSING}
     return {name: _reader(hints[name]) for name in _names(shape)}, frozenset(required)

@@ -1,4 +1,4 @@
-"""How far a rerank may go: items chosen, tool calls, seconds, characters read."""
+"""The limits of a rerank: items selected, tool calls, seconds, characters read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``seconds`` bounds the run, ``turn_seconds`` one model call with its retries."""
+    """``seconds`` bounds the whole run, ``turn_seconds`` one call of the model with its retries."""
 
     max_topics: int = 15
     max_people: int = 10
@@ -22,7 +22,7 @@ class Limits:
 
     @property
     def stand_ins(self) -> int:
-        """How many topics a fallback takes."""
+        """How many topics a fallback selects."""
         return min(self.fallback_topics, self.max_topics)
 
 

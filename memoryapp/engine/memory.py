@@ -1,4 +1,4 @@
-"""Messages and topics as the engine sees them: values, without rows or settings."""
+"""Messages and topics as values of the engine, without rows or settings."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class MessageContent:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which messages a search may find something by; one that sets nothing lets all through.
+    """Which messages a search may use to find something; without any value, all of them.
 
-    ``since`` and ``until`` are days as ``2023-05-01``, both included, in UTC; empty is no bound. ``channels`` are names
-    or numbers of chats, ``authors`` names of who wrote, of which a message has to have any, whatever their case.
+    ``since`` and ``until`` are days such as ``2023-05-01`` in UTC, both included; empty is no bound. ``channels`` are
+    names or numbers of chats, ``authors`` names of people: a message must match one of each, whatever the case.
     """
 
     since: str = ""
@@ -39,7 +39,7 @@ class Where:
         return bool(self.since or self.until or self.channels or self.authors)
 
     def over(self, other: Where) -> Where:
-        """This, and of the ``other`` what this leaves open."""
+        """This restriction, with the values of ``other`` where this one sets none."""
         return Where(
             self.since or other.since,
             self.until or other.until,
@@ -62,9 +62,13 @@ class TopicContent:
     messages: tuple[MessageContent, ...]
 
 
+# Characters of a summary that a model writes.
+LONGEST_SUMMARY = 500
+
+
 @dataclass(frozen=True, slots=True)
 class TopicDraft:
-    """A topic as a cutter proposes it: a summary over a run of message ids."""
+    """A topic as a cutter proposes it: a summary and the ids of its messages, in order."""
 
     summary: str
     messages: tuple[int, ...]
@@ -74,8 +78,8 @@ class TopicDraft:
 class Background:
     """What a model may know before it reads, as lines of text.
 
-    ``profile`` is what is known of the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
-    latest, newest first, ``messages`` the last of the running conversation, oldest first.
+    ``profile`` is what is known about the user, ``inner_circle`` the people closest to them, ``recent_topics`` the
+    latest topics, newest first, ``messages`` the end of the running conversation, oldest first.
     """
 
     profile: str
@@ -92,12 +96,12 @@ _ID = re.compile(
 
 
 def item_id(kind: str, number: int) -> str:
-    """``Topic:42``, ``Person:5`` or ``Artifact:123``, its name everywhere outside the database."""
+    """``Topic:42``, ``Person:5`` or ``Artifact:123``: the name that an item has everywhere outside the database."""
     return f"{kind}:{number}"
 
 
 def parse_item_id(value: object, kind: str = "Topic") -> tuple[str, int] | None:
-    """``("Person", 5)`` for ``Person:5`` however it is written; a bare number is of ``kind``; None for all else."""
+    """``("Person", 5)`` for ``Person:5`` in any spelling. A bare number is of ``kind``; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     match = _ID.match(str(value))

@@ -1,7 +1,7 @@
-"""Remarks of events: stored as codes with values, put into words where they are shown.
+"""Notes: remarks of events, stored as codes with values and put into words where they are shown.
 
-The words here are English: programs read them in an event's ``note``, models in the answer to a tool call. Pages have
-words of their own in the reader's language.
+The words here are English: programs read them in the ``note`` of an event, models read them in answers to tool calls.
+Pages have their own words in the reader's language.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INSTEAD: Mapping[str, str] = {
     "nearest": "the nearest topics by vector stand in",
 }
 ENGLISH: Mapping[str, str] = {
-    # How a rerank ended without a choice: by the outcome's own code, and what stands in.
+    # Why a rerank ended without a choice: by the code of its outcome, and what was selected instead.
     "all_hallucinated": "The model named only ids that are no candidates; {instead}.",
     "protocol_violation": "The model answered without reading any topic; {instead}.",
     "parse_error": "The model's answer could not be read; {instead}.",
@@ -34,7 +34,7 @@ ENGLISH: Mapping[str, str] = {
     "without context.",
     "all_filtered": "{found} topics were found and all filtered out (the best {best}, at least {threshold}): answering "
     "without context.",
-    # What an answer in words should be read with.
+    # What a reader of an answer in words should know.
     "extracts_only": "No model was asked: the answer is put together of what the messages say.",
     "model_failed": "The model gave no answer that can be used, so the answer is put together of what the messages "
     "say.",
@@ -78,7 +78,7 @@ Notes = tuple[Note, ...]
 
 
 def english(notes: Sequence[Note]) -> str:
-    """The notes as sentences; a code that there is not, or no longer is, stands for itself."""
+    """The notes as sentences; an unknown code is shown as it is."""
     return " ".join(_sentence(note) for note in notes)
 
 

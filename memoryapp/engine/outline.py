@@ -1,4 +1,4 @@
-"""The events of a run at a glance: those that there is one of, the replies of its model, and what they cost."""
+"""A run's events at a glance: the single ones, the model's replies, and the totals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _Kind = TypeVar("_Kind", RunStarted, QueryEnriched, CandidatesFound, TurnStarted
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Each event is None where the run did not come to it; ``turn`` is the first turn.
+    """Each event is None when the run did not reach it; ``turn`` is the first turn.
 
-    A run whose events were lost may lack any of them, also those before others that are there.
+    In a run that lost events any of them may be missing, even when later ones exist.
     """
 
     started: RunStarted | None = None
@@ -51,16 +51,16 @@ class Outline:
         )
 
     def topic(self, id: str) -> Candidate | None:
-        """The topic of that id as it was found."""
+        """The topic with that id as the search found it."""
         return next((each for each in (self.found.ranked() if self.found else ()) if each.id == id), None)
 
     def item(self, id: str) -> ItemCandidate | None:
-        """The person or artifact of that id as it was found."""
+        """The person or artifact with that id as the search found it."""
         found = (*self.found.people, *self.found.artifacts) if self.found else ()
         return next((each for each in found if each.id == id), None)
 
     def selected(self, id: str) -> Selected | None:
-        """The topic, person or artifact of that id as it was chosen, or used instead of a choice."""
+        """The topic, person or artifact with that id as it was selected, by the model or by a fallback."""
         ended = self.finished
         chosen = (*ended.selected, *ended.people, *ended.artifacts) if ended else ()
         return next((each for each in chosen if each.id == id), None)
@@ -76,7 +76,7 @@ def read_in(events: Iterable[Event]) -> set[str]:
 
 
 def summarise(events: Iterable[Event]) -> Totals:
-    """Totals over a run's events; seconds are those the stages report."""
+    """Totals of a run's events; the seconds are those that the events report."""
     spent, turns, tool_calls, seconds = Usage(), 0, 0, 0.0
     for event in events:
         if isinstance(event, QueryEnriched | ModelReplied):

@@ -1,7 +1,7 @@
-"""What can be set on a run, each parameter declared once.
+"""The parameters of runs, each declared once.
 
-A strategy's parameters are a frozen dataclass; its fields carry their bounds and the environment variable that sets
-their default. The form, the API, the commands, the settings and the stored row all read these declarations.
+The parameters of a strategy are a frozen dataclass; each field carries its bounds and the environment variable that
+sets its default. The form, the API, the commands, the settings and the stored row all read these declarations.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from memoryapp.engine.memory import Where
 
 LONGEST = 600
 LONGEST_NAME = 200
-# How the chosen topics enter the context: as their strategy does it, or as passages around what answers.
+# How the selected topics enter the context: the way their strategy does it, or as passages around what answers.
 CONTEXTS = ("topics", "passages")
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One parameter: a number from ``least`` to ``most``, one of ``options``, or a text of ``most`` characters.
+    """One parameter: a number from ``least`` to ``most``, one of ``options``, or a text of at most ``most`` characters.
 
-    A text that ``is_day`` is one as ``2023-05-01``; any text may be empty. ``kind`` is int, float or str; ``setting``
-    names the environment variable that holds the default of all runs, where there is one.
+    A text that ``is_day`` is a day such as ``2023-05-01``; any text may be empty. ``kind`` is int, float or str.
+    ``setting`` names the environment variable with the default of all runs, if there is one.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Declaration:
         return self.kind is not str
 
     def allows(self, value: Any) -> bool:
-        """Whether a value of the parameter's kind lies within its bounds; NaN never does."""
+        """Whether a value of the parameter's kind is within its bounds; NaN never is."""
         if self.options:
             return value in self.options
         if self.is_number:
@@ -59,32 +59,32 @@ def _is_day(value: str) -> bool:
 
 
 def number(default: float, least: float, most: float, setting: str = "") -> Any:
-    """A field that holds a number, whole where ``default`` is; both bounds are allowed."""
+    """A field for a number; it is an integer when ``default`` is one. Both bounds are allowed."""
     return field(default=default, metadata={"setting": setting, "least": least, "most": most})
 
 
 def choice(default: str, options: tuple[str, ...], setting: str = "") -> Any:
-    """A field that holds one of ``options``."""
+    """A field for one of ``options``."""
     return field(default=default, metadata={"setting": setting, "options": options})
 
 
 def text(most: int) -> Any:
-    """A field that holds a text of at most ``most`` characters, or nothing."""
+    """A field for a text of at most ``most`` characters, which may be empty."""
     return field(default="", metadata={"most": most})
 
 
 def day() -> Any:
-    """A field that holds a day, or nothing."""
+    """A field for a day, which may be empty."""
     return field(default="", metadata={"most": len("2023-05-01"), "is_day": True})
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Those that every run has: how many candidates of a kind are shown, and how long it may take.
+    """The parameters of every run: how many candidates of each kind are shown, and how long it may take.
 
-    ``seconds`` bounds the whole run, ``turn_seconds`` one model call of it. ``context`` says whether the chosen topics
-    are handed over as the strategy does it, or as passages around what answers. ``since``, ``until``, ``channel`` and
-    ``author`` say which messages may be found, see ``Where``.
+    ``seconds`` bounds the whole run, ``turn_seconds`` one call of the model. ``context`` says how the selected topics
+    are handed over: as the strategy does it, or as passages around what answers. ``since``, ``until``, ``channel`` and
+    ``author`` restrict the messages that may be found, see ``Where``.
     """
 
     candidates: int = number(50, 1, RANKED, "RERANKER_CANDIDATES")
@@ -110,7 +110,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class RerankParameters(Parameters):
-    """Those of a run in which a model reads topics and chooses, see ``Limits``."""
+    """The parameters of a run in which a model reads topics and selects; see ``Limits``."""
 
     max_topics: int = number(DEFAULTS.max_topics, 1, 50, "RERANKER_MAX_TOPICS")
     max_people: int = number(DEFAULTS.max_people, 0, 50, "RERANKER_MAX_PEOPLE")

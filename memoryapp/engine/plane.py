@@ -1,8 +1,9 @@
-"""Many dimensions on a page: the two directions in which vectors differ most.
+"""Projects vectors of many dimensions onto the plane of the two directions in which they differ most.
 
-A whole decomposition of two thousand vectors takes a second; only two directions are wanted, so the vectors are
-first pressed into a few random directions that a few passes turn towards the widest ones (Halko, Martinsson and
-Tropp 2011). The randomness is seeded and the signs are settled, so the same vectors give the same picture.
+A full decomposition of two thousand vectors takes a second. Only two directions are needed, so the vectors are first
+projected onto a few random directions, which a few iterations turn towards those of largest variance (Halko, Martinsson
+and Tropp 2011). The random generator is seeded and the signs are fixed, so the same vectors always give the same
+picture.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ _PASSES = 6
 
 
 def plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
-    """Where each of ``vectors``, shape (n, d), lies in the plane: shape (n, 2), widest direction first.
+    """The position of each of ``vectors``, shape (n, d), in the plane: shape (n, 2), direction of largest variance
+    first.
 
-    And the share of all the variance that the plane shows, in [0, 1].
+    Also returns the share of the total variance that the plane shows, in [0, 1].
     """
     places = np.zeros((len(vectors), 2), np.float32)
     if len(vectors) < 2:

@@ -1,7 +1,7 @@
-"""Prompts as data: versioned texts with variables, the tool, the answer's schema.
+"""Prompts as data: versioned texts with variables, the tool, the schema of the answer.
 
-Everything people wrote reaches a prompt through a variable, quoted and between tags of its own, so that a person
-who edits a text cannot lose that by accident. What a prompt was filled with can be told variable by variable.
+Everything that people wrote enters a prompt through a variable, quoted and between tags of its own, so that a person
+who edits the text cannot remove that protection by accident. Every variable of a prompt is recorded with the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from memoryapp.engine.limits import DEFAULTS, Limits
 from memoryapp.engine.memory import MessageContent, parse_topic_id
 from memoryapp.engine.prompt_texts.agents import AGENT_TEXTS
 from memoryapp.engine.prompt_texts.strategies import STRATEGY_TEXTS
-from memoryapp.engine.text.lines import message_text, one_line, plain, quoted
+from memoryapp.engine.text.json_answers import INTEGER, list_schema, object_schema
+from memoryapp.engine.text.lines import message_text, one_line, plain, quoted, shortened
 
 TOOL_NAME = "get_topics_content"
 
@@ -29,13 +30,13 @@ PromptName = Literal[
     "rerank", "enrich", "split", "merge", "consolidate", "extract", "plan", "expand", "answer", "describe"
 ]
 
-# How much of the running conversation the models are shown, enough to resolve "it" and "that one": the reranker ten
-# messages, the enricher the last five of them.
+# How many messages of the running conversation the models are shown, enough to resolve "it" and "that one": the
+# reranker reads ten, the enricher the last five of them.
 CURRENT_MESSAGES = 10
 _ENRICHER_MESSAGES = 5
 _CURRENT_CHARS = 500
 TEXT_CHARS = 40_000
-# A Russian question about vLLM on H100 holds many Latin letters and is still Russian.
+# A Russian question about vLLM on H100 contains many Latin letters and is still Russian.
 _CYRILLIC_SHARE = 0.3
 
 
@@ -90,7 +91,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "answer": ("today", "query", "sources"),
     "describe": ("file",),
 }
-# What the user message must hold, or the model would answer something nobody asked.
+# Variables that the user message must contain; without them the model would answer some other question.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "rerank": ("query", "topic_candidates", "people_candidates", "artifact_candidates"),
     "enrich": ("query",),
@@ -103,7 +104,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "answer": ("query", "sources"),
     "describe": ("file",),
 }
-# The variables that hold what people wrote, and the tags each of them brings along.
+# The variables that contain what people wrote, and the tags around each of them.
 TAGS: Mapping[str, str] = {
     "profile": "user_profile",
     "inner_circle": "inner_circle",
@@ -124,12 +125,12 @@ TAGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """What a rerank is asked. ``candidates``, ``people`` and ``artifacts`` are what the model may see, best first.
+    """The input of a rerank. ``candidates``, ``people`` and ``artifacts`` are what the model may see, best first.
 
-    ``query`` is the user's own text, ``enriched`` the one search used, ``baseline`` the ids of the plain
-    vector order, ``messages`` the running conversation. ``language`` is "en" or "ru"; empty goes by the query.
-    ``recent_topics`` and ``inner_circle`` are lines of text. ``variables`` are those of a run that is tried again:
-    they are told as they were, whatever has changed since.
+    ``query`` is the user's own text, ``enriched`` the one that was searched, ``baseline`` the ids in plain vector
+    order, ``messages`` the running conversation. ``language`` is "en" or "ru"; when it is empty, the query decides.
+    ``recent_topics`` and ``inner_circle`` are lines of text. ``variables`` replace those of the prompt when a run is
+    tried again: they are sent unchanged, whatever has changed since.
     """
 
     query: str
@@ -157,18 +158,9 @@ TOOL: Mapping[str, Any] = {
             "Load the full text of topics, to study them before choosing. Give every id you want in ONE call. "
             "Mind the sizes: load topics over 10K chars only when their summary fits the query well."
         ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "ids": {
-                    "type": "array",
-                    "items": {"type": "integer"},
-                    "description": "Numbers of the topics to load: 42 for [Topic:42].",
-                }
-            },
-            "required": ["ids"],
-            "additionalProperties": False,
-        },
+        "parameters": object_schema(
+            ids={**list_schema(INTEGER), "description": "Numbers of the topics to load: 42 for [Topic:42]."}
+        ),
     },
 }
 
@@ -177,24 +169,15 @@ _EXCERPT: Mapping[str, Any] = {"type": "string", "description": "Whole messages 
 
 
 def _choice(example: str, **more: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of a list of chosen items."""
+    """The schema of a list of selected items."""
     id = {"type": "string", "description": f"As in the candidate list: {example}"}
-    properties = {"id": id, "reason": _REASON, **more}
-    item = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {"type": "array", "items": item}
+    return list_schema(object_schema(id=id, reason=_REASON, **more))
 
 
-# Strict providers want every property required; where nothing enforces the schema, the prompt rules.
-ANSWER_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "topics": _choice("Topic:42", excerpt=_EXCERPT),
-        "people": _choice("Person:5"),
-        "artifacts": _choice("Artifact:3"),
-    },
-    "required": ["topics", "people", "artifacts"],
-    "additionalProperties": False,
-}
+# Where an endpoint does not enforce the schema, the prompt still describes it.
+ANSWER_SCHEMA = object_schema(
+    topics=_choice("Topic:42", excerpt=_EXCERPT), people=_choice("Person:5"), artifacts=_choice("Artifact:3")
+)
 
 NONE: Mapping[Language, str] = {"en": "(none)", "ru": "(нет)"}
 ANSWER_NOW: Mapping[Language, str] = {
@@ -209,7 +192,8 @@ ANSWER_AGAIN: Mapping[Language, str] = {
 
 
 def language_of(query: str, wanted: str = "") -> Language:
-    """The language of the instructions: as wanted, else by the share of Cyrillic letters in the query."""
+    """The language of the instructions: the ``wanted`` one, otherwise decided by the share of Cyrillic letters in the
+    query."""
     if wanted in ("en", "ru"):
         return "ru" if wanted == "ru" else "en"
     letters = [c for c in query if c.isalpha()]
@@ -219,19 +203,19 @@ def language_of(query: str, wanted: str = "") -> Language:
 
 @dataclass(frozen=True, slots=True)
 class PromptFault:
-    """What is wrong with a message of an edited text; ``name`` is the variable that it is about, if it is about one."""
+    """A fault in an edited message; ``name`` is the variable concerned, if any."""
 
     code: Literal["too_long", "stray_dollar", "unknown_variable", "missing_variable"]
     part: Literal["system", "user"]
     name: str = ""
 
     def __str__(self) -> str:
-        """For logs: ``user: missing_variable $query``."""
+        """For the log: ``user: missing_variable $query``."""
         return f"{self.part}: {self.code}" + (f" ${self.name}" if self.name else "")
 
 
 def faults(text: PromptText) -> list[PromptFault]:
-    """What is wrong with an edited text; a text without faults can be ``rendered``."""
+    """The faults of an edited text. A text without faults can be ``rendered``."""
     parts: dict[Literal["system", "user"], Template] = {"system": Template(text.system), "user": Template(text.user)}
     found = [PromptFault("too_long", part) for part, template in parts.items() if len(template.template) > TEXT_CHARS]
     found += [PromptFault("stray_dollar", part) for part, template in parts.items() if not template.is_valid()]
@@ -245,9 +229,9 @@ def faults(text: PromptText) -> list[PromptFault]:
 
 
 def rendered(text: PromptText, variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """System and user message in OpenAI's shape. A ``$`` inside a variable stays as it is.
+    """System and user message in OpenAI's format. A ``$`` inside a variable stays as it is.
 
-    Raises KeyError for a variable without a value and ValueError for a broken text, see ``faults``.
+    Raises KeyError for a variable without a value, and ValueError for a broken text; see ``faults``.
     """
     values = {name: _enclosed(name, value) for name, value in variables.items()}
     return [
@@ -261,12 +245,12 @@ def _enclosed(name: str, value: str) -> str:
 
 
 def rerank_text(request: RerankRequest) -> PromptText:
-    """The text in force for a request, in its language."""
+    """The prompt in force for a request, in its language."""
     return request.prompts["rerank", language_of(request.query, request.language)]
 
 
 def rerank_variables(request: RerankRequest, limits: Limits = DEFAULTS) -> dict[str, str]:
-    """Everything a rerank prompt is filled with, what people wrote quoted."""
+    """All variables of a rerank prompt; what people wrote is quoted."""
     none = NONE[language_of(request.query, request.language)]
     return {
         **_background(request.query, request.messages[-CURRENT_MESSAGES:], request.profile, none),
@@ -296,7 +280,7 @@ def enrich_variables(
     media: Sequence[MediaContent],
     today: date,
 ) -> dict[str, str]:
-    """Everything an enricher's prompt is filled with, what people wrote quoted."""
+    """All variables of the enricher's prompt; what people wrote is quoted."""
     none = NONE[language_of(query)]
     return {
         **_background(query, messages[-_ENRICHER_MESSAGES:], profile, none),
@@ -309,7 +293,7 @@ def enrich_variables(
 def _background(query: str, messages: Sequence[MessageContent], profile: str, none: str) -> dict[str, str]:
     return {
         "query": quoted(query.strip()),
-        "messages": "\n".join(_shortened(message_text(message)) for message in messages) or none,
+        "messages": "\n".join(shortened(message_text(message), _CURRENT_CHARS) for message in messages) or none,
         "profile": quoted(profile.strip()) or none,
     }
 
@@ -319,7 +303,7 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def _attached(media: Sequence[MediaContent]) -> str:
-    """What stands beside the text, in the order of the parts."""
+    """The files that came with the query, in order."""
     return "\n".join(_attachment(number, each.item) for number, each in enumerate(media, 1))
 
 
@@ -327,12 +311,8 @@ def _attachment(number: int, item: MediaItem) -> str:
     return f"{number}. {item.type} {plain(item.name)} ({plain(item.mime_type)}, {item.size_bytes} bytes)"
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _CURRENT_CHARS else text[: _CURRENT_CHARS - 1] + "…"
-
-
 def topic_number(id: str) -> int:
-    """The 42 of ``Topic:42``, an id of ours."""
+    """The 42 of ``Topic:42``, for an id that the program made."""
     number = parse_topic_id(id)
     if number is None:
         raise ValueError(f"{id} is no topic id")

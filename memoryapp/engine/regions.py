@@ -1,8 +1,8 @@
-"""Places on a plane parted into a few regions, and what each region's texts say that the others do not.
+"""Divides places on a plane into a few regions, and names each region by what its texts say and others do not.
 
-Regions are k-means with seeded k-means++ (Arthur and Vassilvitskii 2007), on the plane and not in all dimensions:
-what is drawn around has to lie together on the page, and there no two regions overlap. Names are words weighed as
-c-TF-IDF does it: in how many texts of the region a word stands, by how rare it is in all of them.
+Regions are found by k-means with seeded k-means++ (Arthur and Vassilvitskii 2007), on the plane and not in all
+dimensions: a region is drawn as an outline, so it must be contiguous and must not overlap another one. Names are words
+weighted by c-TF-IDF: the number of texts of the region with the word, times its rarity in all texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from memoryapp.engine.text.lexical import normal, stems, words
 
 MOST_REGIONS = 8
-# With fewer places a name says less than the texts themselves.
+# With fewer places, a name says less than the texts themselves.
 LEAST_PLACES = 9
 NAMING_WORDS = 3
 _SHORTEST_WORD = 3
@@ -29,7 +29,8 @@ Places = NDArray[np.float32]
 
 
 def regions(places: Places) -> list[int]:
-    """The region of each of ``places``, shape (n, 2), from 0; all in one where there are few, or on one spot."""
+    """The region of each of ``places``, shape (n, 2), numbered from 0; one region for few places, or places that
+    coincide."""
     if len(places) < LEAST_PLACES or not np.ptp(places, axis=0).any():
         return [0] * len(places)
     wanted = min(MOST_REGIONS, round(sqrt(len(places) / 2)))
@@ -45,7 +46,7 @@ def regions(places: Places) -> list[int]:
 
 
 def _seeds(places: Places, wanted: int) -> Places:
-    """The first centres, each far from those before it."""
+    """The first centres; each is far from those before it."""
     dice = np.random.default_rng(7)
     chosen = [int(dice.integers(len(places)))]
     while len(chosen) < wanted:
@@ -57,7 +58,7 @@ def _seeds(places: Places, wanted: int) -> Places:
 
 
 def _distances(places: Places, centres: Places) -> NDArray[np.float64]:
-    """Squared, shape (places, centres); an axis at a time, which takes a fifth of what both at once do."""
+    """Squared distances, shape (places, centres). One axis at a time takes a fifth of the time of both at once."""
     apart = np.zeros((len(places), len(centres)))
     for axis in range(places.shape[1]):
         apart += np.square(places[:, None, axis] - centres[None, :, axis], dtype=np.float64)
@@ -69,13 +70,14 @@ def _centre(members: Places, before: Places) -> Places:
 
 
 def _numbered(labels: Sequence[int]) -> list[int]:
-    """Without gaps, the largest region first."""
+    """Region numbers without gaps, the largest region first."""
     order = [label for label, _count in Counter(labels).most_common()]
     return [order.index(label) for label in labels]
 
 
 def hull(places: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The corners of the convex hull, counter-clockwise (Andrew's monotone chain); one or two places are their own."""
+    """The corners of the convex hull, counter-clockwise (Andrew's monotone chain); one or two places are their own
+    hull."""
     ordered = sorted(set(places))
     if len(ordered) < 3:
         return ordered
@@ -96,9 +98,9 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
 
 
 def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
-    """Up to three words for each region that set its texts apart from those of the others, as they are written."""
+    """Up to three words for each region that distinguish its texts from those of the others, as they are written."""
     found = [words(text) for text in texts]
-    # Only different words are taken apart, and of many texts only those that occur twice: the rest name no region.
+    # Only distinct words are stemmed, and of many texts only words that occur twice: others cannot name a region.
     least = 2 if len(texts) >= _MANY_TEXTS else 1
     counts = {word: n for word, n in Counter(chain.from_iterable(found)).items() if n >= least}
     stems_of = {word: _naming_stems(word) for word in counts}
@@ -112,12 +114,12 @@ def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
 
 
 def _naming_stems(word: str) -> list[str]:
-    """The stems of a word by which a region may be named."""
+    """The stems of a word that may name a region."""
     return [stem for stem in stems(word) if not stem.isdigit()] if len(normal(word)) >= _SHORTEST_WORD else []
 
 
 def _spellings(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
-    """How often each stem is written how; a capital at the beginning of a word alone does not count."""
+    """How often each stem is written in which way; a capital letter at the beginning of a sentence is ignored."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     for word, count in counts.items():
         spelling = word if word[1:] != word[1:].lower() else word.lower()

@@ -9,7 +9,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 def storable(text: str) -> str:
     """``text`` with U+FFFD in place of each NUL and each lone surrogate; same length."""
-    # Most texts of a chat in English: whether they are is known without looking at them.
+    # Most chats in English are ASCII; Python knows that without reading the text.
     if text.isascii() and "\x00" not in text:
         return text
     return _UNSTORABLE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Long work beside the event loop, so that one run's long answer does not stop the others."""
+"""Long computations in a thread, so that one run's long answer does not block the others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-# Reading more than that takes longer than other runs should wait; less takes no longer than a thread.
+# Reading more than this takes longer than other runs should wait; reading less takes no longer than starting a thread.
 LONG = 32_000
 
 T = TypeVar("T")
 
 
 async def apart(work: Callable[..., T], *given: Any, size: int) -> T:
-    """What ``work`` makes of its arguments, in a thread where their ``size`` in characters is large."""
+    """The result of ``work``, computed in a thread when ``size`` (the characters of its arguments) is large."""
     return await asyncio.to_thread(work, *given) if size > LONG else work(*given)

@@ -1,4 +1,4 @@
-"""A stored event as programs receive it: each candidate a value of its own, remarks in English words."""
+"""Stored events as programs receive them: each candidate is a value of its own, and remarks are English sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoryapp.engine.notes import Note, english
 
 
 def to_wire(kind: str, payload: str) -> str:
-    """The JSON text of a row's payload, made into what goes out."""
+    """The JSON text of a stored payload, converted to the format for programs."""
     if kind == CandidatesFound.kind:
         return _one_by_one(json.loads(payload))
     if kind in (TopicsRead.kind, Answered.kind, RunFinished.kind):
@@ -31,6 +31,6 @@ def _one_by_one(stored: dict[str, Any]) -> str:
 
 
 def _in_words(stored: dict[str, Any]) -> str:
-    """The sentences that the notes stand for; what an event says in words alone stays as it is."""
+    """Replaces the codes of notes by sentences; remarks that were stored as words stay as they are."""
     sentences = english([Note(**note) for note in stored.get("notes", ())])
     return written({**stored, "note": sentences or stored.get("note", "")})

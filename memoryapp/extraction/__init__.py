@@ -5,7 +5,7 @@ changes through ``knowledge``, which any of them can be undone by. What a person
 neither overwritten nor made again. It imports the rows, ``knowledge``, questions of agents and background work.
 """
 
-from memoryapp.extraction.archivist import Extracted, Model, ModelFailed, enough_after, extract
+from memoryapp.extraction.passes import Extracted, Model, ModelFailed, enough_after, extract
 from memoryapp.extraction.review import (
     FindingDecided,
     confirm,

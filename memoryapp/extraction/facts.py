@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from memoryapp import knowledge
-from memoryapp.engine.agents.extracting import FoundFact
+from memoryapp.engine.agents.archivist import FoundFact
 from memoryapp.extraction.by_hand import ARCHIVIST, is_machine_made, rejected, reworded, withdrawn
 from memoryapp.extraction.findings import Reading, add_messages, put_confirmed, put_waiting
 from memoryapp.extraction.meanings import SAME, Meanings, folded

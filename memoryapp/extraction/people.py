@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Count, Max, Min
 
 from memoryapp import knowledge
-from memoryapp.engine.agents.extracting import FoundPerson
+from memoryapp.engine.agents.archivist import FoundPerson
 from memoryapp.extraction.by_hand import ARCHIVIST, is_machine_made, rejected, reworded, withdrawn
 from memoryapp.extraction.findings import Reading, add_messages, put_confirmed, put_waiting
 from memoryapp.extraction.meanings import folded

@@ -24,8 +24,8 @@ from django.utils.translation import gettext as _
 from memoryapp import prompt_versions, reading
 from memoryapp.agent_calls import Agent, OpenChat
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
-from memoryapp.engine.agents.joining import joined
-from memoryapp.engine.agents.proposing import Division, propose_topics
+from memoryapp.engine.agents.small_topics import joined
+from memoryapp.engine.agents.splitter import Division, propose_topics
 from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder
 from memoryapp.engine.memory import MessageContent, TopicDraft

@@ -1,8 +1,8 @@
-"""From a run's row to the request that ``recall`` understands.
+"""Claims a run and turns its row into the request that ``recall`` takes.
 
-Of two processes that want a run, one gets it: the claim is compare and set. What the row only names is fetched
-after that: the bytes of its media, the prompt to try, what is replayed of the run that is tried again. So a name that
-leads nowhere ends the run with a last event, as every other fault does.
+When two processes want the same run, one of them gets it: the claim is a compare-and-set. Whatever the row only refers
+to is loaded after the claim: the bytes of its media, the prompt to try, the events to replay. So if something it refers
+to is missing, the run ends with a last event, as after any other fault.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memoryapp.runs.parameters import of_run, strategy_named
 from memoryapp.runs.recall.request import RecallRequest, Replayed
 from memoryapp.search.index_cache import Edit
 
-# In the same trip, what a run begins with.
+# The same round trip reads what the run begins with.
 CLAIM = f"""
 WITH asked AS (
     UPDATE memoryapp_run AS run SET state = 'running', heartbeat_at = now()
@@ -48,7 +48,7 @@ EVENTS = "SELECT kind, payload FROM memoryapp_runevent WHERE owner_id = %s AND r
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The row of a run that is ours to execute."""
+    """The row of a run that this process executes."""
 
     run_id: UUID
     owner_id: int
@@ -72,14 +72,14 @@ class Claim:
 
 
 async def claim(run_id: UUID, pool: AsyncConnectionPool) -> Claim | None:
-    """The run, now running; None when somebody else has it or it is over."""
+    """The run, with its state set to running; None when another process claimed it, or when it has ended."""
     async with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
         return await (await cursor.execute(CLAIM, {"run": run_id, **reading.HOW_MUCH})).fetchone()
 
 
 async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest:
-    """The request of the run, read from the rows as they are now. Raises what the stores of media and prompts raise."""
+    """The request of the run, made from the rows as they are now. Raises what loading of media and prompts raises."""
     prompts = prompt_versions.book(claimed.texts)
     sources = _Sources(prompts)
     if claimed.messages is not None or claimed.parent_id or claimed.prompt_id:
@@ -105,7 +105,7 @@ async def request_of(claimed: Claim, pool: AsyncConnectionPool) -> RecallRequest
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What a run takes from other rows than its own; most runs take only the prompts in force."""
+    """What a run takes from rows other than its own; most runs take only the prompts in force."""
 
     prompts: PromptBook
     messages: tuple[MessageContent, ...] | None = None
@@ -122,9 +122,9 @@ async def _sources(connection: psycopg.AsyncConnection[Any], claimed: Claim, pro
 
 
 async def _conversation(connection: psycopg.AsyncConnection[Any], claimed: Claim) -> tuple[MessageContent, ...] | None:
-    """The running conversation that came with the question; None means the active session.
+    """The running conversation that came with the query; None stands for the active session.
 
-    A message that the memory holds has its number there, so that it is recognised; others count down from -1.
+    A message that the memory contains is identified by its number there; the others are numbered from -1 downwards.
     """
     if claimed.messages is None:
         return None
@@ -150,7 +150,8 @@ def _content(message: Mapping[str, Any], number: int) -> MessageContent:
 
 
 async def _replayed(connection: psycopg.AsyncConnection[Any], claimed: Claim, tried: Prompt | None) -> Replayed:
-    """Of the run that is tried again, what came before the prompt that is ``tried``, else before the reranker's."""
+    """What the new run takes from the run it tries again: everything before the prompt ``tried``, or before the
+    reranker's prompt."""
     if claimed.parent_id is None:
         return Replayed()
     rows = await (await connection.execute(EVENTS, [claimed.owner_id, claimed.parent_id])).fetchall()

@@ -1,4 +1,6 @@
-"""What runs need from outside, opened for one event loop: models, connections, journal, leases."""
+"""The connections and models that runs use, opened for one event loop: chat models, embedder, database, journal,
+leases.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.search import profiles
 from memoryapp.search.search_cache import SearchCache
 
-# A profile that takes over serves the runs that begin this much later; the one before still has its vectors.
+# When another profile takes over, runs use it after at most this many seconds; the previous one still has its vectors.
 LOOKED_UP_EVERY = 5.0
 
 
 class Serving:
-    """The embedder of the profile that serves, looked up every few seconds; requests go through ``http``."""
+    """The embedder of the profile that serves, checked every few seconds; its requests go through ``http``."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -35,9 +37,9 @@ class Serving:
         self._until = 0.0
 
     async def embedder(self) -> tuple[Embedder, int]:
-        """The embedder and the number of its profile. Raises DatabaseError."""
+        """The embedder and the id of its profile. Raises DatabaseError."""
         if self._known is None or monotonic() >= self._until:
-            # Set before it is looked up, so that one run looks and the others beside it do not.
+            # Set before the query, so that only one of several concurrent runs makes it.
             self._until = monotonic() + LOOKED_UP_EVERY
             row = await in_thread(profiles.serving)
             if self._known is None or row.pk != self._known[1]:
@@ -47,10 +49,10 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients(RecallClients):
-    """Everything a run needs from outside, good for one event loop.
+    """Everything that a run needs from outside, for use in one event loop.
 
-    ``journal`` stores the events of runs, ``leases`` show which runs go on, and ``http`` sends the requests to all
-    providers. ``serving`` knows which embedding profile serves; without it ``embedder`` serves always.
+    ``journal`` stores the events of runs, ``leases`` shows which runs are still executed, and ``http`` sends the
+    requests to all providers. ``serving`` knows which embedding profile serves; without it ``embedder`` always serves.
     """
 
     journal: Journal
@@ -59,7 +61,7 @@ class Clients(RecallClients):
     serving: Serving | None = None
 
     async def now(self) -> Clients:
-        """The same with the embedder of the profile that serves by now. Raises DatabaseError."""
+        """The same clients with the embedder of the profile that serves now. Raises DatabaseError."""
         if self.serving is None:
             return self
         embedder, profile_id = await self.serving.embedder()
@@ -68,9 +70,11 @@ class Clients(RecallClients):
 
 @asynccontextmanager
 async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
-    """Clients for the running event loop, closed at the end; the embedded model is loaded, so no run waits for it.
+    """Clients for the running event loop, closed at the end. The embedded model is loaded at once, so that no run waits
+    for it.
 
-    What a search found is kept for so many seconds: by default not at all, for a measurement must search.
+    Results of searches are cached for ``searches_kept`` seconds: by default not at all, because measurements must
+    search.
     """
     async with clients.http_client() as http, database.pool() as pool, leased() as leases:
         serving = Serving(http)
@@ -93,6 +97,7 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
 
 
 def exempt_loaded() -> None:
-    """Leave what is loaded by now out of searches for cycles: each would stop all runs of the process for 0.15 s."""
+    """Excludes the objects that are loaded by now from garbage collection, which would pause all runs for 0.15 s each
+    time."""
     gc.collect()
     gc.freeze()

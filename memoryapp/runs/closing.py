@@ -1,4 +1,4 @@
-"""Closing a run from outside: the last event of one that its process does not end, or that it ends after a fault."""
+"""Closes runs from outside: writes the last event of a run whose process died, or that ended with a fault."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def after_fault(error: BaseException) -> RunFinished:
 
 
 def stopped(by: str) -> RunFinished:
-    """The last event of a run that somebody stopped."""
+    """The last event of a run that a person stopped."""
     return _nothing_chosen("stopped", Note("stopped", {"by": by}), stopped_by=by)
 
 
 def events_lost() -> RunFinished:
-    """The last event of a run whose events have a gap."""
+    """The last event of a run that lost some of its events."""
     return _nothing_chosen("crashed", LOST)
 
 
@@ -50,7 +50,7 @@ def _nothing_chosen(fallback: str, note: Note, stopped_by: str = "") -> RunFinis
 
 
 def close_abandoned(lease: timedelta = LEASE) -> int:
-    """End every run whose lease was not renewed for ``lease``; how many. One transaction a run."""
+    """Ends every run whose lease has lapsed for ``lease``; returns how many. One transaction for each run."""
     lapsed = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=Now() - lease)
     return sum(_try_to_close(run_id, lease) for run_id in lapsed.values_list("pk", flat=True)[:500])
 
@@ -59,7 +59,7 @@ def _try_to_close(run_id: UUID, lease: timedelta) -> bool:
     try:
         return _close(run_id, lease)
     except DatabaseError as error:
-        # The others are closed all the same.
+        # One run that cannot be closed does not prevent the others from being closed.
         logger.error("run %s is not closed: %s", run_id, type(error).__name__)
         return False
 
@@ -82,7 +82,8 @@ def _close(run_id: UUID, lease: timedelta) -> bool:
 
 
 def end(run: Run, ending: RunFinished) -> tuple[list[Event], int]:
-    """End a locked run behind its last event before any gap: all events now, and how many lay behind the gap."""
+    """Ends a locked run after its last event before any gap. Returns all its events, and how many were removed after
+    the gap."""
     rows = list(RunEvent.objects.filter(run=run).order_by("seq"))
     whole = [row for place, row in enumerate(rows, start=1) if row.seq == place]
     lost = rows[len(whole) :]

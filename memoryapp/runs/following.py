@@ -1,8 +1,8 @@
-"""A run's events: those stored by now, and those to come, whichever process records them.
+"""Follows a run: reads the events stored so far, and then those to come, whichever process records them.
 
-The rows are the truth, and a follower reads them after the last number it has. A run of this process wakes its
-followers, one of another process wakes them through the channel layer, and without a notice they look again by
-themselves. So a notice may be lost or doubled, and a follower whose connection was cut goes on from its last number.
+The rows are the truth: a follower reads those after the last number it has. Runs of this process wake their followers
+directly, runs of other processes through the channel layer; without a notice a follower looks again after a second. So
+a notice may be lost or doubled, and a follower that was disconnected continues from its last number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WHERE run.id = %s AND NOT EXISTS (SELECT 1 FROM memoryapp_apitoken WHERE id = %s
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as stored: ``seq`` from 1, ``at`` when it was recorded."""
+    """A stored event: ``seq`` counts from 1, ``at`` is when it was recorded."""
 
     seq: int
     at: datetime
@@ -48,7 +48,7 @@ class StoredEvent:
 
 
 def stored(run_id: UUID) -> list[StoredEvent]:
-    """The run's events in order: one query."""
+    """The run's events in order, in one query."""
     rows = RunEvent.objects.filter(run_id=run_id).order_by("seq")
     return [
         StoredEvent(row.seq, row.at, from_payload(row.kind, row.payload))
@@ -58,7 +58,7 @@ def stored(run_id: UUID) -> list[StoredEvent]:
 
 @dataclass(frozen=True, slots=True)
 class EventText:
-    """An event as programs receive it; ``stored`` is its JSON text in the row."""
+    """An event as programs receive it; ``stored`` is the JSON text of its row."""
 
     seq: int
     kind: str
@@ -67,12 +67,12 @@ class EventText:
 
     @property
     def payload(self) -> str:
-        """JSON text in one line."""
+        """The event as one line of JSON text."""
         return to_wire(self.kind, self.stored)
 
 
 async def texts(pool: AsyncConnectionPool, run_id: UUID, after: int = 0) -> AsyncGenerator[EventText, None]:
-    """The events recorded by now with a number above ``after``, a hundred in memory at a time."""
+    """The events recorded so far with a number above ``after``; at most a hundred are in memory at a time."""
     while True:
         async with pool.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(EventText))
@@ -87,9 +87,9 @@ async def texts(pool: AsyncConnectionPool, run_id: UUID, after: int = 0) -> Asyn
 async def follow(
     runner: Runner, run_id: UUID, after: int = 0, *, token: int | None = None
 ) -> AsyncGenerator[EventText | None, None]:
-    """Each event with a number above ``after`` until the last one; None after a while without any.
+    """Each event with a number above ``after``, up to the last one; None whenever no event came for ten seconds.
 
-    It also ends once the token with that id was revoked.
+    It also ends when the token with the id ``token`` is revoked.
     """
     pool = (await runner.clients()).pool
     quiet = 0.0
@@ -110,9 +110,10 @@ async def follow(
 
 
 async def looks(runner: Runner, run_id: UUID) -> AsyncGenerator[bool, None]:
-    """Yields whenever the run may have more to show: at once and at each notice True, after a second without one False.
+    """Yields whenever the run may have new events: True at first and after each notice, False after a second without
+    one.
 
-    Notices that come while the caller looks count as one.
+    Notices that arrive while the caller is reading count as one.
     """
     async with _notices(runner, run_id) as more:
         is_noticed = True
@@ -124,7 +125,7 @@ async def looks(runner: Runner, run_id: UUID) -> AsyncGenerator[bool, None]:
 
 @asynccontextmanager
 async def _notices(runner: Runner, run_id: UUID) -> AsyncIterator[asyncio.Event]:
-    """An event that is set whenever the run has more to show."""
+    """An event that is set whenever the run may have new events."""
     with runner.listening(run_id) as more:
         if runner.executes(run_id):
             yield more
@@ -142,6 +143,7 @@ async def _is_set_soon(more: asyncio.Event) -> bool:
 
 
 async def _is_over(pool: AsyncConnectionPool, run_id: UUID, token: int | None, after: int) -> bool:
-    """Whether there is nothing to wait for: the run was erased, the token revoked, or the last event has been sent."""
+    """Whether there is nothing more to wait for: the run was erased, the token was revoked, or the last
+    event was sent."""
     async with pool.connection() as connection:
         return await (await connection.execute(STILL, [run_id, token, after])).fetchone() is None

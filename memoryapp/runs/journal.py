@@ -1,8 +1,8 @@
-"""The journal stores the events of runs: all of an entry or nothing, and never after a gap.
+"""The journal stores the events of runs: an entry completely or not at all, and none after a gap.
 
-Each entry is one statement, so one transaction and one round trip. It locks the run, looks at the number of its last
-event, and stores what follows that. So an entry may be sent again after a connection broke, when nobody knows whether
-it was stored; and where earlier events are missing, because the database lost them, nothing is stored behind the gap.
+Each entry is one statement, hence one transaction and one round trip. The statement locks the run, compares the number
+of its last event, and inserts the events that follow it. So an entry may be sent again after a connection broke and
+nobody knows whether it was stored. When earlier events are missing, because the database lost them, it inserts nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from uuid import UUID
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
-# Each try waits for a connection as long as the pool does.
+# Each attempt waits for a connection as long as the pool allows.
 TRIES = 3
 
-# The locks wait for whoever is closing the run or erasing its owner, and find it closed then.
+# The locks wait for a process that closes the run or erases its owner; the run is then found closed.
 _RECORD = """
 WITH run AS (
     SELECT run.id, run.owner_id FROM memoryapp_run AS run JOIN memoryapp_chatuser AS owner ON owner.id = run.owner_id
@@ -42,7 +42,7 @@ WITH run AS (
     WHERE raw.message <> ''
 )"""
 RECORD = _RECORD + "SELECT run.owner_id, last.seq FROM run, last"
-# With the columns of the run's row that its end fills.
+# Also fills the columns of the run's row that belong to its end.
 RECORD_AND_END = (
     _RECORD
     + """, ended AS (
@@ -52,7 +52,7 @@ RECORD_AND_END = (
 )
 SELECT run.owner_id, last.seq FROM run, last"""
 )
-# Nobody else writes an event of that number at that moment.
+# No other entry writes an event with this number and this time.
 LAST_STORED = "SELECT owner_id FROM memoryapp_runevent WHERE run_id = %s AND seq = %s AND at = %s"
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class EventsLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event as its row holds it; ``payload`` is JSON text, and so is the raw ``message`` stored beside it."""
+    """An event as its row stores it; ``payload`` is JSON text, and so is the raw ``message`` stored beside it."""
 
     kind: str
     at: datetime
@@ -76,8 +76,8 @@ class EventRow:
 class JournalEntry:
     """Events of one run, numbered from ``first``.
 
-    ``ending`` are the columns of the run's row that its end fills; empty while it goes on. Nothing is stored of a run
-    in another state than ``expected_state``.
+    ``ending`` holds the columns of the run's row that its end fills; it is empty while the run goes on. Nothing is
+    stored for a run whose state is not ``expected_state``.
     """
 
     run_id: UUID
@@ -88,13 +88,14 @@ class JournalEntry:
 
     @property
     def statement(self) -> str:
-        """The SQL that stores the entry: a row with the run's owner and the number of its last event before."""
+        """The SQL that stores the entry. It returns a row with the run's owner and the number of the last event before
+        this entry."""
         columns = ", ".join(f"{name} = %({name})s" for name in self.ending)
         return RECORD_AND_END.replace("{columns}", columns) if self.ending else RECORD
 
     @property
     def values(self) -> dict[str, Any]:
-        """What the statement is sent with."""
+        """The parameters of the statement."""
         return {
             "run": self.run_id,
             "expected_state": self.expected_state,
@@ -108,15 +109,15 @@ class JournalEntry:
 
 
 class Journal:
-    """For one event loop."""
+    """Writes entries through one connection pool, for one event loop."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
 
     async def write(self, entry: JournalEntry) -> int | None:
-        """Return when the entry is on disk: the number of the run's owner; None where the run does not go on.
+        """Returns the id of the run's owner when the entry is on disk; None when the run does not go on.
 
-        Raises EventsLost where earlier events of the run are missing, and what the database raises.
+        Raises EventsLost when earlier events of the run are missing, and what the database raises.
         """
         for _ in range(TRIES - 1):
             try:
@@ -130,7 +131,7 @@ class Journal:
             row = await (await connection.execute(entry.statement, entry.values)).fetchone()
             if row and row[1] == entry.first - 1:
                 return int(row[0])
-            # It may have been stored by a try whose answer was lost, and have ended the run.
+            # An earlier attempt, whose answer was lost, may have stored the entry and even ended the run.
             last = entry.first + len(entry.events) - 1, entry.events[-1].at
             before = await (await connection.execute(LAST_STORED, [entry.run_id, *last])).fetchone()
         if before:

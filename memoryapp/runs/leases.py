@@ -1,17 +1,17 @@
-"""Leases: a process that executes a run renews the run's lease, a time in its row; the sweep closes a run without one.
+"""Leases: the process that executes a run regularly renews the run's lease, a time in its row. A sweep closes runs
+whose lease has lapsed.
 
-One statement renews all leases of an event loop, however many runs it executes; one for each run would be most of what
-the database does for hundreds of slow ones. The rows it returns name whoever asked for the end of a run.
+One statement renews the leases of all runs of an event loop. With a statement for each run, hundreds of slow runs would
+keep the database busy with little else. The rows it returns also name the person who asked for the end of a run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import psycopg
@@ -20,13 +20,10 @@ from psycopg_pool import AsyncConnectionPool
 from memoryapp.operations import database
 from memoryapp.operations.database import array
 
-if TYPE_CHECKING:
-    from memoryapp.runs.stopping import Stop
-
 # How long a lease lasts without being renewed, and how often it is renewed.
 LEASE = timedelta(seconds=15)
 RENEWED_EVERY = 3.0
-# Rows in one order, so that two processes never wait for each other.
+# Rows are locked in one order, so that two processes never wait for each other.
 RENEW = """
 WITH mine AS (
     SELECT id FROM memoryapp_run WHERE id = ANY(%s::uuid[]) AND state = 'running'
@@ -40,16 +37,19 @@ logger = logging.getLogger(__name__)
 
 
 class Leases:
-    """For one event loop."""
+    """The leases of the runs of one event loop."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self._pool = pool
-        self._runs: dict[UUID, Stop] = {}
+        self._runs: dict[UUID, Callable[[str], None]] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     @contextmanager
-    def renewed(self, run_id: UUID, stop: Stop) -> Iterator[None]:
-        """Renews the lease of the run while the body lasts; the claim began it."""
+    def renewed(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
+        """Renews the run's lease, which its claim began, while the body lasts.
+
+        ``stop`` is called with the name of the person who asked for the end of the run, or with an empty name.
+        """
         self._runs[run_id] = stop
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
@@ -59,7 +59,7 @@ class Leases:
             del self._runs[run_id]
 
     async def _renew(self) -> None:
-        """Go on until no run is left to renew; the next one begins anew."""
+        """Runs until there is no run left to renew; the next run starts it again."""
         while self._runs:
             await asyncio.sleep(RENEWED_EVERY)
             if self._runs:
@@ -74,10 +74,10 @@ class Leases:
             return
         for run_id, stopped_by in rows:
             if run_id in self._runs:
-                self._runs[run_id].ask(stopped_by)
+                self._runs[run_id](stopped_by)
 
     async def close(self) -> None:
-        """Renew nothing any more; for an event loop that ends."""
+        """Stops renewing, because the event loop ends."""
         if self._renewing:
             self._renewing.cancel()
             await asyncio.wait((self._renewing,))
@@ -87,7 +87,7 @@ class Leases:
 async def leased() -> AsyncIterator[Leases]:
     """Leases that end with the body.
 
-    Their connection is their own: in a queue behind hundreds of runs a renewal would come too late for all of them.
+    They have a connection of their own: queued behind hundreds of runs, a renewal would come too late for all of them.
     """
     async with database.pool(is_single=True) as pool:
         leases = Leases(pool)

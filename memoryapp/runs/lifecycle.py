@@ -1,8 +1,8 @@
-"""Start and execute a run.
+"""Starts and executes runs.
 
-``start`` makes the run's row. ``execute`` claims it, follows the events of its pipeline and records them, in whichever
-process it is called: of two that call it, one executes the run. A run that no process has claimed for a few seconds is
-``unclaimed``, and the worker executes it; one whose process died while executing it is closed (``closing``).
+``start`` inserts the run's row. ``execute`` claims the run, receives its events and records them, in whichever process
+it is called; when several processes call it, one of them executes the run. A run that no process has claimed for a few
+seconds is ``unclaimed``, and the worker executes it. A run whose process died meanwhile is closed (``closing``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class TooManyRuns(Exception):
-    """A token has as many runs in flight as it may have."""
+    """The token already has as many runs in flight as it may have."""
 
     def __init__(self, in_flight: int) -> None:
         super().__init__(f"The token has {in_flight} runs in flight.")
@@ -51,7 +51,8 @@ class TooManyRuns(Exception):
 
 
 def begin(token: ApiToken, owner: ChatUser, query: str, *, media: Sequence[MediaContent] = (), **asked: Any) -> Run:
-    """``start`` for a program, in the name of its token; ``media`` are stored. Raises TooManyRuns."""
+    """``start`` for a program, with its token; stores the ``media``. Raises TooManyRuns, and ParameterError like
+    ``start``."""
     in_flight = Run.objects.filter(token=token).exclude(state=Run.State.FINISHED).count()
     if in_flight >= settings.API_MAX_RUNS:
         raise TooManyRuns(in_flight)
@@ -73,10 +74,10 @@ def start(
     prompt: Prompt | None = None,
     evidence: Sequence[int] = (),
 ) -> Run:
-    """A run waiting to be executed. Raises ParameterError for a strategy or parameter that there is not.
+    """A new run that waits to be executed. Raises ParameterError for an unknown strategy or parameter.
 
-    ``messages`` are the running conversation (``id, role, author, ts, text``), None for the active session;
-    ``media`` is stored already. With ``parent`` the run tries that one again, with ``prompt``.
+    ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
+    stored already. With ``parent`` the run tries that run again, with the prompt ``prompt``.
     """
     chosen = offered(strategy)
     return Run.objects.create(
@@ -96,7 +97,7 @@ def start(
 
 
 async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -> None:
-    """Run to its end what ``start`` made. Does nothing when another process has claimed it."""
+    """Executes a run that ``start`` made, to its end. Does nothing when another process has claimed it."""
     clients = await clients.now()
     claimed = await claim(run_id, clients.pool)
     if claimed is None:
@@ -108,7 +109,7 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
 async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce)
-    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop):
+    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop.ask):
         try:
             await stop.bound(_follow(recorder, claimed, clients))
         except RunClosed:
@@ -134,6 +135,7 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 
 
 def unclaimed(age: timedelta = UNCLAIMED_AFTER) -> list[UUID]:
-    """Runs older than ``age`` that no process has claimed, oldest first: their process died before it began."""
+    """Runs older than ``age`` that no process has claimed, oldest first: the process that should begin them
+    has died."""
     late = Run.objects.filter(state=Run.State.PENDING, created_at__lt=Now() - age)
     return list(late.order_by("created_at").values_list("pk", flat=True)[:100])

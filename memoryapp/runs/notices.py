@@ -1,9 +1,9 @@
-"""Notices that a run has more to show.
+"""Notices: messages to followers that a run has new events.
 
-They only wake followers: the rows are the truth, and a follower without a notice looks again within a second. So a
-notice may be lost, doubled or late, and nothing waits long for one that cannot be sent. Only the web process sends
-them: the embedded layer's pool belongs to the first event loop that used it, and a worker has a new loop for every
-task.
+A notice only wakes a follower. The rows are the truth, and a follower without a notice looks again within a second. So
+a notice may be lost, doubled or late, and nobody waits long when it cannot be sent. Only the web process sends notices:
+the pool of the embedded channel layer belongs to the first event loop that used it, and a worker has a new event loop
+for every task.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import psycopg
 from channels.layers import get_channel_layer
 
 SECONDS = 0.5
-# What an unreachable layer raises; RuntimeError is asyncio's word for a pool of another, closed loop.
+# What an unreachable layer raises; asyncio raises RuntimeError for a pool of another loop that is closed.
 FAULTS = (psycopg.Error, OSError, RuntimeError, TimeoutError)
 
 Announce = Callable[[UUID], Awaitable[None]]
@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 
 def group_of(run_id: UUID) -> str:
-    """The channel-layer group in which this run's notices go out."""
+    """The group of the channel layer that receives this run's notices."""
     return f"run.{run_id}"
 
 
 async def announce(run_id: UUID) -> None:
-    """Wake the viewers of this run."""
+    """Wakes the followers of this run."""
     try:
         async with asyncio.timeout(SECONDS):
             notice = {"type": "run.more", "run": str(run_id)}
@@ -44,13 +44,14 @@ async def announce(run_id: UUID) -> None:
 
 
 async def ignore(run_id: UUID) -> None:
-    """Send no notice: for processes without direct viewers."""
+    """Sends no notice; for processes whose runs nobody follows directly."""
 
 
 class Subscriptions:
-    """The notices of runs that other processes execute, for the followers of one event loop.
+    """The notices of runs that other processes execute, for the followers in one event loop.
 
-    All come through one channel: the embedded layer keeps something of each channel that was ever read.
+    All notices come through one channel, because the embedded layer keeps some memory for each channel that was ever
+    read.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class Subscriptions:
 
     @asynccontextmanager
     async def following(self, run_id: UUID, more: asyncio.Event) -> AsyncIterator[None]:
-        """``more`` is set at each notice of the run; where the layer is away, at none."""
+        """Sets ``more`` at each notice of the run; never while the channel layer is unreachable."""
         self._followers[run_id].add(more)
         try:
             if run_id not in self._joined:
@@ -99,7 +100,7 @@ class Subscriptions:
             logger.warning("the channel layer is out of reach: %s", error)
 
     async def _read(self, layer: Any, channel: str) -> None:
-        """Ends with a fault of the layer; the next follower begins anew, those before look again by themselves."""
+        """Ends when the layer fails. The next follower starts it again; the present ones look again by themselves."""
         try:
             while True:
                 notice = await layer.receive(channel)

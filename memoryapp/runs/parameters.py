@@ -1,7 +1,7 @@
-"""What can be set on a run: the strategies' declarations, with defaults from the settings and overrides by name.
+"""The parameters of a run: what the strategies declare, with defaults from the settings and the values given by name.
 
-A run takes the parameters of every strategy, so that one form, one script or one evaluation serves them all; it goes by
-those of its own.
+A run accepts the parameters of all strategies, so that one form, script or evaluation can be used with each of them. It
+applies only those of its own strategy.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from memoryapp.engine.strategies import DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.engine.strategies.strategy import AnyStrategy
 from memoryapp.search.profiles import serving_profile
 
-# How much of a wrong value its sentence repeats.
+# How many characters of a wrong value an error repeats.
 _SHOWN = 60
 
 
 class ParameterError(ValueError):
-    """A parameter that no run takes, or a value out of its range; the text is for people."""
+    """An unknown parameter, or a value outside its range; the text is a sentence for people."""
 
 
 def declared() -> dict[str, Declaration]:
-    """Every parameter that a run takes, by name."""
+    """Every parameter that a run accepts, by name."""
     return {
         name: declaration
         for strategy in STRATEGIES.values()
@@ -37,7 +37,7 @@ def declared() -> dict[str, Declaration]:
 
 
 def strategy_named(name: str) -> AnyStrategy:
-    """The strategy of that name. Raises ParameterError where there is none."""
+    """The strategy of that name. Raises ParameterError when there is none."""
     if name not in STRATEGIES:
         raise ParameterError(
             _("There is no strategy “%(name)s”. Choose one of: %(known)s.")
@@ -47,7 +47,7 @@ def strategy_named(name: str) -> AnyStrategy:
 
 
 def offered(name: str) -> AnyStrategy:
-    """The same for a new run. Raises ParameterError also for *react* while it is switched off."""
+    """``strategy_named`` for a new run. Raises ParameterError also for *react* while it is switched off."""
     if name in PLANNING and not settings.ENABLE_AGENT:
         raise ParameterError(
             _("The strategy “%(name)s” is switched off (ENABLE_AGENT). “%(plain)s” answers without it.")
@@ -57,14 +57,14 @@ def offered(name: str) -> AnyStrategy:
 
 
 def defaults(strategy: AnyStrategy = DEFAULT) -> Any:
-    """The strategy's parameters as the settings have them."""
+    """The strategy's parameters with the values from the settings."""
     return of_run({}, strategy)
 
 
 def of_run(stored: Mapping[str, Any], strategy: AnyStrategy = DEFAULT) -> Any:
-    """The strategy's parameters as a run's row holds them, checked when it was written.
+    """The strategy's parameters as the run's row stores them; they were checked when it was written.
 
-    A parameter that was declared after that has its default.
+    A parameter that was declared later has its default.
     """
     return strategy.parameters(
         **{name: stored.get(name, _default(each)) for name, each in declarations(strategy.parameters).items()}
@@ -76,7 +76,8 @@ def _default(declaration: Declaration) -> Any:
 
 
 def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run's row holds: the defaults with those for the embedding profile that serves, and whatever was given.
+    """The parameters that a run's row stores: the defaults, those calibrated for the serving embedding profile, and
+    those given.
 
     Raises ParameterError.
     """
@@ -86,7 +87,7 @@ def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values in ``given`` as numbers, words and texts. Raises ParameterError with a sentence."""
+    """The ``given`` values as numbers, options and texts. Raises ParameterError with a sentence."""
     known = declared()
     unknown = sorted(set(given) - set(known))
     if unknown:

@@ -1,9 +1,10 @@
-"""The words of a model so far in a turn, for those who watch: one row a run, overwritten, never an event.
+"""Progress: what a model has said so far in the current turn, for people who watch. It is one row for each run,
+overwritten each time, and never an event.
 
-Words come faster than anybody reads them. So they are gathered: the first are written a tenth of a second after
-the turn began to speak, further ones at most ten times a second, and a turn that is over by then costs nothing.
-The turn's event has in full whatever is lost here, so nothing waits for these rows: where runs queue for
-connections, words are kept for later.
+Words arrive faster than anybody can read them. So they are collected: the first are written a tenth of a second after
+the reply began, further ones at most ten times a second, and a turn that ends before that writes nothing. The turn's
+event contains everything, so nothing waits for these rows: while runs queue for connections, the words are kept for
+later.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from memoryapp.engine.storable import storable
 from memoryapp.runs.notices import Announce
 
 BETWEEN = 0.1
-# The end of a long answer is what grows.
+# The end of a long reply is what changes.
 MOST_CHARS = 20_000
-# The lock keeps a run that is being closed from getting a row nobody would remove.
+# The lock prevents a row for a run that is being closed: nobody would delete it.
 WRITE = """
 WITH run AS (
     SELECT id, owner_id FROM memoryapp_run WHERE id = %(run)s AND state = 'running' FOR SHARE
@@ -37,7 +38,8 @@ logger = logging.getLogger(__name__)
 
 
 class Showing:
-    """The one writer of a run's progress. ``stop`` before the turn's event is recorded; ``take`` begins anew."""
+    """The only writer of a run's progress. Call ``stop`` before the turn's event is recorded; ``take``
+    starts it again."""
 
     def __init__(self, run_id: UUID, pool: AsyncConnectionPool, announce: Announce) -> None:
         self._run_id = run_id
@@ -48,14 +50,14 @@ class Showing:
         self._task: asyncio.Task[None] | None = None
 
     def take(self, progress: ModelProgress) -> None:
-        """Show this soon, unless something newer comes first."""
+        """Shows this soon, unless newer progress arrives first."""
         self._latest = progress
         if self._task is None:
             self._over.clear()
             self._task = asyncio.create_task(self._show())
 
     async def stop(self) -> None:
-        """Nothing taken so far is written after this."""
+        """Discards the progress taken so far; none of it is written after this returns."""
         self._latest = None
         if self._task is not None:
             self._over.set()

@@ -1,7 +1,8 @@
-"""Whether this process can record runs and reach its models.
+"""Checks whether this process can record runs and reach its models.
 
-Recording is tested through the connections that runs use, because others to the same database may work while those do
-not. A provider that cannot be reached is reported and takes no process out of service: it would take all of them.
+Recording is tested with the connections that runs use, because other connections to the same database may work while
+these do not. A provider that cannot be reached is reported, but the process stays in service: otherwise all processes
+would be taken out of service at once.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from django.db import DatabaseError
 from memoryapp.runs.runner import Runner
 
 SECONDS = 2.0
-# Fewer calls in a row without an answer may be chance.
+# Fewer failures in a row may be chance.
 FAILURES = 5
-# Changes no row, and fails where nothing can be written.
+# Changes no row, and fails when the database accepts no writes.
 _WRITE = "UPDATE memoryapp_run SET heartbeat_at = heartbeat_at WHERE false"
 
 
 def recording(runner: Runner) -> str:
-    """``ok``, or why no run could be recorded now. Call it from a thread other than that of the runs."""
+    """``ok``, or the reason why no run can be recorded. Call it from another thread than that of the runs."""
     if runner.loop is None:
         return "ok"
     written = asyncio.run_coroutine_threadsafe(_write(runner), runner.loop)
@@ -41,6 +42,6 @@ async def _write(runner: Runner) -> None:
 
 
 def provider(runner: Runner) -> str:
-    """``ok``, or how many calls in a row got no answer from the models of this process."""
+    """``ok``, or how many calls in a row got no answer from the providers."""
     failed = runner.unanswered
     return f"no answer to the last {failed} calls" if failed >= FAILURES else "ok"

@@ -1,8 +1,8 @@
-"""Recording: the events of a run are stored while it goes on, as entries of the journal.
+"""Recording: stores the events of a run while it goes on, as entries of the journal.
 
-Events that come before the run waits for a model make one entry, so nine events make three, and no model waits for a
-commit. An entry is stored whole, and the one with the last event ends the run. A process that dies in between has
-stored all of an event or nothing of it, and no event without those before it.
+Events that come between two waits for a model make one entry, so nine events make three entries, and no model waits for
+a commit. An entry is stored as a whole, and the entry with the last event ends the run. If the process dies, each event
+is stored completely or not at all, and no event is stored without those before it.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from memoryapp.runs.journal import EventRow, EventsLost, Journal, JournalEntry
 from memoryapp.runs.notices import Announce
 from memoryapp.runs.progress import Showing
 
-# After these somebody else is waited for, or nothing comes any more.
+# After these events the run waits for a model, or ends.
 _BEFORE_WAITING = (TurnStarted, Retried, SteppedDown, RunFinished)
-# Whatever else is late, people see what there is ten times a second.
+# Even without such an event, people see new events ten times a second.
 _LATEST = 0.1
 
-# What a column holds; an endpoint that says more of its tokens is not believed, and ends no run.
+# The range of the database column. An endpoint that reports more tokens must not make a run fail.
 _MOST_COUNTED = 2**31 - 1
 
 STORED = "SELECT kind, payload FROM memoryapp_runevent WHERE run_id = %s ORDER BY seq"
 
 
 class RunClosed(Exception):
-    """The run was closed by somebody else while it was executing."""
+    """Somebody else closed the run while it was executed."""
 
 
 class Recorder:
-    """The one writer of a run's events, as long as the run is not closed by somebody else."""
+    """The only writer of a run's events, until somebody else closes the run."""
 
     def __init__(self, run_id: UUID, journal: Journal, announce: Announce) -> None:
         self.run_id = run_id
@@ -65,10 +65,10 @@ class Recorder:
         self._showing = Showing(run_id, journal.pool, announce)
 
     async def record(self, event: Event) -> None:
-        """Have the event stored soon; the last one is stored when this returns.
+        """Stores the event soon; when this returns for the last event, all events are stored.
 
-        Raises RunClosed when the run has ended meanwhile, and what the database raised, at the latest with the
-        last event.
+        Raises RunClosed when the run has ended meanwhile, and errors of the database, at the latest with the last
+        event.
         """
         await self.stop_showing()
         if self._writing and self._writing.done():
@@ -81,7 +81,8 @@ class Recorder:
             await self._written()
 
     async def _written(self) -> None:
-        """Return when all is stored. Raises what kept it from being stored. Nobody is cancelled in a transaction."""
+        """Returns when everything is stored; raises what prevented it. Cancelling the caller does not interrupt the
+        writing."""
         if self._writing:
             await asyncio.wait([self._writing])
             writing, self._writing = self._writing, None
@@ -109,15 +110,16 @@ class Recorder:
             metrics.run_finished(events, owner=owner)
 
     def show(self, progress: ModelProgress) -> None:
-        """Let those who watch see it soon; the turn's event tells it in full."""
+        """Shows progress to people who watch; the turn's event will contain it in full."""
         self._showing.take(progress)
 
     async def stop_showing(self) -> None:
-        """What was shown so far is the last of it."""
+        """Stops showing progress."""
         await self._showing.stop()
 
     async def close(self, event: RunFinished) -> None:
-        """End the run after a fault, behind its last whole event. What is stored is read again, for it may be less."""
+        """Ends the run after a fault, after its last stored event. Reads the events again, because not all may have
+        been stored."""
         with suppress(psycopg.Error, EventsLost):
             await self._written()
         self._waiting = []
@@ -128,7 +130,7 @@ class Recorder:
 
 
 def _ending(events: list[Event]) -> dict[str, Any]:
-    """What the last event writes into the run's row; nothing for the events before it."""
+    """The columns of the run's row that the last event fills; empty for the events before it."""
     last = events[-1]
     if not isinstance(last, RunFinished):
         return {}
@@ -136,7 +138,7 @@ def _ending(events: list[Event]) -> dict[str, Any]:
 
 
 def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, Any]:
-    """What the run's row says once it has ended, taken from its events alone."""
+    """The columns of the run's row once it has ended, computed from its events alone."""
     totals = totals_of(events)
     outline = Outline.of(events)
     return {
@@ -157,7 +159,7 @@ def finished_columns(events: list[Event], finished: RunFinished) -> dict[str, An
 
 
 def totals_of(events: Sequence[Event]) -> Totals:
-    """What the run cost so far; its last event knows the wall time, unless the run was cut short."""
+    """The cost of the run so far. Its last event knows the wall time, unless the run was cut short."""
     counted = summarise(events)
     last = events[-1] if events else None
     if isinstance(last, RunFinished) and last.totals != Totals():

@@ -1,4 +1,4 @@
-"""Repairing finished runs that lost events in a crash of the database."""
+"""Repairs finished runs that lost events in a crash of the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from memoryapp.runs.closing import end, events_lost
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a run that had lost events: its last whole event, and how many behind the gap were removed."""
+    """The repair of one run: the number of its last event before the gap, and how many events after the gap were
+    removed."""
 
     run: UUID
     last: int
@@ -25,7 +26,8 @@ class Repair:
 
 
 def repair(owner: ChatUser | None = None) -> Iterator[Repair]:
-    """End finished runs that lost events behind their last whole one. One transaction a run; nothing else changes."""
+    """Ends finished runs that lost events after their last event before the gap. One transaction for each run; nothing
+    else changes."""
     finished = Run.objects.filter(state=Run.State.FINISHED)
     mine = finished if owner is None else finished.filter(owner=owner)
     kinds = RunEvent.objects.filter(run=OuterRef("pk")).order_by("-seq").values("kind")

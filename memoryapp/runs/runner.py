@@ -1,8 +1,8 @@
-"""Runs as tasks of the web process's event loop, over clients that live as long as it does.
+"""Executes runs as tasks of the web process's event loop, with clients that all runs share.
 
-A page begins a run with ``launch``, which returns at once; the API waits with ``finished``, and the run goes on when
-the client has gone. Without a loop, or when the process dies before a run began, nobody claims the run's row, and the
-worker executes it within seconds.
+A page starts a run with ``launch``, which returns at once. The API waits with ``finished``; the run goes on even when
+the client disconnects. Without an event loop, or when the process dies before a run began, nobody claims the run's row,
+and the worker executes the run within seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Runner:
-    """One a process. ``bind`` is called inside the event loop that is to do the work."""
+    """One for each process. Call ``bind`` inside the event loop that is to execute the runs."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -41,7 +41,7 @@ class Runner:
         self.elsewhere = Subscriptions()
 
     def bind(self) -> None:
-        """Use the running loop, and load the models before somebody waits for them. Cheap but the first time."""
+        """Uses the running loop, and loads the models before anybody waits for them. Later calls cost nothing."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._begin(self._warm())
@@ -51,13 +51,13 @@ class Runner:
         exempt_loaded()
 
     def launch(self, run_id: UUID) -> bool:
-        """Begin the run soon, from any thread; False where there is no loop to do it."""
+        """Starts the run soon, from any thread; False when there is no loop to execute it."""
         return self._begun(run_id) is not None
 
     async def finished(self, run_id: UUID) -> None:
-        """Begin the run, and return when this process has nothing more to do for it.
+        """Starts the run, and returns when this process has finished executing it.
 
-        Then it has ended, unless another process took it. Whoever waits may be cancelled; the run is not.
+        The run has then ended, unless another process claimed it. Cancelling the caller does not cancel the run.
         """
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -67,12 +67,12 @@ class Runner:
             await over.wait()
 
     def executes(self, run_id: UUID) -> bool:
-        """Whether this process has the run in hand, so that its notices need no channel layer."""
+        """Whether this process executes the run, so that its notices need no channel layer."""
         return run_id in self._begun_here
 
     @contextmanager
     def listening(self, run_id: UUID) -> Iterator[asyncio.Event]:
-        """An event that is set whenever a run this process executes has more to show. For this loop only."""
+        """An event that is set whenever a run of this process may have new events. For this loop only."""
         more = asyncio.Event()
         self._listening[run_id].add(more)
         try:
@@ -83,7 +83,7 @@ class Runner:
                 del self._listening[run_id]
 
     async def clients(self) -> Clients:
-        """Those that all runs of this process share."""
+        """The clients that all runs of this process share."""
         if self._opening is None or (self._opening.done() and self._opening.exception()):
             opened = open_clients(searches_kept=settings.SEARCH_CACHE_TTL)
             self._opening = asyncio.ensure_future(self._stack.enter_async_context(opened))
@@ -91,18 +91,18 @@ class Runner:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Where runs are executed; None before ``bind``."""
+        """The loop that executes runs; None before ``bind``."""
         return self._loop
 
     @property
     def unanswered(self) -> int:
-        """How many requests to providers in a row have ended without a response."""
+        """How many requests to providers in a row ended without a response."""
         is_open = self._opening and self._opening.done() and not self._opening.exception()
         http = self._opening.result().http if self._opening and is_open else None
         return unanswered(http) if http else 0
 
     async def close(self) -> None:
-        """Close the clients; for a loop that ends before its process does."""
+        """Closes the clients; for a loop that ends before its process does."""
         self.elsewhere.close()
         await self._stack.aclose()
 

@@ -1,7 +1,7 @@
-"""Stopping a run that goes on.
+"""Stops a run that is being executed.
 
-The name of whoever asks for it is written into the run's row. The process that executes the run learns of it at once
-where it is this one, and any other when it renews the run's lease.
+The name of the person who asks is written into the run's row. If this process executes the run, it stops at once; any
+other process sees the name when it renews the run's lease.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memoryapp.runs import closing
 
 
 class Stopped(Exception):
-    """Somebody asked for the end of the run; ``by`` is their name."""
+    """A person asked for the end of the run; ``by`` is their name."""
 
     def __init__(self, by: str) -> None:
         super().__init__(f"The run was stopped by {by}.")
@@ -27,7 +27,7 @@ class Stopped(Exception):
 
 
 class Stop:
-    """A way to end work of the event loop that makes it."""
+    """A request to stop some work, which can be made while the work goes on. For the event loop that creates it."""
 
     def __init__(self) -> None:
         self.by = ""
@@ -35,7 +35,7 @@ class Stop:
         self._limit: asyncio.Timeout | None = None
 
     async def bound(self, work: Awaitable[None]) -> None:
-        """Do the work to its end. Raises Stopped where somebody asked for the end meanwhile or before."""
+        """Does the work to its end. Raises Stopped when a person asked for the end before or meanwhile."""
         limit = self._limit = asyncio.timeout(0 if self.by else None)
         try:
             async with limit:
@@ -48,14 +48,14 @@ class Stop:
             self._limit = None
 
     def ask(self, by: str) -> None:
-        """End the work, in the name of whoever asked first; from the event loop of the work alone."""
+        """Ends the work in the name of the first person who asked. Call it only in the work's event loop."""
         if by and not self.by:
             self.by = by
             if self._limit is not None:
                 self._limit.reschedule(self._loop.time())
 
     def ask_from_elsewhere(self, by: str) -> None:
-        """The same from any thread."""
+        """``ask`` from any thread."""
         self._loop.call_soon_threadsafe(self.ask, by)
 
 
@@ -65,7 +65,7 @@ _going: dict[UUID, Stop] = {}
 
 @contextmanager
 def stoppable(run_id: UUID) -> Iterator[Stop]:
-    """As long as the body lasts, ``stop_here`` reaches the run."""
+    """While the body lasts, ``stop_here`` can stop the run."""
     stop = _going[run_id] = Stop()
     try:
         yield stop
@@ -74,9 +74,9 @@ def stoppable(run_id: UUID) -> Iterator[Stop]:
 
 
 def stop(run_id: UUID, by: str) -> bool:
-    """Have the run ended soon, in the name of whoever asks; False when it is over or on its way there.
+    """Asks for the end of the run in the name of ``by``; False when it has ended or a person already asked.
 
-    A run that nobody has begun ends at once, one whose process is dead with the next sweep.
+    A run that no process has begun ends at once; one whose process is dead ends with the next sweep.
     """
     with transaction.atomic():
         asked = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, stopped_by="")
@@ -93,7 +93,7 @@ def stop(run_id: UUID, by: str) -> bool:
 
 
 def stop_here(run_id: UUID, by: str) -> None:
-    """Stop the run where this process executes it, from any thread; any other process looks into the row."""
+    """Stops the run if this process executes it; from any thread. Other processes read the row."""
     stop = _going.get(run_id)
     if stop is not None:
         stop.ask_from_elsewhere(by)

@@ -1,8 +1,8 @@
-"""A run of the past tried again with another prompt: which prompts can be tried on it, and what the new run replays.
+"""Trials: a past run tried again with another prompt; which prompts can be tried, and what the new run replays.
 
-What came before the prompt in question is taken as it was, so whatever differs comes from that prompt. Another text
-for the reranker meets the same line and the same candidates. Another text for the enricher meets the same question;
-the line it writes is searched for, and the reranker chooses by the text in force, with the same background of who asks.
+Everything before the changed prompt is replayed, so any difference comes from that prompt. Another prompt of the
+reranker gets the same query and the same candidates. Another prompt of the enricher gets the same conversation; its
+rewritten query is searched for, and the reranker chooses with the prompt in force and the same background of the user.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from memoryapp.engine.prompts import BUILT_IN, VARIABLES
 from memoryapp.prompt_versions import Key
 from memoryapp.runs.recall.request import Replayed
 
-# The variables of a rerank prompt that tell of who asks, whatever search found.
+# The variables of a rerank prompt that describe the user, whatever the search found.
 _OF_WHO_ASKS = (*VARIABLES["enrich"], "inner_circle")
-# The prompts in whose place another one can be tried.
+# The prompts that can be replaced in a trial.
 _TRIED = ("rerank", "enrich")
 
 
 @dataclass(frozen=True, slots=True)
 class UsedPrompt:
-    """A prompt that a run of the past sent to a model, with the variables it was filled with.
+    """A prompt that a past run sent to a model, with the variables that filled it.
 
-    ``messages`` are the rendered texts by role; empty where the run did not keep them.
+    ``messages`` are the rendered texts by role; empty when the run did not store them.
     """
 
     key: Key
@@ -42,9 +42,10 @@ class UsedPrompt:
 
 
 def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:
-    """The prompts, by name, in whose place another one can be tried on the run with these events.
+    """The prompts, by name, that can be replaced in a trial of the run with these events.
 
-    None while it goes on. A model that was not asked, and a run from before prompts had versions, kept no variables.
+    Empty while the run goes on. A prompt is left out when its variables are unknown: the model was not asked, or the
+    run is older than the versions of prompts.
     """
     outline = Outline.of(events)
     if outline.finished is None:
@@ -60,7 +61,7 @@ def prompts_used(events: Sequence[Event]) -> dict[str, UsedPrompt]:
 
 
 def _used(label: str, variables: Mapping[str, str], messages: Mapping[str, str]) -> UsedPrompt | None:
-    """None for a label that names no prompt of ours, and where nothing is known of what filled it."""
+    """None for a label that names no built-in prompt, and when the variables are not known."""
     name, _dash, rest = label.partition("-")
     language, _dash, version = rest.partition("-")
     if name not in _TRIED or (name, language) not in BUILT_IN or not version.isdecimal() or not variables:
@@ -69,7 +70,7 @@ def _used(label: str, variables: Mapping[str, str], messages: Mapping[str, str])
 
 
 def replayed(events: Sequence[Event], tried: str) -> Replayed:
-    """What a run that tries the prompt of this name takes from the one with these events."""
+    """What a run that tries the prompt of this name takes from the run with these events."""
     outline = Outline.of(events)
     return _before_the_line(outline) if tried == "enrich" else _before_the_choice(outline)
 
@@ -84,7 +85,7 @@ def _before_the_line(outline: Outline) -> Replayed:
 
 
 def _before_the_choice(outline: Outline) -> Replayed:
-    """Nothing of a run whose search had not come to an end. What it cost is on its own account."""
+    """Nothing for a run whose search did not finish. The costs stay with that run."""
     query, found, turn, ended = outline.enriched, outline.found, outline.turn, outline.finished
     if query is None or found is None:
         return Replayed()

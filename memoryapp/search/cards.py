@@ -1,8 +1,8 @@
-"""Cards: people and artifacts as text that search can compare with a query.
+"""Cards: people and artifacts as texts that search compares with a query.
 
-A card says what its row says, and is made anew whenever the row changed since. What changed nothing in the text
-(a count of mentions) keeps the card's vector; any other change drops it, and the card is found by its words
-until ``vectors.embed_pending`` has made the next one.
+A card is built from its row, and built again whenever the row has changed. If the text of the card stays the same (only
+a count of mentions changed), its vector is kept. Otherwise the vector is deleted, and search finds the card by its
+words until ``vectors.embed_pending`` has made the next one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from memoryapp.engine.text.lexical import count_terms, fold, words
 from memoryapp.models import Artifact, Card, CardVector, ChatUser, Person, RefusedText
 
 BATCH = 500
-# A biography or a summary says what it is about in its beginning.
+# The beginning of a biography or a summary says what it is about.
 LONGEST = 4_000
-# Words of a file's own text are found this far.
+# A file is found by the words in this many characters of its text.
 SEARCHED_CHARS = 50_000
 
-# Both languages, for one card serves questions in either.
+# In both languages, because one card serves questions in either.
 _CIRCLES = {
     "Family": "family, семья",
     "Friends": "friends, друзья",
@@ -36,7 +36,7 @@ _CYRILLIC_WORD_ON_A_CONSONANT = re.compile(r"[а-яё]{2,}[бвгджзклмн�
 
 
 def person_text(person: Person) -> str:
-    """What search compares a query with to find the person."""
+    """The text of a person's card."""
     names = [person.display_name, *_texts(person.aliases)]
     called = ", ".join(dict.fromkeys(names)) + (f" (@{person.username.lstrip('@')})" if person.username else "")
     circle = _CIRCLES.get(person.circle, "")
@@ -44,9 +44,9 @@ def person_text(person: Person) -> str:
 
 
 def artifact_text(artifact: Artifact) -> str:
-    """What search compares a query with to find the artifact."""
+    """The text of an artifact's card."""
     lists = (artifact.keywords, artifact.entities, artifact.rag_hints)
-    # Postgres takes "report-2025.pdf" for one word, an address.
+    # Postgres would index "report-2025.pdf" as one word, an address.
     name = f"{artifact.name} {' '.join(words(artifact.name))}"
     described = (artifact.summary, *(", ".join(_texts(part)) for part in lists))
     return _text((f"{artifact.file_type}: {name}.", *described, artifact.text[:LONGEST]))
@@ -61,7 +61,7 @@ def _text(parts: Iterable[str]) -> str:
 
 
 def refresh(owner: ChatUser | None = None) -> int:
-    """Makes the cards that are missing or behind their row, of one owner or of all; how many."""
+    """Makes the cards that are missing or older than their row, of one owner or of all. Returns how many."""
     people = Person.objects.filter(_behind()).only(
         "owner_id", "display_name", "aliases", "username", "circle", "bio", "updated_at"
     )
@@ -80,7 +80,7 @@ def _of(rows: QuerySet[Any], owner: ChatUser | None) -> QuerySet[Any]:
 
 
 def _renew(behind: QuerySet[Any]) -> int:
-    """Batch by batch, forward only: a row that changes meanwhile is the next sweep's."""
+    """In batches, by ascending id. A row that changes meanwhile is left to the next sweep."""
     made = last = 0
     while rows := list(behind.filter(pk__gt=last)[:BATCH]):
         made += _put(rows)
@@ -90,7 +90,7 @@ def _renew(behind: QuerySet[Any]) -> int:
 
 @transaction.atomic
 def _put(rows: Sequence[Person | Artifact]) -> int:
-    """One card a row. The rows are locked, so that one which is erased meanwhile takes no batch down."""
+    """Stores one card for each row. The rows are locked, so that an erasure meanwhile does not make the batch fail."""
     kind = type(rows[0])
     noun = "person" if kind is Person else "artifact"
     here = set(_locked(kind, rows))
@@ -114,7 +114,7 @@ def _locked(kind: type[Person | Artifact], rows: Sequence[Person | Artifact]) ->
 def _card(row: Person | Artifact, noun: str) -> Card:
     text = person_text(row) if isinstance(row, Person) else artifact_text(row)
     names = (row.display_name, *_texts(row.aliases)) if isinstance(row, Person) else ()
-    # What lies beyond the card's text is found by its words all the same.
+    # Words beyond the text of the card are indexed as well.
     searched = text if isinstance(row, Person) else f"{text} {storable(row.text[LONGEST:SEARCHED_CHARS])}"
     return Card(
         owner_id=row.owner_id,
@@ -129,10 +129,10 @@ def _card(row: Person | Artifact, noun: str) -> Card:
 
 
 def declined(names: Iterable[str]) -> list[str]:
-    """Another case of each Russian name that ends in a consonant.
+    """A second grammatical case of each Russian name that ends in a consonant.
 
-    The stemmer takes the last letters of "Петров" for an ending and leaves those of "Петрове": only with a second
-    case does the name share a stem with all of them.
+    The stemmer takes the last letters of "Петров" for an ending, but not those of "Петрове". With a second case, a name
+    shares a stem with each of its cases.
     """
     found = _CYRILLIC_WORD_ON_A_CONSONANT.fullmatch
     return [f"{word}а" for word in dict.fromkeys(words(" ".join(names))) if found(word)]

@@ -1,13 +1,13 @@
-"""Which words of a query are so common that a large memory is not searched for them.
+"""Common words: the words of a query that are too frequent in a large memory to search for.
 
-To read tens of thousands of passages takes most of a search's time, and what so many of them hold tells them apart the
-least. So passages are searched for the rarest words of a query, and the others, its common words, are counted in the
-passages that those find: as the "common terms query" of Lucene does. How many passages hold a word is told by an even
-sample of them, and counted where no passage of the sample holds it.
+Reading tens of thousands of passages takes most of a search's time, and a word that is in so many of them hardly
+distinguishes them. So a search looks for passages with the rarest words of the query, and counts the other words, its
+common words, only in those passages, like the "common terms query" of Lucene. The number of passages with a word is
+estimated from an evenly spaced sample; a word that no passage of the sample contains is counted.
 
-On the development set (``engine.fusion``), with as many passages searched as a share of all (recall@5 / recall@10 /
-MRR): all .882 / .934 / .827, an eighth .882 / .935 / .828, a fifteenth, which ``MOST`` is of 150,000, .873 / .930 /
-.820, a thirtieth .859 / .927 / .810.
+On the development set (``engine.fusion``), by the share of all passages that is searched (recall@5 / recall@10 / MRR):
+all .882 / .934 / .827; an eighth .882 / .935 / .828; a fifteenth, which is ``MOST`` of 150,000, .873 / .930 / .820; a
+thirtieth .859 / .927 / .810.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from memoryapp.operations.database import Unprepared, array, together
 from memoryapp.search.columns import Ids, Positions
 from memoryapp.search.words import WORDS
 
-# How many passages are searched for all words of a query together, unless its rarest word alone is in more.
+# How many passages a search may read for the words of a query; more only when its rarest word alone is in more.
 MOST = 10_000
-# A word in a fifteenth of the passages is estimated within an eighth by so many of them.
+# With a sample of this size, the frequency of a word in a fifteenth of the passages is off by an eighth.
 SAMPLE = 1_000
 
-# For each word: how many passages of the sample hold it, and, where none does, how many of all.
+# For each word: how many passages of the sample contain it, and, if none does, how many of all passages do.
 FREQUENCIES = f"""
 SELECT word, sampled, CASE WHEN sampled = 0 THEN (
     SELECT count(*) FROM memoryapp_passage
@@ -51,22 +51,22 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class CommonWords:
-    """The ``words`` that passages are not searched for, and about how many passages hold each of their ``terms``, which
-    are their base forms."""
+    """The ``words`` of a query that are not searched for. ``terms`` are their base forms, each with the estimated
+    number of passages that contain it."""
 
     words: tuple[str, ...] = ()
     terms: Mapping[str, int] = field(default_factory=dict)
 
 
 def step(n: int) -> int:
-    """How far the passages of the sample stand apart among ``n``, by id."""
+    """The distance between two passages of the sample, by position among ``n`` passages."""
     return max(n // SAMPLE, 1)
 
 
 async def of_query(
     connection: AsyncConnection[Any], owner_id: int, queries: Mapping[str, str], passages: Ids
 ) -> CommonWords:
-    """The common words of a query in all its wordings; none in a memory that is small enough to be searched for all."""
+    """The common words of a query in all its wordings. A small memory has none: it is searched for all words."""
     n = len(passages)
     if n <= MOST:
         return CommonWords()
@@ -76,7 +76,8 @@ async def of_query(
 
 
 def sought(matches: Mapping[str, Matches | None], n: int) -> tuple[Mapping[str, Matches | None], CommonWords]:
-    """What ``of_query`` and a search for the other words find of all ``matches`` in ``n`` passages."""
+    """What ``of_query`` and a search for the remaining words would find, computed from all ``matches`` in ``n``
+    passages."""
     if n <= MOST:
         return matches, CommonWords()
     found = common({word: _about_in(each, n) for word, each in matches.items()})
@@ -91,18 +92,18 @@ def _about_in(matches: Matches | None, n: int) -> int:
 
 
 def _within(matches: Matches | None, documents: Positions) -> Matches | None:
-    """Those matches that are in these documents; None where none is."""
+    """The matches in these documents; None when there are none."""
     here = np.isin(matches.documents, documents) if matches else np.zeros(0, np.bool_)
     return Matches(matches.documents[here], matches.counts[here]) if matches and here.any() else None
 
 
 def about(seen: int, n: int) -> int:
-    """How many of ``n`` passages hold a word that so many of the sample hold."""
+    """The estimated number of passages, of ``n``, with a word that ``seen`` passages of the sample contain."""
     return round(seen * n / len(range(0, n, step(n))))
 
 
 def common(holding: Mapping[str, int]) -> CommonWords:
-    """Those of the words that are common, by about how many passages hold each; all forms of a word are one term."""
+    """The common ones among words with a number of passages each. All forms of a word count as one term."""
     forms: defaultdict[str, list[str]] = defaultdict(list)
     for word in holding:
         forms[base(word)].append(word)

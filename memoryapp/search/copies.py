@@ -1,4 +1,4 @@
-"""Copies among what a search found: what each passage says, read once and kept with the index of its memory."""
+"""Copies among the results of a search: what each passage says, read once and kept in the index cache."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ GROUP BY p.id
 
 
 def sayings_sql(owner_id: int, passages: Sequence[int]) -> SqlStatement | None:
-    """Asks what these passages say."""
+    """The statement that reads what these passages say."""
     return (SAYINGS, {"owner": owner_id, "passages": array(passages)}) if passages else None
 
 
 def sayings(rows: Iterable[Sequence[Any]]) -> dict[int, Saying]:
-    """What each passage says, by its number, out of the rows of ``SAYINGS``."""
+    """What each passage says, by its id, from the rows of ``SAYINGS``."""
     found = {}
     for id, text, is_forwarded, seconds, *wrote in rows:
         labels = {label(*each) for each in zip(*wrote, strict=True)}

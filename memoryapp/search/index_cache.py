@@ -1,10 +1,10 @@
-"""Index cache: what a search reads of a whole memory and only an edit changes, kept between searches.
+"""Index cache: the data of a whole memory that a search reads and only an edit changes, kept between searches.
 
-Passages come with the edit that archives their messages, and a message changes its topic in an edit alone; each edit
-gets its number while nobody else changes the owner's topics. So the owner's last edit, asked for with every search,
-tells whether what an earlier one has read is still valid. Topics never change, so their facts are kept along with it.
-An erased chat user leaves the caches of the process that erases at once, and those of the others with their next
-search, which asks for the last erasure as well.
+New passages come with the edit that archives their messages, and a message changes its topic only in an edit. Edits are
+numbered while nobody else changes the owner's topics. So each search asks for the owner's last edit, and its number
+tells whether the cached data are still valid. Topics never change, so their facts are kept as well. When a chat user is
+erased, the process that erases forgets the user at once; other processes do so with their next search, which also asks
+for the last erasure.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.lifts import PassageOrigins
 
-# Bytes kept by one process, of all owners.
+# Bytes that one process keeps, for all owners together.
 MOST = 100_000_000
-# What Python takes for the facts of a topic beside the characters of its summary, of which a Cyrillic one is two bytes.
+# Bytes that Python needs for the facts of a topic, without its summary; a Cyrillic character of that takes two bytes.
 _FACTS = 500
 _CHARACTER = 2
 _SAYING = 250
 
-# The time is looked at too: in a database that was put back to an earlier state the numbers come again.
+# The time is compared too: when a database is restored from a backup, numbers are assigned again.
 LAST_EDIT = "SELECT id, at FROM memoryapp_topicedit WHERE owner_id = %(owner)s ORDER BY id DESC LIMIT 1"
 LAST_ERASURE = "SELECT max(id), greatest(max(cut_at), max(ended_at)) FROM memoryapp_erasure"
 PASSAGES = """
@@ -45,19 +45,19 @@ SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), '':
        string_agg(boolsend(is_wide), ''::bytea)
 FROM memoryapp_passage WHERE owner_id = %(owner)s
 """
-# A message points at no topic but a live one, so the topics themselves need not be looked at.
+# A message refers only to a live topic, so the table of topics need not be read.
 MESSAGES = """
 SELECT string_agg(int8send(id), ''::bytea), string_agg(int8send(topic_id), ''::bytea),
        string_agg(float8send(date_part('epoch', sent_at)), ''::bytea),
        string_agg(boolsend(role = 'assistant'), ''::bytea)
 FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id IS NOT NULL
 """
-# Apart from the messages: to join 300,000 of them takes the database longer than to read both.
+# Read separately from the messages: joining 300,000 of them takes the database longer than reading both.
 MESSAGES_OF = """
 SELECT string_agg(int8send(message_id), ''::bytea), string_agg(int8send(passage_id), ''::bytea)
 FROM memoryapp_passagemessage WHERE owner_id = %(owner)s
 """
-# Who speaks. The names of more than some hundred people are no longer a reason to leave words out of a query.
+# Everybody who speaks in the memory. Beyond some hundred people, names are no reason to leave words out of a query.
 AUTHORS = """
 SELECT array_agg(author) FROM (
     SELECT DISTINCT author FROM memoryapp_message
@@ -72,7 +72,7 @@ Erasure = tuple[int | None, datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """All of an owner's, by id; ``lengths`` are their words, every array has shape (n,)."""
+    """All passages of an owner, by id. ``lengths`` are their numbers of words; every array has shape (n,)."""
 
     ids: Ids
     lengths: Floats
@@ -80,7 +80,7 @@ class Passages:
 
     @classmethod
     def of(cls, ids: bytes | None, lengths: bytes | None, wide: bytes | None) -> Passages:
-        """Out of the columns of ``PASSAGES``."""
+        """Built from the columns of ``PASSAGES``."""
         numbers = int64s(ids)
         order = np.argsort(numbers, kind="stable")
         counted = np.frombuffer(lengths or b"", ">i4").astype(np.float64)
@@ -89,8 +89,9 @@ class Passages:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """The messages in live topics of ``passages`` passages, a row for each of each: its topic, the passage's position,
-    when it was sent in seconds since 1970, and whether by the assistant; all arrays have shape (rows,)."""
+    """The messages that the passages contain, as far as they are in live topics: one row for each message of each of
+    ``passages`` passages. A row has the topic, the position of the passage, the time in seconds since 1970, and whether
+    the assistant wrote it; all arrays have shape (rows,)."""
 
     passages: int
     topics: Ids
@@ -100,7 +101,7 @@ class Spoken:
 
     @classmethod
     def of(cls, ids: Ids, messages: Sequence[bytes | None], pairs: Sequence[bytes | None]) -> Spoken:
-        """Of the passages ``ids``, ascending, out of the rows of ``MESSAGES`` and ``MESSAGES_OF``."""
+        """Built for the passages ``ids``, ascending, from the rows of ``MESSAGES`` and ``MESSAGES_OF``."""
         numbers, (of_messages, of_passages) = int64s(messages[0]), map(int64s, pairs)
         order = np.argsort(numbers, kind="stable")
         places, known = positions(ids, of_passages)
@@ -111,13 +112,13 @@ class Spoken:
         return cls(len(ids), int64s(messages[1])[rows], places[here], seconds[rows], by_assistant[rows])
 
     def talk(self, authors: Sequence[str] = ()) -> PassageOrigins:
-        """When the passages were said and by whom."""
+        """When each passage was said, and by whom."""
         return PassageOrigins.of(self.passages, self.places, self.seconds, self.by_assistant, authors)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What a candidate shows of its topic beside the scores."""
+    """What a candidate shows about its topic, apart from scores."""
 
     id: int
     summary: str
@@ -127,16 +128,16 @@ class TopicFacts:
 
     @property
     def columns(self) -> tuple[str, int, int, str]:
-        """In the order of a candidate's line."""
+        """The values in the order of a candidate's columns."""
         return self.date, self.message_count, self.size_chars, self.summary
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryIndex:
-    """An owner's passages and the live topics that hold them, as they were after ``edit``, its number and time.
+    """An owner's passages and the live topics that hold them, as of ``edit`` (its number and time).
 
-    ``talk`` tells when the passages were said and by whom. ``facts`` are those of the topics that a search has found,
-    ``sayings`` of passages; ``IndexCache.learn`` adds to them.
+    ``talk`` is when the passages were said and by whom. ``facts`` are known for topics that a search has found,
+    ``sayings`` for passages; ``IndexCache.learn`` adds more.
     """
 
     edit: Edit
@@ -148,7 +149,7 @@ class MemoryIndex:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         parts = self.passages, self.topics
         arrays: int = sum(getattr(each, name).nbytes for each in parts for name in each.__slots__)
         facts = sum(_FACTS + _CHARACTER * len(topic.summary) for topic in self.facts.values())
@@ -156,15 +157,15 @@ class MemoryIndex:
 
 
 def versions(owner_id: int) -> tuple[SqlStatement, SqlStatement]:
-    """Asks for the edit that an index is known by, of which there may be none, and for the last erasure of anybody.
+    """The statement that reads the owner's last edit, if there is one, and the last erasure of anybody.
 
-    They come before what ``parts`` ask for.
+    It has to be sent before those of ``parts``.
     """
     return (LAST_EDIT, {"owner": owner_id}), (LAST_ERASURE, {})
 
 
 def parts(owner_id: int) -> tuple[SqlStatement, SqlStatement, SqlStatement, SqlStatement]:
-    """Asks for what ``built`` puts together."""
+    """The statements whose rows ``built`` puts together."""
     owner = {"owner": owner_id}
     return (PASSAGES, owner), (MESSAGES, owner), (MESSAGES_OF, owner), (AUTHORS, owner)
 
@@ -172,14 +173,14 @@ def parts(owner_id: int) -> tuple[SqlStatement, SqlStatement, SqlStatement, SqlS
 def built(
     edit: Edit, passages: Sequence[Any], messages: Sequence[Any], pairs: Sequence[Any], authors: Sequence[Any]
 ) -> MemoryIndex:
-    """An index out of the one row that each of the ``parts`` gave."""
+    """An index made of the rows of ``parts``, one row for each statement."""
     known = Passages.of(*passages)
     spoken = Spoken.of(known.ids, messages, pairs)
     return MemoryIndex(edit, known, TopicPassages.of(spoken.topics, spoken.places), spoken.talk(authors[0] or ()))
 
 
 async def current(connection: AsyncConnection[Any], owner_id: int, cache: IndexCache) -> MemoryIndex:
-    """The owner's index as it is valid now, read where ``cache`` has none."""
+    """The owner's current index, read from the database when ``cache`` has none."""
     known = cache.of(owner_id)
     edits, (erasure,) = await together(connection, *versions(owner_id))
     cache.forget_erased(tuple(erasure))
@@ -188,14 +189,14 @@ async def current(connection: AsyncConnection[Any], owner_id: int, cache: IndexC
 
 
 async def reread(connection: AsyncConnection[Any], owner_id: int, edit: Edit, cache: IndexCache) -> MemoryIndex:
-    """The owner's index after ``edit``, which ``cache`` keeps."""
+    """The owner's index after ``edit``, read from the database and kept in ``cache``."""
     known = built(edit, *[row for (row,) in await together(connection, *parts(owner_id))])
     cache.keep(owner_id, known)
     return known
 
 
 class IndexCache:
-    """The indexes of the owners whose memory was searched last, as many as fit into ``most`` bytes."""
+    """The indexes of the owners whose memories were searched last, up to ``most`` bytes together."""
 
     def __init__(self, most: int = MOST) -> None:
         self._kept: LRUCache[int, MemoryIndex] = LRUCache(most, getsizeof=lambda index: index.size)
@@ -205,12 +206,12 @@ class IndexCache:
         _caches.add(self)
 
     def of(self, owner_id: int) -> MemoryIndex | None:
-        """What was read last, whether it is still valid or not."""
+        """The index that was read last, current or not."""
         with self._lock:
             return self._kept.get(owner_id)
 
     def keep(self, owner_id: int, index: MemoryIndex) -> None:
-        """Keep the index in place of the owner's earlier one, unless it is larger than all the room."""
+        """Keeps the index in place of the owner's earlier one, unless it is larger than the whole cache."""
         with self._lock:
             self._kept.pop(owner_id, None)
             if index.size <= self._kept.maxsize:
@@ -219,7 +220,7 @@ class IndexCache:
     def learn(
         self, owner_id: int, index: MemoryIndex, facts: Sequence[TopicFacts], sayings: Mapping[int, Saying]
     ) -> None:
-        """Add the facts of some of the index's topics, and what some of its passages say."""
+        """Adds facts of topics and what passages say."""
         if facts or sayings:
             index.facts.update((topic.id, topic) for topic in facts)
             index.sayings.update(sayings)
@@ -227,12 +228,12 @@ class IndexCache:
                 self.keep(owner_id, index)
 
     def forget(self, owner_id: int) -> None:
-        """Remove the owner's index; any thread may call it."""
+        """Removes the owner's index; from any thread."""
         with self._lock:
             self._kept.pop(owner_id, None)
 
     def forget_erased(self, erasure: Erasure) -> None:
-        """Forget everybody where this is not the last erasure that was known."""
+        """Removes all indexes when there was an erasure since the last known one."""
         with self._lock:
             if erasure != self._erasure:
                 self._kept.clear()
@@ -244,6 +245,6 @@ _caches: WeakSet[IndexCache] = WeakSet()
 
 @receiver(erased)
 def _forget(number: int, **_signal: Any) -> None:
-    """Remove what the caches of this process have of an erased chat user."""
+    """Removes an erased chat user from the caches of this process."""
     for cache in list(_caches):
         cache.forget(number)

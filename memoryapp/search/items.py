@@ -1,8 +1,8 @@
 """People and artifacts as candidates.
 
-A person or artifact is found by its card, scored as passages are. Nobody is left out for being close to the user:
-the inner circle stands in the background in any case, and its members are found and described in full like all others.
-Files of the running conversation come first whatever the query says, for people point at them without naming them.
+A person or artifact is found by its card, which is scored like a passage. People close to the user are not left out:
+the inner circle is part of the background anyway, and its members are still found and described in full. Files of the
+running conversation come first whatever the query, because people refer to them without naming them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNION ALL (
 
 @dataclass(frozen=True, slots=True)
 class _RankedItem:
-    """One person or artifact: its number, and its fields as a candidate that the search fills."""
+    """One person or artifact: its row number, and the fields of its candidate that the search computes."""
 
     number: int
     scores: Mapping[str, Any]
@@ -51,14 +51,15 @@ class _RankedItem:
 
 @dataclass(frozen=True, slots=True)
 class RankedItems:
-    """Both kinds, best first."""
+    """People and artifacts, best first."""
 
     people: tuple[_RankedItem, ...]
     artifacts: tuple[_RankedItem, ...]
 
 
 def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> RankedItems:
-    """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown; ties by number."""
+    """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown. Equal scores are ordered by
+    number."""
     return RankedItems(
         people=_ranked(compared, np.flatnonzero(compared.items > 0), threshold, shown[0], most),
         artifacts=_ranked(compared, np.flatnonzero(compared.items < 0), threshold, shown[1], most),
@@ -99,7 +100,7 @@ def _ranked(
 
 
 def rows_sql(owner_id: int, found: RankedItems) -> tuple[SqlStatement | None, SqlStatement]:
-    """What the found ones are called, and the files of the running conversation."""
+    """The statements that read the names of the found items, and the files of the running conversation."""
     people = [each.number for each in found.people]
     artifacts = [each.number for each in found.artifacts]
     return (
@@ -109,14 +110,15 @@ def rows_sql(owner_id: int, found: RankedItems) -> tuple[SqlStatement | None, Sq
 
 
 def people(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
-    """Candidates out of the rows of ``PEOPLE``; who was erased meanwhile is none."""
+    """Candidates from the rows of ``PEOPLE``; a person who was erased meanwhile is left out."""
     known = {row[0]: row[1:] for row in rows}
     here = [each for each in found if each.number in known]
     return tuple(_person(each, rank, known[each.number]) for rank, each in enumerate(here, start=1))
 
 
 def artifacts(found: Sequence[_RankedItem], rows: Iterable[Sequence[Any]]) -> tuple[ItemCandidate, ...]:
-    """Candidates out of the rows of ``ARTIFACTS``: files of the running conversation, newest first, then the others."""
+    """Candidates from the rows of ``ARTIFACTS``: first the files of the running conversation, newest first, then the
+    others."""
     rows = list(rows)
     session = {row[0]: row[1:-1] for row in rows if row[-1]}
     known = {row[0]: row[1:-1] for row in rows if not row[-1] and row[0] not in session}

@@ -1,15 +1,16 @@
-"""What lifts or lowers passages beside meaning and words: when they were said, who said them, and what they lay down.
+"""Lifts: what raises or lowers the score of passages beside meaning and words: their time, their author, and standing
+instructions.
 
-Passages from the time that a query names rise, and fade out after it. In a chat with an assistant a reply that nobody's
-request stands beside sinks, for it repeats words at length; a standing instruction of the user rises for a query that
-wants something made.
+Passages from a time that the query names rise, those after it less and less. In a chat with an assistant a reply
+without the request it answers sinks, because replies repeat words at length. A standing instruction of the user rises
+when the query asks the assistant to make something.
 
-Counted in deviations, as meaning and words are. Not done: BM25 of the user's words for each topic, added in deviations
-too, which needs words kept apart by who says them. On public long chats with an assistant, whose questions were known
-by then, .8 of it brought recall@5/@10 from .554/.675 to .592/.696 together with the sinking of replies. On the forty
-questions of the demo memory, chats with an assistant as well, meaning and words alone against .4, .8 and 1.2 of it more
-gave recall@5 .852 to .852, .860, .869, recall@10 .946 to .919, .919, .927 and MRR .791 to .829, .830, .831: what comes
-first gains by it, and answers near the edge are lost.
+Lifts are counted in standard deviations, as meaning and words are. Tried and left out: adding the BM25 of the user's
+words for each topic, which would need an index of words by author. On public long chats with an assistant, whose
+questions were known by then, a weight of .8 raised recall@5/@10 from .554/.675 to .592/.696, together with lower
+replies. On the forty questions of the demo memory, also chats with an assistant, a weight of 0, .4, .8 and 1.2 gave
+recall@5 .852, .852, .860, .869, recall@10 .946, .919, .919, .927 and MRR .791, .829, .830, .831: the first results
+improve, and answers at low ranks are lost.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ WHERE m.owner_id = %(owner)s AND m.role = 'user' AND m.topic_id IS NOT NULL AND 
 
 @dataclass(frozen=True, slots=True)
 class PassageOrigins:
-    """When each of n passages was said, in days since 1970-01-01 (NaN where no topic holds it), and by whom.
+    """The time and the author of each of n passages, shape (n,).
 
-    ``replies`` marks passages of the assistant's words alone; both arrays have shape (n,). ``authors`` are all who
-    speak in the memory.
+    ``days`` counts from 1970-01-01; it is NaN for a passage that no topic holds. ``replies`` marks passages that
+    contain only the assistant's words. ``authors`` are all who speak in the memory.
     """
 
     days: Floats
@@ -62,7 +63,8 @@ class PassageOrigins:
     def of(
         cls, n: int, places: Positions, seconds: Floats, by_assistant: NDArray[np.bool_], authors: Sequence[str] = ()
     ) -> PassageOrigins:
-        """Out of a row for each message of a passage: where that stands among the n, when it was sent, and by whom."""
+        """Built from one row for each message of a passage: the passage's position among the n, the time of the
+        message, and whether the assistant wrote it."""
         days = np.full(n, np.inf)
         np.minimum.at(days, places, seconds / _DAY_SECONDS)
         replies = np.isfinite(days)
@@ -72,7 +74,7 @@ class PassageOrigins:
 
     @property
     def today(self) -> date:
-        """The day of the last message, from which dates without a year are counted."""
+        """The day of the last message; dates without a year are resolved from it."""
         known = self.days[~np.isnan(self.days)]
         return _EPOCH + timedelta(days=int(known.max())) if len(known) else _EPOCH
 
@@ -83,9 +85,10 @@ class PassageOrigins:
 
 
 def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins) -> SqlStatement | None:
-    """Asks for the passages with standing instructions, where any of the ``queries`` wants something made.
+    """The statement that finds passages with standing instructions; none unless one of the ``queries`` asks for
+    something to be made.
 
-    It is asked of chats with an assistant alone.
+    Only chats with an assistant are searched for instructions.
     """
     if not any(map(asks_to_make, queries)) or not talk.has_assistant:
         return None
@@ -93,7 +96,8 @@ def instructions_sql(owner_id: int, queries: Sequence[str], talk: PassageOrigins
 
 
 def lifts(query: str, talk: PassageOrigins, ids: Ids, instructions: Ids) -> Mapping[str, Floats]:
-    """What each part adds to the passages ``ids``, by its name among ``candidates.PARTS``; shape (n,) each.
+    """What each part of the score adds to the passages ``ids``: arrays of shape (n,) by the names of
+    ``candidates.PARTS``.
 
     Parts that add nothing to any passage are left out.
     """
@@ -118,7 +122,7 @@ def understood_of(
     instructed: bool,
     where: Where = ANYWHERE,
 ) -> UnderstoodQuery:
-    """What was understood of a query in all its wordings, each thing once; its ``common`` words are handed in."""
+    """What was understood of a query in all its wordings, each item once. The caller passes its ``common`` words."""
     names = dict.fromkeys(name for text in texts for name in matter_of(text, talk.authors).names)
     dates = dict.fromkeys(window for text in texts for window in windows(text, talk.today))
     one_term = {word: forms for text in texts for word, forms in other_forms(text).items()}

@@ -1,4 +1,6 @@
-"""What has no vector of a profile yet: passages, cards and live topics, without texts that the model refused lately."""
+"""What still lacks a vector of a profile: passages, cards and live topics, except texts that the model refused
+recently.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from memoryapp.models import (
 )
 from memoryapp.models.user import Owned
 
-# A reply may be rubbish once and good a minute later; a text that was refused three times is asked for once a day.
+# A refusal may be a passing fault. After three refusals a text is sent once a day.
 WAITS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
 
 Row = TypeVar("Row", bound=Owned)
@@ -43,17 +45,17 @@ def topics(row: EmbeddingProfile, owner: ChatUser | None = None) -> QuerySet[Top
 
 
 def is_complete(row: EmbeddingProfile) -> bool:
-    """Whether everything has a vector of the profile that its model did not refuse."""
+    """Whether everything has a vector of the profile, apart from texts that its model refused."""
     return not (passages(row).exists() or cards(row).exists() or topics(row).exists())
 
 
 def refused(row: EmbeddingProfile) -> QuerySet[RefusedText]:
-    """The texts that still have no vector because the model refused them. A retired topic needs none."""
+    """The texts that have no vector because the model refused them. Retired topics do not count."""
     return RefusedText.objects.filter(Q(topic__isnull=True) | Q(topic__is_live=True), profile=row)
 
 
 def keep_refusal(row: EmbeddingProfile, owner_id: int, noun: str, pk: int, reason: str) -> None:
-    """The text of this row is asked for again after a while, each time a longer one."""
+    """Postpones the next attempt with the text of this row, longer after each refusal."""
     of = {"profile": row, "owner_id": owner_id, f"{noun}_id": pk}
     now = timezone.now()
     kept, made = RefusedText.objects.get_or_create(**of, defaults={"reason": reason[:500], "retry_at": now + WAITS[0]})
@@ -63,7 +65,7 @@ def keep_refusal(row: EmbeddingProfile, owner_id: int, noun: str, pk: int, reaso
 
 
 def forget_refusals(row: EmbeddingProfile, noun: str, pks: list[int]) -> None:
-    """These rows have a vector by now."""
+    """Deletes the refusals of rows that have a vector now."""
     RefusedText.objects.filter(profile=row, **{f"{noun}__in": pks}).delete()
 
 

@@ -1,4 +1,4 @@
-"""The best passages of a search: what was said, which messages say it, and which live topics hold those."""
+"""The best passages of a search: their text, their messages, and the live topics that hold those."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ GROUP BY p.id
 
 
 def best(compared: Compared, most: int, within: Positions) -> Positions:
-    """The positions of the ``most`` passages that fit best of those ``within``, ties by number; shape (passages,)."""
+    """The positions of the ``most`` best passages among those ``within``, shape (passages,). Equal scores are ordered
+    by position."""
     return within[descending(compared.fused[within])[:most]] if most else np.zeros(0, np.intp)
 
 
 def rows_sql(owner_id: int, compared: Compared, at: Positions) -> SqlStatement | None:
-    """The texts and messages of the passages at those positions; nothing to ask where there are none."""
+    """The statement that reads the texts and messages of the passages at these positions; none for no positions."""
     return (ROWS, {"owner": owner_id, "passages": array(compared.ids[at].tolist())}) if len(at) else None
 
 
 def found(
     compared: Compared, at: Positions, rows: Iterable[Sequence[Any]], sayings: Mapping[int, Saying]
 ) -> tuple[FoundPassage, ...]:
-    """Those passages with what ``ROWS`` brought, each text by its original; one that is gone meanwhile is left out."""
+    """The passages with the data of ``ROWS``, one of several copies; a passage that was erased meanwhile is
+    left out."""
     known = {id: row for id, *row in rows}
     numbers = compared.numbers(at)
     places = {id: place for place, id in enumerate(compared.ids[at].tolist()) if id in known}

@@ -1,7 +1,7 @@
-"""Embedding profiles: which one serves searches, and when another takes its place.
+"""Embedding profiles: which one serves searches, and when another one takes over.
 
-The settings name the profile that is wanted. While another serves, a person agrees to what the wanted one will cost;
-then its vectors are made beside those that serve, and when none is missing it takes over.
+The settings name the wanted profile. While another one serves, a person first has to agree to the cost of the wanted
+one. Then its vectors are made beside those that serve, and when none is missing it takes over.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from memoryapp.search import missing
 
 Decision = EmbeddingProfile.Decision
 
-# How long the model is left alone after so many requests in a row without an answer.
+# How long the model is not asked, by the number of requests in a row that it did not answer.
 FIRST_REST, LONGEST_REST = timedelta(seconds=10), timedelta(minutes=10)
-# A profile takes over by itself only when hardly a text was refused by its model.
+# A profile takes over automatically only when its model refused hardly any text.
 MOST_REFUSED = 0.01
 
 
@@ -48,7 +48,7 @@ async def profile_row(profile: Profile) -> EmbeddingProfile:
 
 
 def profile_of(row: EmbeddingProfile) -> Profile:
-    """What embedders and searches need to know of a row."""
+    """The profile of a row, as embedders and searches use it."""
     wanted = clients.profile()
     if _named(wanted) == _named(row):
         return wanted
@@ -60,13 +60,13 @@ def _named(profile: Profile | EmbeddingProfile) -> tuple[str, str, int]:
 
 
 def serving_profile() -> Profile:
-    """The profile that searches compare in: the one of the settings as long as none serves."""
+    """The profile in which searches compare: that of the settings, until a profile serves."""
     row = EmbeddingProfile.objects.filter(is_serving=True).first()
     return profile_of(row) if row else clients.profile()
 
 
 def serving() -> EmbeddingProfile:
-    """The row of the profile that serves; without one, the profile of the settings serves from now on."""
+    """The row of the profile that serves. When there is none, the profile of the settings serves from now on."""
     row = EmbeddingProfile.objects.filter(is_serving=True).first()
     if row:
         return row
@@ -75,7 +75,7 @@ def serving() -> EmbeddingProfile:
         with transaction.atomic():
             EmbeddingProfile.objects.filter(pk=first.pk).update(is_serving=True)
     except IntegrityError:
-        # Another process was faster, perhaps with other settings.
+        # Another process inserted it meanwhile, perhaps with other settings.
         return EmbeddingProfile.objects.get(is_serving=True)
     first.is_serving = True
     return first
@@ -94,25 +94,26 @@ def wanted() -> EmbeddingProfile:
 
 
 def to_make() -> list[EmbeddingProfile]:
-    """The profiles whose missing vectors are to be made: the one that serves, then the wanted one once it was asked."""
+    """The profiles whose missing vectors are to be made: the serving one first, then the wanted one if a person agreed
+    to it."""
     first, second = serving(), wanted()
     return [first] if first == second or second.asked_at is None else [first, second]
 
 
 def ask(row: EmbeddingProfile, by: str) -> None:
-    """Its vectors are made from now on; asking twice is asking once."""
+    """Starts making its vectors; a second call changes nothing."""
     EmbeddingProfile.objects.filter(pk=row.pk, is_serving=False, asked_at__isnull=True).update(
         asked_at=Now(), asked_by=by[:150]
     )
 
 
 def stop(row: EmbeddingProfile) -> None:
-    """Its vectors are not made any longer; those that were made stay, and are not paid for twice."""
+    """Stops making its vectors. Those that exist are kept, so that nobody pays for them twice."""
     EmbeddingProfile.objects.filter(pk=row.pk).update(asked_at=None, asked_by="")
 
 
 def change_over() -> EmbeddingProfile | None:
-    """Lets the wanted profile serve when it has all its vectors; the profile, or None where nothing changed."""
+    """Lets the wanted profile serve once it has all its vectors. Returns that profile, or None when nothing changed."""
     first, second = serving(), wanted()
     if first == second or not missing.is_complete(second) or _is_mostly_refused(second):
         return None
@@ -127,9 +128,9 @@ def _is_mostly_refused(row: EmbeddingProfile) -> bool:
 
 @transaction.atomic
 def remove_vectors(row: EmbeddingProfile) -> bool:
-    """Removes all vectors of a profile that neither serves nor is asked for by the settings; False for any other.
+    """Deletes all vectors of a profile; False for one that serves or that the settings name.
 
-    The effect of edits is tried by words alone then on runs whose queries were compared in it.
+    Past runs whose queries were compared in this profile then preview an edit by words alone.
     """
     old = EmbeddingProfile.objects.select_for_update().filter(pk=row.pk, is_serving=False)
     if row == wanted() or not old.exists():
@@ -141,22 +142,22 @@ def remove_vectors(row: EmbeddingProfile) -> bool:
 
 @transaction.atomic
 def serve(row: EmbeddingProfile) -> None:
-    """From now on searches compare in this profile; a person is to decide on its thresholds, unless one did."""
+    """From now on searches compare in this profile. A person has to decide on its thresholds, unless one did before."""
     EmbeddingProfile.objects.select_for_update().filter(is_serving=True).update(is_serving=False)
     rows = EmbeddingProfile.objects.filter(pk=row.pk)
     rows.update(is_serving=True, asked_at=None, asked_by="")
-    # Those of the embedded model were measured with it.
+    # The thresholds of the embedded model were measured with it.
     if row.provider != OfflineEmbedder.profile.provider:
         rows.filter(decision=Decision.NONE).update(decision=Decision.DUE)
 
 
 def undecided() -> EmbeddingProfile | None:
-    """The profile that took over, as long as nobody decided on its thresholds."""
+    """The profile that took over, until a person has decided on its thresholds."""
     return EmbeddingProfile.objects.filter(is_serving=True, decision=Decision.DUE).first()
 
 
 def put_off(row: EmbeddingProfile, fault: str) -> None:
-    """The model did not answer: it is asked again after a while, each time a longer one."""
+    """Postpones requests to the model, which did not answer; longer after each failure."""
     row.refresh_from_db()
     rest = min(FIRST_REST * 2 ** min(row.failures, 10), LONGEST_REST)
     row.failures, row.rests_until, row.fault = row.failures + 1, timezone.now() + rest, fault[:500]
@@ -164,7 +165,7 @@ def put_off(row: EmbeddingProfile, fault: str) -> None:
 
 
 async def note_answer(row: EmbeddingProfile) -> None:
-    """The model works: nothing waits for it any longer."""
+    """The model answered: requests are no longer postponed."""
     if row.failures:
         row.failures, row.rests_until, row.fault = 0, None, ""
         await row.asave(update_fields=("failures", "rests_until", "fault"))
@@ -175,19 +176,21 @@ def is_resting(row: EmbeddingProfile) -> bool:
 
 
 def away() -> EmbeddingProfile | None:
-    """The profile whose model is asked now and did not answer last; looking makes no profile, unlike ``to_make``."""
+    """A profile whose vectors are being made and whose model did not answer last time. Unlike ``to_make`` it creates no
+    row."""
     asked = EmbeddingProfile.objects.asked(clients.profile())
     made = EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk__in=asked), failures__gt=0)
     return made.order_by("-is_serving").first()
 
 
 def being_made() -> EmbeddingProfile | None:
-    """The profile that is to take over, whose vectors somebody agreed to; looking makes no profile."""
+    """The profile that is to take over and whose vectors a person agreed to. It creates no row."""
     return EmbeddingProfile.objects.asked(clients.profile()).filter(is_serving=False).first()
 
 
 def awaiting_consent() -> Profile | None:
-    """The profile that the settings ask for while another serves and nobody agreed to its vectors; makes no profile."""
+    """The profile of the settings, while another one serves and nobody agreed to the cost of its vectors. It creates no
+    row."""
     profile = clients.profile()
     first = EmbeddingProfile.objects.filter(is_serving=True).first()
     if first is None or _named(first) == _named(profile):
@@ -196,7 +199,7 @@ def awaiting_consent() -> Profile | None:
 
 
 def ask_again(row: EmbeddingProfile) -> int:
-    """The model is asked with the next sweep, for the texts that it refused too; returns how many these are."""
+    """Lets the next sweep ask the model again, also for texts that it refused. Returns how many these are."""
     EmbeddingProfile.objects.filter(pk=row.pk).update(failures=0, rests_until=None)
     count: int = RefusedText.objects.filter(profile=row).update(retry_at=Now())
     return count

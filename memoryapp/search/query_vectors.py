@@ -1,4 +1,4 @@
-"""The vectors of a run's query, kept with it: staged edits are tried on past runs without asking a model."""
+"""The vectors of a run's query, stored with the run: the preview of an edit uses them, so that it needs no model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ ON CONFLICT DO NOTHING
 
 
 def kept(run_id: UUID | None, asked: Question) -> list[SqlStatement]:
-    """The statement that keeps the vectors of a question; none where it has none, or belongs to no run."""
+    """The statement that stores the vectors of a question; none without a vector, or when the question belongs to no
+    run."""
     *typed, last = (wording.vector for wording in asked.wordings)
     if last is None or run_id is None:
         return []
@@ -31,6 +32,6 @@ def kept(run_id: UUID | None, asked: Question) -> list[SqlStatement]:
 
 
 async def copy(pool: AsyncConnectionPool, owner_id: int, *, source: str, target: UUID) -> None:
-    """Give the run ``target`` the vectors of the run ``source``."""
+    """Gives the run ``target`` the vectors of the run ``source``."""
     async with pool.connection() as connection:
         await connection.execute(COPY, [target, owner_id, source])

@@ -1,21 +1,22 @@
-"""The order of a search corrected by a cross-encoder, before the cut at what the model is shown.
+"""Reranking: a cross-encoder corrects the order of a search, before the best candidates are shown to the model.
 
-The best passages of the first topics are read beside the query. What the cross-encoder says of them, in deviations from
-their mean, is a part of the score like the others; topics further down keep theirs. No connection is held while it
-thinks, and where it fails the order stays that of the search.
+The cross-encoder reads the query together with the best passage of each of the first topics. Its scores, in standard
+deviations from their mean, become one more part of the topics' scores; topics further down keep theirs. No connection
+is held while it computes. When it fails, the order of the search is kept.
 
-What its weight does was measured with scripted cross-encoders, for no real one was at hand: noise of one deviation, to
-which a topic with the answer adds 1, 2 or 3, over the first forty topics of 760 questions about five public English
-two-person conversations in whole sessions, ranked by meaning and words (recall@5, without one .880):
+The effect of its weight was measured with simulated cross-encoders, because no real one was available. They return
+noise of one standard deviation, and add 1, 2 or 3 for a topic with the answer; over the first forty topics of 760
+questions about five public English two-person conversations in whole sessions, ranked by meaning and words (recall@5,
+without one .880):
 
-    weight                       1      2      3      5      8
+weight                       1      2      3      5      8
     one that knows nothing     .855   .817   .785   .664   .523
     one that adds 1            .899   .902   .891   .861   .799
     one that adds 2            .937   .955   .955   .953   .942
     one that adds 3            .954   .974   .985   .987   .989
 
-This is one draw of the noise. From 2 to 5 a good one is worth about the same; the less is known of it, the less it
-should weigh.
+These figures come from one sample of the noise. Between 2 and 5 a good cross-encoder gains about the same; one whose
+quality is unknown should have a small weight.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ TEXTS = "SELECT id, text FROM memoryapp_passage WHERE owner_id = %(owner)s AND i
 
 
 def ranked(found: SearchResult) -> list[Candidate]:
-    """All topics that were ranked, best first."""
+    """All ranked topics, best first."""
     return sorted((*found.candidates, *found.below.candidates()), key=attrgetter("rank"))
 
 
 async def passage_texts(connection: Connection, owner_id: int, candidates: Sequence[Candidate]) -> list[str]:
-    """The best passage of each candidate; empty for one that is gone."""
+    """The text of the best passage of each candidate; empty for a passage that was erased."""
     ids = [candidate.passage_id for candidate in candidates]
     rows = await (await connection.execute(TEXTS, {"owner": owner_id, "ids": array(ids)})).fetchall()
     texts: Mapping[int, str] = dict(rows)
@@ -56,7 +57,7 @@ async def passage_texts(connection: Connection, owner_id: int, candidates: Seque
 
 
 def reranked(found: SearchResult, scores: Floats, shown: int) -> SearchResult:
-    """The search with the first topics' ``scores`` in theirs, of which the model is ``shown`` so many."""
+    """The search with the ``scores`` of the first topics added; ``shown`` is how many topics the model sees."""
     candidates = ranked(found)
     lifts = np.round(WEIGHT * z_scores(log_odds(scores)), _DIGITS).tolist()
     scored = [_lifted(candidate, lift) for candidate, lift in zip(candidates, lifts, strict=False)]
@@ -87,6 +88,6 @@ def _line(each: Candidate) -> str:
 
 
 def _row(each: Candidate) -> tuple[Any, ...]:
-    """In the order of the columns of ``UnshownCandidates``."""
+    """The values in the order of the columns of ``UnshownCandidates``."""
     numbers = (each.id, each.rank, each.vector_rank, each.cosine, each.bm25, each.fused, each.score)
     return (*numbers, each.date, each.message_count, each.size_chars, each.summary, each.passage_id)

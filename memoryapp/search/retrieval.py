@@ -1,8 +1,9 @@
-"""From a query to ranked candidates of three kinds: every passage and card of one owner is compared, exactly.
+"""Retrieval: from a query to ranked candidates of three kinds. Every passage and card of the owner is compared,
+exactly.
 
-Passages belong to messages, so topics enter last: a topic is as good as the best passage that holds one of its
-messages. Two round trips to the database: compare, and read the facts of the candidates that no earlier
-search has read.
+Passages belong to messages, not to topics: a topic ranks by the best passage that contains one of its messages. A
+search takes two round trips to the database: one compares, one reads the facts of candidates that no earlier search has
+read.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ WHERE owner_id = %(owner)s AND id = ANY(%(topics)s::bigint[])
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many candidates of a kind are ranked, and how many of those the model is shown.
+    """How many candidates of each kind are ranked, and how many of those are shown to the model.
 
-    ``passages`` is how many of the best passages are read besides.
+    ``passages`` is how many of the best passages are read in addition.
     """
 
     topics: int = 50
@@ -47,13 +48,13 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Candidates of each kind best first, topic ids in plain vector order, and how many texts were compared.
+    """Candidates of each kind, best first; topic ids in plain vector order; and how many texts were compared.
 
-    Only what the query's ``where`` lets through is among the topics. ``candidates`` are those shown, ``below`` those
-    that are only ranked. Without any vector to compare, ``baseline`` is the order of the words. ``without_vector``
-    passages have none in this profile yet. ``cards`` counts people and artifacts together. ``threshold`` is the cosine
-    below which a topic that shares no word is not shown. ``copies`` names the topics that are not shown for saying what
-    another says that is, with that one. ``rarity`` is the idf of each stem of the query that any passage holds.
+    Topics are only those that the query's ``where`` permits. ``candidates`` are shown, ``below`` are only ranked. When
+    there is no vector to compare, ``baseline`` is ordered by words. ``without_vector`` counts the passages that have no
+    vector in this profile yet, ``cards`` counts people and artifacts together. A topic that shares no word with the
+    query and whose cosine is below ``threshold`` is not shown. ``copies`` maps each topic that is left out, because a
+    shown one says the same, to that one. ``rarity`` is the idf of each stem of the query that any passage contains.
     """
 
     candidates: tuple[Candidate, ...]
@@ -73,10 +74,10 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Topics by their best passage; ``nearest`` are all topics by cosine alone, ``relevant`` those the model may see,
-    best first.
+    """Topics ranked by their best passage. ``nearest`` are all topics by cosine alone; ``relevant`` are those that may
+    be shown, best first.
 
-    ``by_wording`` holds each topic's rank by one wording alone, nothing for a query in one wording.
+    ``by_wording`` is the rank of each topic by each wording alone; empty for a query with one wording.
     """
 
     best: Best
@@ -86,7 +87,7 @@ class _Ranked:
     by_wording: Mapping[str, Mapping[int, int]]
 
     def once(self, ids: Ids, sayings: Mapping[int, Saying], most: int) -> tuple[frozenset[int], Mapping[int, int]]:
-        """The ``most`` topics to show, each text by its original alone; and of each copy left out the original."""
+        """The ``most`` topics to show, of copies only the original; and the original of each copy that was left out."""
         passages = dict(zip(self.best.topics.tolist(), ids[self.best.passages].tolist(), strict=True))
         by_topic = {topic: sayings[passages[topic]] for topic in self.relevant if passages[topic] in sayings}
         of = originals(self.relevant, by_topic)
@@ -104,12 +105,12 @@ async def search(
     cache: IndexCache | None = None,
     fusion: Fusion = fuse,
 ) -> SearchResult:
-    """The owner's live topics, people and artifacts for a query.
+    """Searches the owner's live topics, people and artifacts.
 
-    What shares no word with it and lies below the cosine ``threshold`` is ranked, so that its absence can be
-    explained, but never shown; where no threshold is given it is that of the profile's row. Statements to ``keep``
-    something are sent along with the last ones. What earlier searches read of the owner's memory is taken from
-    ``cache``, where an edit has not changed it. ``fusion`` makes one order out of meaning and words.
+    A topic that shares no word with the query and whose cosine is below ``threshold`` is ranked, so that its absence
+    can be explained, but never shown. Without a ``threshold`` that of the profile's row applies. The statements
+    ``keep`` are sent together with the last ones. Data that earlier searches read are taken from ``cache``, unless an
+    edit came since. ``fusion`` combines meaning and words into one order.
     """
     cache = cache or IndexCache()
     compared = await compare(connection, asked, cache, fusion)
@@ -166,20 +167,22 @@ def _ranks(topics: Ids) -> dict[int, int]:
 
 
 def _ranks_among(every: Ids, topics: Ids) -> dict[int, int]:
-    """The rank of each of the ``topics`` among ``every`` one, best first; those that are not there are left out."""
+    """The rank of each of ``topics`` in ``every``, which is sorted best first; topics that are not in it
+    are left out."""
     at = np.flatnonzero(np.isin(every, topics))
     return dict(zip(every[at].tolist(), (at + 1).tolist(), strict=True))
 
 
 def _topics_sql(owner_id: int, topics: Sequence[int]) -> SqlStatement | None:
-    """Asks for the facts of these topics."""
+    """The statement that reads the facts of these topics."""
     return (TOPICS, {"owner": owner_id, "topics": array(topics)}) if topics else None
 
 
 def _candidates(
     compared: Compared, ranked: _Ranked, facts: Mapping[int, TopicFacts], shown_topics: frozenset[int]
 ) -> tuple[tuple[Candidate, ...], UnshownCandidates]:
-    """The topics that are shown, and those below. A topic that is gone since it was ranked is neither."""
+    """The candidates that are shown, and those that are only ranked. A topic that was retired meanwhile is
+    in neither."""
     vector_rank = _ranks_among(ranked.nearest, ranked.best.topics)
     beyond = len(ranked.nearest) + 1 if len(ranked.nearest) else 0
     numbers = compared.numbers(ranked.best.passages, ranked.best.lifts)

@@ -1,9 +1,9 @@
-"""Search cache: what a search found, kept for some seconds for whoever asks the same again.
+"""Search cache: results of searches, kept for some seconds for an identical search.
 
-A thread of questions, several strategies on one question and a page that is loaded anew search the same within
-seconds. A result is good while its memory is as it was: the last edit of topics, the last erasure of anybody, the
-cards of people and artifacts, and the threshold of the profile are asked for with every search. One that lacks vectors
-is not kept, for they are being made. Vectors of the query are no part of it: each run makes and keeps its own.
+A series of questions, several strategies for one question, or a reloaded page repeat the same search within seconds. A
+cached result is used while the memory is unchanged: each search asks for the last edit of topics, the last erasure, the
+cards of people and artifacts, and the threshold of the profile. A result without all vectors is not cached, because the
+vectors are being made. The query's own vectors are not part of it: each run makes and stores its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memoryapp.search.index_cache import IndexCache
 from memoryapp.search.retrieval import SearchResult, Sizes
 from memoryapp.search.similarity import Connection, Question
 
-# Results kept by one process, of all owners; one of a large memory takes some hundred kilobytes.
+# Results that one process keeps, for all owners together. A result of a large memory takes some hundred kilobytes.
 MOST = 64
 
 VERSION = """
@@ -40,7 +40,7 @@ SELECT (SELECT row(id, at)::text FROM memoryapp_topicedit WHERE owner_id = %(own
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """A result, the state of the memory that it is of, and when it was found on the process's clock."""
+    """A result, the state of the memory that it belongs to, and the time of the search on the process's clock."""
 
     result: SearchResult
     version: tuple[Any, ...]
@@ -48,7 +48,7 @@ class CachedResult:
 
 
 class SearchCache:
-    """The results of the last ``seconds``; none are kept for 0."""
+    """Results of the last ``seconds`` seconds; with 0 none are kept."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._kept: TTLCache[Hashable, CachedResult] = TTLCache(MOST, seconds)
@@ -61,7 +61,7 @@ class SearchCache:
         return bool(self._kept.ttl > 0)
 
     def of(self, key: Hashable, version: tuple[Any, ...]) -> CachedResult | None:
-        """What was found for the same, where the memory has not changed since."""
+        """The result of an identical search, if the memory has not changed since."""
         with self._lock:
             known = self._kept.get(key)
         return known if known and known.version == version else None
@@ -71,7 +71,7 @@ class SearchCache:
             self._kept[key] = kept
 
     def clear(self) -> None:
-        """From any thread."""
+        """Deletes all results; from any thread."""
         with self._lock:
             self._kept.clear()
 
@@ -86,7 +86,7 @@ async def search(
     index: IndexCache | None = None,
     fusion: Fusion = fuse,
 ) -> tuple[SearchResult, float | None]:
-    """``retrieval.search``, and how many seconds ago its result was found: None for one that was found now."""
+    """``retrieval.search``, and how many seconds ago its result was found; None when it was found just now."""
     if not cache.is_on:
         return await retrieval.search(connection, asked, sizes=sizes, keep=keep, cache=index, fusion=fusion), None
     key = _key(asked, sizes, fusion)
@@ -102,7 +102,8 @@ async def search(
 
 
 def _key(asked: Question, sizes: Sizes, fusion: Fusion) -> Hashable:
-    """What makes two searches the same: texts, and whether each had a vector, which the same model makes the same."""
+    """The key of a search: its texts, and which of them had a vector. The vectors themselves follow from texts and
+    model."""
     wordings = tuple((wording.text, wording.vector is not None) for wording in asked.wordings)
     return asked.owner_id, asked.profile_id, wordings, asked.where, sizes, fusion
 
@@ -112,6 +113,6 @@ _caches: WeakSet[SearchCache] = WeakSet()
 
 @receiver(erased)
 def _forget(number: int, **_signal: Any) -> None:
-    """An erased chat user leaves the caches of the process that erases at once, those of others as results age."""
+    """Deletes the results of an erased chat user in this process; in other processes they expire."""
     for cache in list(_caches):
         cache.clear()

@@ -1,15 +1,16 @@
-"""Both signals of a search: how near each text of an owner lies to a query, and which words it shares.
+"""Similarity: how near each text of an owner is to a query in meaning, and which words it shares with the query.
 
-The database hands over what only it has: each text's cosine (an index-only scan of the owner's vectors) and how
-often it holds each word of the query (``words``; ``common_words`` bounds how many texts are read for them). The
-arithmetic is numpy's, in ``engine.fusion``. Columns come as bytes, for a thousand rows cost more to make than to
-compare, and are put beside each other here, which takes a tenth of what a join takes.
+The database computes each text's cosine (an index-only scan of the owner's vectors) and counts the words of the query
+in it (``words``; ``common_words`` limits how many texts are read for that). numpy does the remaining arithmetic, in
+``engine.fusion``. Results arrive as columns of bytes, because building a thousand rows takes longer than comparing the
+texts; they are aligned here, in a tenth of the time that a join would take.
 
-A query that a model rewrote is searched in both wordings, in one look at the texts: each text counts by the wording
-that finds it better, so neither a rewrite that guessed wrong nor an unclear query hides what the other finds.
+A query that a model rewrote is compared in both wordings, in one round trip. Each text counts with the wording that
+fits it better, so neither a wrong rewrite nor an unclear query hides what the other wording finds.
 
-A dozen cards say little about what is rare or near, so they are weighed among the passages: their scores then mean
-the same as those of topics. Passages are weighed by themselves, so a topic's score does not hang on who is known.
+A dozen cards are too few to tell which words are rare, so cards are scored together with the passages, and their scores
+mean the same as those of topics. Passages are scored without the cards, so a topic's score does not depend on which
+people are known.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ WORDINGS = ("original", "rewrite")
 _DIGITS = 6
 _NOTHING: Mapping[str, float] = {}
 
-# The condition on dimensions is the covering index's own and has to stand here as a literal to match it.
-# The vector is read through a sub-select so that a generic plan does not parse it for every row.
+# The condition on the dimensions is part of the covering index, and has to be written as a literal to match it. The
+# vector is read through a sub-select so that a generic plan does not parse it for every row.
 _DISTANCES = "string_agg(float8send(vector <#> (SELECT %({name})s::halfvec)), ''::bytea)"
 _NEAR = """
     (SELECT string_agg(int8send({noun}_id), ''::bytea), {distances}, {of_rewrite}
      FROM memoryapp_{noun}vector
      WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND (SELECT %(vector)s::halfvec) IS NOT NULL {covered}
     ) AS near_{noun}s"""
-# Cards of artifacts have their row's number negative, so that one column tells both kinds apart.
+# The number of an artifact is negative, so that one column holds both people and artifacts.
 _CARDS = """
     (SELECT string_agg(int8send(id), ''::bytea), string_agg(int4send(term_count), ''::bytea),
             string_agg(boolsend(is_wide), ''::bytea), string_agg(int8send(coalesce(person_id, -artifact_id)), ''::bytea)
@@ -64,7 +65,7 @@ _NOUNS = ("passage", "card")
 
 
 class Near(NamedTuple):
-    """The row of ``near_sql``: columns of bytes, None where there is nothing."""
+    """The row of ``near_sql``: columns of bytes, None for an empty column."""
 
     passages: bytes | None
     passage_distances: bytes | None
@@ -80,7 +81,8 @@ class Near(NamedTuple):
 
 
 def near_sql(*, covered: bool, rewritten: bool) -> str:
-    """One row: the distances of all passages and of all cards to each wording; what the cards are; the threshold."""
+    """The statement that returns, in one row, the distances of all passages and cards to each wording, the items of the
+    cards, and the threshold."""
     distances = _DISTANCES.format(name="vector")
     of_rewrite = _DISTANCES.format(name="rewrite_vector") if rewritten else "NULL::bytea"
     only = f"AND dimensions <= {COVERED_DIMENSIONS}" if covered else ""
@@ -90,8 +92,8 @@ def near_sql(*, covered: bool, rewritten: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Columns of n texts; ``cosine`` is 0 where it is unknown, ``terms`` says what each word adds to ``bm25``, and
-    ``parts`` what each part adds to ``fused``."""
+    """Columns for n texts. ``cosine`` is 0 when it is unknown. ``terms`` is what each word adds to ``bm25``, ``parts``
+    what each part of the score adds to ``fused``."""
 
     cosine: list[float]
     bm25: list[float]
@@ -103,14 +105,15 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """n texts of one kind against a query, in the order of their ``ids``; all arrays have shape (n,).
+    """A query compared with n texts of one kind, in the order of ``ids``; all arrays have shape (n,).
 
-    ``parts`` say what each part of the score adds, by the names of ``candidates.PARTS``: ``fused`` is their sum, where
-    it is a sum (``is_sum``).
+    ``parts`` is what each part of the score adds, by the names of ``candidates.PARTS``; if ``is_sum``, ``fused`` is
+    their sum.
 
-    ``items`` are whose cards the texts are: a person's number, or an artifact's, negative; 0 for passages. A cosine
-    is NaN where there is no vector yet. Of two wordings each text has the numbers of the one that finds it better, but
-    the cosine of the nearer; ``by_wording`` is what ``fused`` is by each alone, nothing for a query in one wording.
+    ``items`` names the owner of each card: a person's number, or an artifact's number as a negative; it is 0 for
+    passages. The cosine of a text without a vector is NaN. With two wordings, each text has the numbers of the wording
+    that fits it better, but the larger of both cosines; ``by_wording`` is ``fused`` by each wording alone, empty for a
+    query with one wording.
     """
 
     ids: Ids
@@ -123,20 +126,20 @@ class Compared:
     is_sum: bool = False
 
     def topic_lifts(self, topics: TopicPassages) -> Floats | None:
-        """What each topic's best passage gains by what meaning adds to all of them, shape (topics,).
+        """What the rest of each topic adds to the score of its best passage, shape (topics,).
 
-        None where scores are no sum.
+        None when scores are not sums.
         """
         return topics.lifts(self.parts["meaning"]) if self.is_sum else None
 
     def relevant(self, threshold: float) -> NDArray[np.bool_]:
-        """Which texts share a word with the query or lie above the cosine ``threshold``, shape (n,)."""
+        """Which texts share a word with the query or have at least the cosine ``threshold``, shape (n,)."""
         near: NDArray[np.bool_] = (self.words.total > 0) | (self.cosine >= threshold)
         return near
 
     def numbers(self, at: Positions, lifts: Floats | None = None) -> Numbers:
-        """What both signals say of the texts at those positions, as candidates tell it, with the ``lifts`` of topics
-        in their scores; shape (positions,)."""
+        """The numbers of candidates for the texts at these positions, with the ``lifts`` of topics in their scores;
+        shape (positions,)."""
         fused = self.fused[at] if lifts is None else self.fused[at] + lifts
         parts = {name: adds[at] for name, adds in self.parts.items()}
         return Numbers(
@@ -144,14 +147,14 @@ class Compared:
             bm25=_rounded(self.words.total[at]),
             fused=_rounded(fused),
             score=_rounded(shown_scores(fused)),
-            # What each word of the query adds to those texts that hold it.
+            # What each word of the query adds to the texts that contain it.
             terms=_added({term: adds[at] for term, adds in self.words.terms.items()}, len(at)),
             parts=_added(parts if lifts is None else {**parts, "topic": lifts}, len(at)),
         )
 
 
 def _added(columns: Mapping[str, Floats], n: int) -> list[Mapping[str, float]]:
-    """What the columns add to each of the ``n`` texts, by their names; those that add nothing left out."""
+    """What the columns add to each of the ``n`` texts, by name; columns that add nothing are left out."""
     rows: defaultdict[int, dict[str, float]] = defaultdict(dict)
     for name, adds in columns.items():
         added = np.round(adds, _DIGITS)
@@ -168,9 +171,9 @@ def _rounded(column: Floats) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The rows of one table, by id, and how often they hold each word of the query.
+    """The rows of one table, by id, and how often they contain each word of the query.
 
-    ``common`` are the words of which only some matches are known, with about how many texts hold each.
+    ``common`` are words for which only some matches are known, with the estimated number of texts that contain each.
     """
 
     ids: Ids
@@ -184,7 +187,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A query in words; ``vector`` is its unit vector in the profile, where it has one."""
+    """A wording of a query; ``vector`` is its unit vector in the profile, if there is one."""
 
     text: str
     vector: HalfVector | None
@@ -192,9 +195,9 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query of one owner as it was typed, and as a model rewrote it, where the two differ.
+    """A query to one owner's memory: as it was typed, and as a model rewrote it, if that differs.
 
-    ``where`` says which messages may be found.
+    ``where`` restricts the messages that may be found.
     """
 
     owner_id: int
@@ -213,8 +216,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Every passage and every card of an owner against a query, the topics that may be found with their passages, the
-    cosine below which nothing is near in the query's profile, and what was understood of the query."""
+    """Every passage and card of an owner compared with a query; the topics that may be found, with their passages; the
+    cosine below which nothing counts as near in this profile; and what was understood of the query."""
 
     passages: Compared
     cards: Compared
@@ -225,9 +228,10 @@ class Comparison:
 
 
 async def compare(connection: Connection, asked: Question, cache: IndexCache, fusion: Fusion = fuse) -> Comparison:
-    """Everything the owner has against a query, in the order that ``fusion`` makes.
+    """Compares everything the owner has with a query; ``fusion`` makes the order.
 
-    One round trip, and another one after an edit, for a memory that is not in the ``cache``, and for a large one.
+    It takes one round trip; a second one when the memory is not in the ``cache``, when an edit came since, and for a
+    large memory.
     """
     known = cache.of(asked.owner_id) or await current(connection, asked.owner_id, cache)
     texts = [wording.text for wording in asked.wordings]
@@ -257,7 +261,7 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
 
 
 def better(typed: Compared, rewrite: Compared | None = None) -> Compared:
-    """The same texts by whichever wording of a query finds each better."""
+    """The same texts, each with the numbers of the wording that fits it better."""
     if rewrite is None:
         return typed
     rewritten = rewrite.fused > typed.fused
@@ -291,9 +295,10 @@ def better(typed: Compared, rewrite: Compared | None = None) -> Compared:
 def weighed(
     texts: Texts, wide: bool, fusion: Fusion = fuse, lifted: Mapping[str, Floats] = MappingProxyType({})
 ) -> Compared:
-    """The texts by both signals and what lifts them; ``wide`` says whether the query is written beyond Latin.
+    """Combines meaning, words and lifts; ``wide`` says whether the query is written mostly in non-Latin letters.
 
-    What is counted in deviations is added to a sum of deviations alone: another ``fusion`` ranks by itself.
+    Lifts are counted in standard deviations, so they are added only to a sum of deviations; another ``fusion`` ranks
+    without them.
     """
     words = bm25(texts.matches, texts.lengths, texts.common)
     foreign = texts.wide != wide
@@ -305,7 +310,7 @@ def weighed(
 
 
 def _weighed_among(others: Texts, texts: Texts, wide: bool, fusion: Fusion) -> Compared:
-    """``texts`` as they stand among ``others``, without those."""
+    """The scores of ``texts`` as if they were among ``others``; those are left out of the result."""
     if not len(texts.ids):
         return weighed(texts, wide, fusion)
     n = len(others.ids)
@@ -329,7 +334,7 @@ def _together(one: Texts, other: Texts) -> Texts:
 
 
 def _near(asked: Question) -> SqlStatement:
-    """Asks for all distances to the wordings that have a vector."""
+    """The statement that returns all distances to the wordings that have a vector."""
     rewrite = asked.rewrite.vector if asked.rewrite else None
     vectors = {"vector": asked.vector, **({"rewrite_vector": rewrite} if rewrite is not None else {})}
     sql = near_sql(covered=asked.dimensions <= COVERED_DIMENSIONS, rewritten=rewrite is not None)
@@ -339,7 +344,7 @@ def _near(asked: Question) -> SqlStatement:
 def _passages(
     known: Passages, near: Near, words: Sequence[Occurrences], wording: int, common: Mapping[str, int]
 ) -> Texts:
-    """All passages against one wording of the query, by its number."""
+    """All passages compared with the wording of that number."""
     ids, of_wording = known.ids, [word for word in words if (word.in_query, word.in_rewrite)[wording]]
     distances = (near.passage_distances, near.passage_rewrite_distances)[wording]
     matches = {word.word: matches_in(ids, word.passages, word.passage_counts) for word in of_wording}
@@ -348,7 +353,7 @@ def _passages(
 
 
 def _cards(near: Near, words: Sequence[Occurrences], wording: int) -> Texts:
-    """All cards against one wording of the query, by its number."""
+    """All cards compared with the wording of that number."""
     known = Passages.of(near.card_ids, near.card_lengths, near.card_wide)
     ids, of_wording = known.ids, [word for word in words if (word.in_query, word.in_rewrite)[wording]]
     distances = (near.card_distances, near.card_rewrite_distances)[wording]
@@ -359,10 +364,10 @@ def _cards(near: Near, words: Sequence[Occurrences], wording: int) -> Texts:
 
 
 def _cosines(known: Ids, near: bytes | None, distances: bytes | None) -> Floats:
-    """The cosine of each of the ``known`` texts, NaN where the database has no vector to tell it by."""
+    """The cosine of each of the ``known`` texts, NaN for a text without a vector."""
     cosine = np.full(len(known), np.nan)
     places, here = positions(known, int64s(near))
-    # "<#>" is the negative inner product; of unit vectors the inner product is the cosine.
+    # "<#>" is the negative inner product; for unit vectors the inner product is the cosine.
     if distances is not None:
         cosine[places] = -np.frombuffer(distances, ">f8")[here]
     return cosine

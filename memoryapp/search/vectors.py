@@ -1,9 +1,9 @@
-"""Vectors for what has none yet.
+"""Makes the vectors that are missing.
 
-What is missing is read from the rows, so a worker that was killed is simply followed by the next one; one
-works at a time, for vectors cost money. A text that the model refuses holds nobody up. Passages are what
-search compares, and cards, which are made or renewed here first; a topic's vector is that of its summary and its log
-together, and serves neighbours, maps and suggestions.
+What is missing is read from the rows, so when a worker is killed the next one simply continues. Only one worker makes
+vectors at a time, because they cost money. A text that the model refuses does not stop the others. Search compares
+passages and cards; cards are made or renewed here first. The vector of a topic is that of its summary and messages
+together; it serves neighbours, maps and suggestions.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from memoryapp.operations.logs import cause
 from memoryapp.search import cards, missing
 from memoryapp.search.profiles import note_answer, profile_row
 
-# What an endpoint takes in one request: all that was paid for is stored before more is asked for.
+# As many texts as an endpoint takes in one request; what was paid for is stored before the next request.
 BATCH = 100
-# A text no model refuses: if it is, the fault is not a text's.
+# A text that no model refuses. If the model refuses it, the texts are not the cause.
 HARMLESS = "ok"
 EMPTY = "It has no text."
 
@@ -57,7 +57,8 @@ Row = TypeVar("Row", bound=Owned)
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Vectors of one profile for one owner's rows or for everybody's; ``refused`` are the reasons, one a text."""
+    """Making vectors of one profile, for one owner or for everybody. ``refused`` collects the reasons, one for each
+    text."""
 
     embedder: Embedder
     row: EmbeddingProfile
@@ -68,7 +69,7 @@ class _Task:
     refused: list[str] = field(default_factory=list)
 
     async def refuse(self, noun: str, row: Owned, reason: str) -> None:
-        """Keeps that the text of ``row`` was refused, so that not every sweep asks for it."""
+        """Records that the text of ``row`` was refused, so that not every sweep sends it again."""
         self.refused.append(reason)
         with suppress(IntegrityError):
             await sync_to_async(missing.keep_refusal)(self.row, row.owner_id, noun, row.pk, reason)
@@ -84,12 +85,12 @@ async def embed_pending(
     worker: str = work.WORKER,
     report: work.Report = lambda shown: None,
 ) -> int:
-    """Makes the missing vectors in the embedder's profile, of one owner or of all; returns how many.
+    """Makes the missing vectors in the embedder's profile, of one owner or of all. Returns how many.
 
-    One worker a profile: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then leaves the
-    work to that one and returns 0. A text that the model refuses is left out and logged. Raises EmbeddingError when
-    it does not answer; what was made before it stays. Cards are up to date in any case. How far the passages of
-    each owner are stands in a row of work, and goes to ``report``.
+    One worker works on a profile at a time. If another one does, this one waits up to ``wait``, calling ``meanwhile``,
+    then returns 0 and leaves the work to the other. A text that the model refuses is logged and left out. Raises
+    EmbeddingError when the model does not answer; vectors made before are kept. Cards are brought up to date in any
+    case. The progress of each owner's passages is stored in a row of work and passed to ``report``.
     """
     await sync_to_async(cards.refresh)(owner)
     task = _Task(embedder, await profile_row(embedder.profile), owner, batch, worker, report)
@@ -105,7 +106,7 @@ async def embed_pending(
 
 @asynccontextmanager
 async def _only_worker(row: EmbeddingProfile, wait: timedelta, meanwhile: Callable[[], None]) -> AsyncIterator[bool]:
-    """Whether this process alone makes vectors of the profile now."""
+    """Yields whether this process is the only one that makes vectors of the profile."""
     alone = await sync_to_async(advisory_locks.try_acquire)("embed", row.pk, wait=wait, meanwhile=meanwhile)
     if wait and not alone:
         logger.warning("Another process is making vectors; it makes the missing ones.")
@@ -136,7 +137,7 @@ async def _embed_passages(task: _Task) -> int:
 async def _in_sight(task: _Task) -> AsyncIterator[work.JointWork]:
     """Rows of work for the chat users whose passages have no vector."""
     totals = await sync_to_async(_totals)(task)
-    # Vectors of a profile that is to take over are work of their own, beside those of the one that serves.
+    # Vectors of a profile that is to take over are separate work, beside those of the serving profile.
     source = str(task.row) if task.row.asked_at and not task.row.is_serving else ""
     joint = work.JointWork(Work.Kind.EMBED, task.worker, totals, task.report, source)
     try:
@@ -167,7 +168,7 @@ async def _embed_topics(task: _Task) -> int:
 
 
 def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, list[str]]:
-    """The texts that each topic's vector is the mean of."""
+    """The texts of each topic; the topic's vector is the mean of their vectors."""
     logs: defaultdict[int | None, list[tuple[str, str]]] = defaultdict(list)
     messages = Message.objects.filter(topic__in=topics).in_order().values_list("topic", "role", "text")
     for topic, role, text in messages.iterator():
@@ -177,7 +178,7 @@ def _topic_texts(task: _Task, topics: Sequence[Topic]) -> dict[Topic, list[str]]
 
 
 def _portions(texts: Mapping[Row, Sequence[str]], batch: int) -> Iterator[dict[Row, Sequence[str]]]:
-    """The rows in portions of about ``batch`` texts, each row with all its own."""
+    """The rows in portions of about ``batch`` texts; all texts of a row are in one portion."""
     portion: dict[Row, Sequence[str]] = {}
     for row, own in texts.items():
         if portion and sum(map(len, portion.values())) + len(own) > batch:
@@ -189,9 +190,10 @@ def _portions(texts: Mapping[Row, Sequence[str]], batch: int) -> Iterator[dict[R
 
 
 async def _vectors_of(task: _Task, noun: str, texts: Mapping[Row, Sequence[str]]) -> dict[Row, NDArray[np.float32]]:
-    """A vector for each row, the unit mean of those of its texts; a row without any is missing and its refusal kept.
+    """A vector for each row: the unit mean of the vectors of its texts. A row without any is left out, and its refusal
+    is recorded.
 
-    An empty text is refused here: no model is asked for it.
+    An empty text is refused here, without asking the model.
     """
     asked = [(row, text) for row, own in texts.items() for text in own if text.strip()]
     reasons: dict[int, str] = {}
@@ -211,16 +213,17 @@ def _unit_mean(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     if len(vectors) == 1:
         return vectors[0]
     total: NDArray[np.float32] = np.sum(vectors, axis=0, dtype=np.float32)
-    # Vectors that cancel out leave no direction; the first, with the beginning of the text, has one.
+    # Vectors that cancel out have no direction; the first one, of the beginning of the text, has.
     return unit(total[np.newaxis])[0] if np.linalg.norm(total) > 1e-6 else vectors[0]
 
 
 async def _vectors(
     embedder: Embedder, texts: Sequence[str], reasons: dict[int, str], first: int = 0
 ) -> dict[int, NDArray[np.float32]]:
-    """Vectors by the texts' places, ``first`` being the first one's; that of a refused text goes to ``reasons``.
+    """Vectors by the positions of their texts, counted from ``first``; the reason for a refused text goes to
+    ``reasons``.
 
-    Of a batch that fails, the halves are tried, down to the texts that are to blame.
+    When a batch fails, its halves are sent, down to the single texts that cause the failure.
     """
     try:
         return dict(enumerate(await _embed(embedder, texts), first))
@@ -243,13 +246,13 @@ async def _embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def _page(task: _Task, rows: QuerySet[Row], last: int, *fields: str) -> list[Row]:
-    """The next rows after number ``last``, without those of chat users whose embedding somebody paused."""
+    """The next rows after the number ``last``, without chat users whose embedding is paused."""
     following = _unpaused(task, rows).filter(pk__gt=last)
     return list(following.only("id", "owner_id", *fields).order_by("pk")[: task.batch])
 
 
 def _unpaused(task: _Task, rows: QuerySet[Row]) -> QuerySet[Row]:
-    """Of everybody's rows those of chat users whose embedding nobody paused."""
+    """The rows of chat users whose embedding is not paused."""
     paused = Pause.objects.filter(kind=Work.Kind.EMBED).values("owner")
     return rows if task.owner else rows.exclude(owner__in=paused)
 
@@ -262,7 +265,7 @@ def _totals(task: _Task) -> dict[int, int]:
 
 @transaction.atomic
 def _store_passages(row: EmbeddingProfile, vectors: Mapping[Passage, NDArray[np.float32]]) -> int:
-    # Held, so that a chat user who is erased meanwhile takes no batch of somebody else's down.
+    # The rows are locked, so that an erasure meanwhile does not make a batch with other people's rows fail.
     here = set(_locked(Passage.objects.filter(pk__in=[passage.pk for passage in vectors])))
     made = [
         PassageVector(owner_id=passage.owner_id, passage=passage, profile=row, dimensions=row.dimensions, vector=vector)
@@ -280,7 +283,7 @@ def _store_cards(row: EmbeddingProfile, vectors: Mapping[Card, NDArray[np.float3
     made = [
         CardVector(owner_id=card.owner_id, card=card, profile=row, dimensions=row.dimensions, vector=vector)
         for card, vector in vectors.items()
-        # A card that was renewed while the model was working gets the vector of its new text later.
+        # A card that was renewed while the model was asked gets the vector of its new text later.
         if now.get(card.pk) == card.text
     ]
     missing.forget_refusals(row, "card", [vector.card_id for vector in made])

@@ -1,7 +1,7 @@
-"""Which passages of an owner a search may find something by: those that hold a message which ``Where`` lets through.
+"""Restricts a search to the passages with a message that ``Where`` permits.
 
-Asked in the same round trip as what is compared, and only where something is set. Scores are those of the whole memory
-and mean the same with and without it: a passage that is not let through is left out of the order, nothing else.
+The statement is part of the round trip that compares, and is sent only when something is set. Scores are always those
+of the whole memory; a passage that is not permitted is only left out of the order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SELECT string_agg(int8send(m.topic_id), ''::bytea), string_agg(int8send(pm.passa
 FROM memoryapp_message m JOIN memoryapp_passagemessage pm ON pm.message_id = m.id
 WHERE m.owner_id = %(owner)s AND m.topic_id IS NOT NULL AND {conditions}
 """
-# A chat's name stood under "chat" in the rows of earlier imports.
+# Earlier imports stored the name of a chat under "chat".
 _CONDITIONS = {
     "since": "m.sent_at >= %(since)s::date::timestamp AT TIME ZONE 'UTC'",
     "until": "m.sent_at < (%(until)s::date + 1)::timestamp AT TIME ZONE 'UTC'",
@@ -31,7 +31,7 @@ _CONDITIONS = {
 
 
 def pairs_sql(owner_id: int, where: Where) -> SqlStatement | None:
-    """Asks for the topics and passages of the messages that are let through; nothing to ask where all are."""
+    """The statement that reads the topics and passages of the permitted messages; none when all are permitted."""
     if not where:
         return None
     values = {name: value for name in _CONDITIONS if (value := getattr(where, name))}
@@ -44,7 +44,7 @@ def _column(value: Any) -> Any:
 
 
 def let_through(passages: Ids, rows: Sequence[Any]) -> TopicPassages:
-    """Each topic with those ``passages`` of it that hold a message let through, out of the row of ``PAIRS``."""
+    """Each topic with those of ``passages`` that contain a permitted message of it, from the row of ``PAIRS``."""
     topics, ids = rows[0]
     places, here = positions(passages, int64s(ids))
     return TopicPassages.of(int64s(topics)[here], places)

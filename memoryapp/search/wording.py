@@ -1,8 +1,8 @@
-"""A query in words and vectors: as it was typed, and as a model rewrote it where that has to do with the conversation.
+"""Wordings of a query and their vectors: as it was typed, and as a model rewrote it if that fits the conversation.
 
-The typed query is always searched, for a rewrite may have guessed wrong. One that shares neither words with the query
-and the talk nor meaning with the query ("MinIO" for "мениск") would only bring noise: it is not used, and its run says
-so.
+The typed query is always searched, because a rewrite may be wrong. A rewrite that shares no word with the query or the
+conversation, and is not near the query in meaning ("MinIO" for "мениск"), would only add noise. It is not used, and the
+run says so.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from memoryapp.search.words import QUERY_CHARS
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """A query as search sees it: as it was typed, and beside it as ``line`` has it, where that says it otherwise.
+    """A query for the search: as it was typed, and as ``line`` has it if that differs.
 
-    ``notes`` say why there are no vectors; ``seconds`` are those it took to have them.
+    ``notes`` say why there are no vectors; ``seconds`` is how long making them took.
     """
 
     line: QueryEnriched
@@ -40,12 +40,12 @@ class Worded:
 async def worded(
     line: QueryEnriched, talk: Sequence[str], embedder: Embedder, seconds: float, authors: Collection[str] = ()
 ) -> Worded:
-    """The query of ``line`` in one wording or in both, with vectors where the embedder makes them in ``seconds``.
+    """The query of ``line`` in one or both wordings, with vectors if the embedder makes them within ``seconds``.
 
-    ``talk`` are the texts of the running conversation, ``authors`` those who speak in the memory, whose names are no
-    part of a vector. An unrelated rewrite is dropped from the line.
+    ``talk`` are the texts of the running conversation. ``authors`` are the people who speak in the memory; their names
+    are left out of the vectors. A rewrite that does not fit is removed from the line.
     """
-    # These seconds are charged to the run, whose timeouts go by this clock.
+    # These seconds are charged to the run, whose timeouts use this clock.
     loop = asyncio.get_running_loop()
     began = loop.time()
     texts = [line.query] if line.enriched == line.query else [line.query, line.enriched]
@@ -62,7 +62,8 @@ async def worded(
 async def _vectors(
     encoded: Sequence[Sequence[str]], embedder: Embedder, seconds: float
 ) -> tuple[Vectors | None, Notes]:
-    """A unit vector for each group of texts, their sum, shape (groups, dimensions); or a note why there are none."""
+    """A unit vector for each group of texts, the sum of their vectors, shape (groups, dimensions); or a note why there
+    are none."""
     every = list(dict.fromkeys(text for texts in encoded for text in texts))
     try:
         async with asyncio.timeout(seconds):
@@ -75,9 +76,9 @@ async def _vectors(
 
 
 def _is_related(line: QueryEnriched, talk: Sequence[str], vectors: Vectors | None, least: float) -> bool:
-    """Whether the rewrite shares words with query or conversation, or meaning with the query.
+    """Whether the rewrite shares a word with the query or the conversation, or is near the query in meaning.
 
-    It is believed where there are no vectors to tell.
+    Without vectors it is accepted.
     """
     known = {stem for text in (line.query, *talk) for stem in stems(text[:QUERY_CHARS])}
     return vectors is None or not known.isdisjoint(stems(line.enriched)) or float(vectors[0] @ vectors[1]) >= least

@@ -1,6 +1,6 @@
-"""The words of a query and where texts hold them, as columns of the database become matches for BM25.
+"""Words of a query and the texts that contain them: columns of the database become matches for BM25.
 
-The database stems in the ``russian`` configuration, which stems English too.
+The database stems with its ``russian`` configuration, which also stems English.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from memoryapp.engine.text.lexical import Matches, fold_query
 from memoryapp.operations.database import SqlStatement, Unprepared
 from memoryapp.search.columns import Ids, int64s, positions
 
-# A pasted page is no query: beyond this its words only make every passage alike.
+# A pasted page is no query: more words than these only make all passages look alike.
 QUERY_CHARS = 2_000
 
 # The words of both wordings of a query.
 WORDS = "(to_tsvector('russian', %(query)s) || to_tsvector('russian', %(rewrite)s))"
-# A row for each word of either wording, and of which: which passages hold it and how often, and which cards.
+# A row for each word, with the wordings that contain it: the passages with the word and how often they contain it, and
+# the cards.
 _WANTED = """
 WITH each AS MATERIALIZED (
     SELECT to_tsvector('russian', %(query)s) AS query, to_tsvector('russian', %(rewrite)s) AS rewrite
@@ -31,9 +32,9 @@ SELECT lexeme, lexeme = ANY(tsvector_to_array(query)), lexeme = ANY(tsvector_to_
        coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
 FROM each CROSS JOIN LATERAL unnest(tsvector_to_array(query || rewrite)) wanted (lexeme)
 """
-# The asked words of a text are marked and the others dropped before it is taken apart, which costs a tenth.
-# All is said of the values themselves, in no sub-select: so the planner knows how many texts hold the words, and reads
-# many of them in several processes.
+# The words of the query are marked in a text's vector and the others removed before it is unnested, which takes a tenth
+# of the time. The values are used directly, not in a sub-select: so the planner can estimate how many texts match, and
+# reads many of them with parallel workers.
 _OCCURRENCES = f"""
 LEFT JOIN (
     SELECT lexeme, string_agg(int8send(id), ''::bytea) AS ids,
@@ -49,7 +50,8 @@ COUNTS = f"{_WANTED}{_IN_PASSAGES}{_IN_CARDS}\nORDER BY lexeme"
 
 
 class Occurrences(NamedTuple):
-    """A row of ``COUNTS``: a word, the wordings it is of, and which texts hold it how often, as columns of bytes."""
+    """A row of ``COUNTS``: a word, the wordings that contain it, and how often each text contains it, as columns of
+    bytes."""
 
     word: str
     in_query: bool
@@ -61,21 +63,22 @@ class Occurrences(NamedTuple):
 
 
 def counts_sql(owner_id: int, queries: Mapping[str, str], common: Sequence[str]) -> SqlStatement:
-    """Asks how often each text holds the words of the ``queries``: of ``query`` and of ``rewrite``, both folded.
+    """The statement that counts the words of the ``queries``: of ``query`` and of ``rewrite``, both folded.
 
-    The ``common`` ones are counted in those passages alone that hold another one.
+    Common words are counted only in passages that contain another word.
     """
     return Unprepared(COUNTS, {"owner": owner_id, "common": list(common), **queries})
 
 
 def folded(query: str) -> str:
-    """What the database takes the words of a query from: its own, and the other forms of the irregular ones."""
+    """The text from which the database takes the words of a query: the query, and the other forms of its irregular
+    words."""
     asked = query[:QUERY_CHARS]
     return fold_query(" ".join((asked, *(form for forms in other_forms(asked).values() for form in forms))))
 
 
 def one_term_each(matches: Mapping[str, Matches | None]) -> dict[str, Matches | None]:
-    """The matches of words by their base form: all forms of an irregular word are one term."""
+    """The matches of words by their base form: all forms of an irregular word count as one term."""
     forms: defaultdict[str, list[Matches]] = defaultdict(list)
     for word, found in matches.items():
         forms[base(word)] += [found] if found else []
@@ -83,7 +86,7 @@ def one_term_each(matches: Mapping[str, Matches | None]) -> dict[str, Matches | 
 
 
 def _summed(matches: Sequence[Matches]) -> Matches | None:
-    """How often each text holds any of several words; None where none does."""
+    """How often each text contains any of several words; None when no text does."""
     if len(matches) < 2:
         return next(iter(matches), None)
     counts = np.concatenate([each.counts for each in matches])
@@ -92,13 +95,13 @@ def _summed(matches: Sequence[Matches]) -> Matches | None:
 
 
 def matches_in(known: Ids, ids: bytes, counts: bytes) -> Matches | None:
-    """Which of the ``known`` texts hold a word, by their position; None where none does."""
+    """Which of the ``known`` texts contain a word, by position; None when none does."""
     places, here = positions(known, int64s(ids))
     return Matches(places, np.frombuffer(counts, ">i4").astype(np.float64)[here]) if len(places) else None
 
 
 def joined(one: Matches | None, other: Matches | None, first: int) -> Matches | None:
-    """The matches of two collections of which the second begins at position ``first``."""
+    """The matches of two collections as one; the second begins at position ``first``."""
     if other is None:
         return one
     moved = Matches(other.documents + first, other.counts)

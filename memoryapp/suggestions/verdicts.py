@@ -7,7 +7,7 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from memoryapp.engine.agents.proposing import MergeVerdict
+from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.models import Suggestion
 
 _KEPT = "merger"

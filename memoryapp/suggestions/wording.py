@@ -9,7 +9,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memoryapp.engine.agents.proposing import MergeVerdict
+from memoryapp.engine.agents.merger import MergeVerdict
 from memoryapp.models import Suggestion
 from memoryapp.suggestions.verdicts import verdict_in
 

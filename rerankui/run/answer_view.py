@@ -19,7 +19,7 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.strategies import ANSWERING
 from memoryapp.models import Judgement, Message, Run, RunProgress
-from memoryapp.runs.answered import answer_of
+from memoryapp.runs.answer_document import answer_of
 from memoryapp.runs.following import StoredEvent
 from rerankui.run.notes import remarks
 from rerankui.run.outcomes import outcome

@@ -22,7 +22,7 @@ from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.strategies import ANSWERING, PLAIN, PLANNING, REACT
 from memoryapp.models import ChatUser, Message, Role, Run, Topic
 from memoryapp.runs import following, lifecycle
-from memoryapp.runs.answered import answer_of
+from memoryapp.runs.answer_document import answer_of
 from memoryapp.runs.runner import runner
 from rerankui import fragments
 from rerankui.access import Request, operator_of, owner_or_404, requires, run_or_404

@@ -18,7 +18,7 @@ from memoryapp import clients, proposals
 from memoryapp.agent_calls import Agent
 from memoryapp.clients import _learnt
 from memoryapp.engine.agents.ask import Ask, UnreadableAnswer
-from memoryapp.engine.agents.proposing import propose_summary
+from memoryapp.engine.agents.merger import propose_summary
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import TopicContent
 from memoryapp.models import AgentCall, ChatUser, Prompt, Role, Topic, TopicEdit

@@ -17,7 +17,7 @@ from memoryapp.engine.events import RunFinished, ToolCall
 from memoryapp.engine.prompts import TOOL_NAME
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Operator, Run, RunEvent, RunProgress
-from memoryapp.runs import answer, lifecycle
+from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from rerankui.run.outcomes import ADVICE, SENTENCES
 from tests.conftest import signed_in
@@ -156,7 +156,7 @@ async def test_a_topic_chosen_without_being_read_is_marked_on_the_page_and_in_th
     a, b, _ = [topic.pk async for topic in memory.topic_set.order_by("pk")]
     run = await start(memory, EVERYTHING)
     await check_whole(run, await executed(run, chat=ScriptedChat(asks(a), chooses(a, b))), "")
-    document = await sync_to_async(answer.document)(await Run.objects.aget(pk=run.pk))
+    document = await sync_to_async(recall_document.document)(await Run.objects.aget(pk=run.pk))
     assert [(topic["id"], topic["read"]) for topic in document["topics"]] == [
         (f"Topic:{a}", True),
         (f"Topic:{b}", False),

@@ -34,7 +34,7 @@ from memoryapp.evaluation.questions import LabelledQuestion
 from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.models import Artifact, ChatUser, Evaluation, Fact, Message, Person, Prompt, QueryVector, Run, Topic
 from memoryapp.reading import Background
-from memoryapp.runs import answer, following, lifecycle, trials
+from memoryapp.runs import following, lifecycle, recall_document, trials
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.parameters import defaults
 from memoryapp.runs.recall.request import RecallRequest
@@ -196,7 +196,7 @@ async def test_the_answer_is_what_was_measured_when_the_run_ended(anna: ChatUser
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, chat=chat))
     run = await Run.objects.aget(pk=run.pk)
-    document = await sync_to_async(answer.document)(run)
+    document = await sync_to_async(recall_document.document)(run)
     assert document["people"][0]["name"] == "Petrov"
     stored = await sync_to_async(following.stored)(run.pk)
     end = stored[-1].event
@@ -204,7 +204,7 @@ async def test_the_answer_is_what_was_measured_when_the_run_ended(anna: ChatUser
     assert len(document["context"]) == sum(part.chars for part in end.context) + 2 * (len(end.context) - 1)
     assert "Give Petrov a replica of his own" in document["context"]
     for part in end.context:
-        assert await sync_to_async(answer.part_text)(run, part.name) in document["context"]
+        assert await sync_to_async(recall_document.part_text)(run, part.name) in document["context"]
 
 
 async def test_a_fallback_hands_over_topics_and_never_people_or_files(anna: ChatUser) -> None:

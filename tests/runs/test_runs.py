@@ -22,7 +22,7 @@ from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, PassageVector, Prompt, Run, RunEvent
 from memoryapp.operations.database import conninfo, pool
-from memoryapp.runs import answer, closing, leases, lifecycle
+from memoryapp.runs import closing, leases, lifecycle, recall_document
 from memoryapp.runs.claiming import claim, request_of
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.notices import ignore
@@ -61,7 +61,7 @@ async def test_the_answer_for_the_assistant_holds_the_real_messages(memory: Chat
     run = await start(memory)
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, clients)
-    document = await sync_to_async(lambda: answer.document(Run.objects.get(pk=run.pk)))()
+    document = await sync_to_async(lambda: recall_document.document(Run.objects.get(pk=run.pk)))()
     assert document["fallback"] is None
     assert "Lower gpu_memory_utilization" in document["context"]
     assert document["topics"][0]["rank"] == 1

@@ -21,7 +21,7 @@ from memoryapp.engine.strategies.ports import Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import Strategy
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import Operator, Run, RunEvent
-from memoryapp.runs import answer, lifecycle
+from memoryapp.runs import lifecycle, recall_document
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
 from rerankui.forms import RecallForm
@@ -102,7 +102,7 @@ async def test_it_starts_runs_and_is_stored_like_all_others() -> None:
     assert [c.rank for c in found.candidates] == [c.vector_rank for c in found.candidates]
     assert (run.state, run.fallback, run.selected_count) == (Run.State.FINISHED, "", 1)
     assert "vLLM" in found.named(finished.selected)[finished.selected[0].id].summary
-    document = await sync_to_async(answer.document)(run)
+    document = await sync_to_async(recall_document.document)(run)
     assert "gpu_memory_utilization" in document["context"]
 
 

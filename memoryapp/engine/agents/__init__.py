@@ -1,4 +1,7 @@
-"""Agents: a prompt, a schema and a reader of the answer, each one question to a model (``engine.conversation.Ask``).
+"""Agents: each asks a chat model one bounded question and reads its answer. One module an agent.
 
-In come messages or topics and a ``Chat``, out comes the ``Ask`` or its events. It imports the engine alone.
+In come messages, topics or a file, and a ``Chat``; out comes an ``Ask`` (module ``ask``), which holds the question and
+afterwards its answer. ``enricher``, ``splitter``, ``merger``, ``archivist`` and ``describer`` are the agents;
+``message_lines`` and ``small_topics`` are parts that several of them use. An agent changes nothing and imports the
+engine alone.
 """

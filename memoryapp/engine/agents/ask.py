@@ -1,4 +1,4 @@
-"""One bounded question of an agent to a model, with an answer that a program can read."""
+"""One bounded question of an agent to a chat model, and the reading of its answer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _Answer = TypeVar("_Answer")
 
 
 class UnreadableAnswer(Exception):
-    """The model answered, and twice nobody could read it."""
+    """The model answered twice, and neither answer could be read."""
 
 
 class Incomplete(Exception):
-    """Raised by ``read`` for an answer that lacks something: ``request`` tells the model what. ``answer`` serves where
-    the model gives no other one."""
+    """Raised by ``read`` for an answer that lacks something. ``request`` tells the model what is missing; ``answer`` is
+    used when the model gives no better one."""
 
     def __init__(self, answer: Any, request: str) -> None:
         super().__init__(request)
@@ -31,11 +31,12 @@ class Incomplete(Exception):
 
 
 class Ask(Generic[_Answer]):
-    """One question to a model, whose answer ``read`` makes a value of; None stands for an answer it cannot read.
+    """One question to a model; ``read`` turns its answer into a value, or returns None when it cannot.
 
-    An answer that is unreadable or ``Incomplete`` is asked for again until there were ``tries`` of them. ``seconds``
-    bounds all of it. Where it ``needs_media`` nothing is asked without them. ``events`` are those so far; at the end
-    there is either an ``answer`` or a ``failure``. Nothing is asked where the ``answer`` is known.
+    When the answer is unreadable or ``Incomplete``, the model is asked again, up to ``tries`` times in all, within
+    ``seconds``. With ``needs_media`` the model is never asked without the media. ``events`` are those so far; at the
+    end there is either an ``answer`` or a ``failure``. When an ``answer`` is given at the start, the model is not
+    asked.
     """
 
     def __init__(
@@ -67,11 +68,11 @@ class Ask(Generic[_Answer]):
 
     @property
     def key(self) -> str:
-        """The same for the same question to the same model."""
+        """The same text for the same question to the same model."""
         return self._conversation.fingerprint
 
     def reuse(self, replies: Sequence[str]) -> bool:
-        """Whether one of earlier replies, the last one first, can be read; it is the answer, and nothing is asked."""
+        """Takes the last of the earlier ``replies`` that can be read as the answer; False when none can."""
         for text in reversed(replies):
             try:
                 self.answer = self._read(text)
@@ -83,17 +84,17 @@ class Ask(Generic[_Answer]):
 
     @property
     def spent_seconds(self) -> float:
-        """How long the model was waited for."""
+        """The seconds spent waiting for the model."""
         return self._conversation.budget.spent
 
     @property
     def usage(self) -> Usage:
-        """What all turns together were billed."""
+        """The usage of all turns together."""
         replies = [event for event in self.events if isinstance(event, ModelReplied)]
         return sum((reply.usage for reply in replies), Usage())
 
     async def turns(self) -> AsyncGenerator[Event | ModelProgress, None]:
-        """Ask, and yield what happens."""
+        """Asks the model, and yields the events."""
         async with aclosing(self._turns()) as events:
             async for event in events:
                 yield event
@@ -127,7 +128,7 @@ class Ask(Generic[_Answer]):
             return None
 
     def _ask_again(self) -> None:
-        """Show the model what was amiss, unless it said nothing or called a tool that it was not given."""
+        """Tells the model what was wrong, unless it said nothing or called a tool that it does not have."""
         reply = self._conversation.reply
         if reply and not reply.tool_calls:
             self._conversation.keep_reply()
@@ -135,14 +136,15 @@ class Ask(Generic[_Answer]):
             self._conversation.say(incomplete or ANSWER_AGAIN[self.prompt.language])
 
     async def finished(self) -> Self:
-        """Ask to the end."""
+        """Asks the model to the end."""
         async with aclosing(self.turns()) as events:
             async for _ in events:
                 pass
         return self
 
     def result(self) -> _Answer:
-        """The answer. Raises LLMTimeout, LLMError where the model gave none, UnreadableAnswer."""
+        """The answer. Raises LLMTimeout or LLMError when the model gave none, UnreadableAnswer when none
+        could be read."""
         if self.answer is not None:
             return self.answer
         failure = self.failure or Failure("empty_response")

@@ -1,7 +1,7 @@
-"""The query as search should see it: one line, made from the running conversation.
+"""The enricher: an agent that rewrites the query for search, as one line, from the running conversation.
 
-The rule is not to guess. A word the model does not know stays as it was typed ("мениск" must never become
-"MinIO"), nothing is added that the user did not mean, and when the model fails the raw query is used.
+It must not guess. A word that the model does not know stays as it was typed ("мениск" must never become "MinIO"), and
+nothing is added that the user did not mean. When the model fails, the raw query is used.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ async def enrich(
     prompts: PromptBook = BUILT_IN,
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
-    """What happens on the way, and at last the enriched query: the raw one with a ``note`` when there is no model
-    or it fails in ``seconds``. A line that says nothing is not asked for again, for the query is there to search with.
+    """The events of the call, and last the enriched query. It is the raw query, with a ``note``, when there is no model
+    or when the model fails within ``seconds``. An empty answer is not asked for again, because the raw query can be
+    searched.
 
-    ``variables`` are those of a run that is tried again: they stand as they were, whatever has changed since.
-    Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have named.
+    ``variables`` replace those of the prompt: a run that is tried again sends the same ones, whatever has changed.
+    Raises KeyError or ValueError for a prompt that ``prompts.faults`` would have rejected.
     """
     if chat is None:
         yield QueryEnriched(query, query, note="no_model", seconds=0.0)
@@ -58,7 +59,7 @@ async def enrich(
 
 
 def _enriched(query: str, ask: Ask[str], variables: Mapping[str, str]) -> QueryEnriched:
-    """The conversation in one event, as a run stores it."""
+    """The call as one event of the run."""
     replied = [event for event in ask.events if isinstance(event, ModelReplied)]
     return QueryEnriched(
         query=query,
@@ -75,7 +76,8 @@ def _enriched(query: str, ask: Ask[str], variables: Mapping[str, str]) -> QueryE
 
 
 def _note(ask: Ask[str]) -> str:
-    """Empty where there is a line; else ``failed``, with what the endpoint or the model said behind a colon."""
+    """Empty when there is an answer; else ``failed``, followed by a colon and the words of the endpoint or the model,
+    if any."""
     if ask.answer is not None:
         return ""
     words = one_line(ask.failure.words)[:LONGEST] if ask.failure else ""

@@ -1,8 +1,8 @@
-"""One attempt at a chat completion: a POST, and its answer whole or streamed.
+"""One attempt at a chat completion: a POST, and its answer, whole or streamed.
 
-Whatever comes back is a ``Reply`` or a ``Problem``, and of a stream what was said so far on the way. A stream
-is read to its end, so that the connection serves the next turn; what breaks after the answer is complete
-does no harm, what breaks before makes it no answer.
+The outcome is a ``Reply`` or a ``Problem``; a stream also yields the reply so far. A stream is read to its end, so that
+the connection can be used again. An error after the complete answer is ignored; an error before that makes the answer a
+``Problem``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from memoryapp.engine.json_values import written
 from memoryapp.engine.threads import apart
 
 _CONNECT_SECONDS = 5.0
-# After a streamed answer is complete only its usage and the end of the stream are due: some servers count for a
-# second or two, some stay open for ever.
+# After the complete answer a stream sends only the usage and its end. Some servers take a second or two to count, some
+# never close the stream.
 _USAGE_SECONDS = 3.0
 _END_SECONDS = 0.1
 _BETWEEN_PROGRESS = 0.1
 _MOST_BYTES = 8 * 1024 * 1024
-# In a stream some three hundred bytes stand around each word.
+# A stream sends about three hundred bytes for each word.
 _STREAM_OVERHEAD = 4
 _TOO_LONG = "the answer is too long"
 _LOOKS_STREAMED = (b"data:", b"event:", b":")
@@ -40,7 +40,8 @@ _LOOKS_STREAMED = (b"data:", b"event:", b":")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An attempt without a reply. ``status`` is HTTP's or the one inside a 200; ``words`` are the endpoint's."""
+    """An attempt without a reply. ``status`` is the HTTP status, or the one inside a 200; ``words`` are those of the
+    endpoint."""
 
     status: int
     words: str
@@ -49,13 +50,13 @@ class Problem:
 
     @property
     def is_passing(self) -> bool:
-        """Whether it may go better next time."""
+        """Whether another attempt may succeed."""
         return is_passing(self.status)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """How an attempt ended, and whether it came as a stream."""
+    """How an attempt ended, and whether the answer came as a stream."""
 
     outcome: Reply | Problem
     streamed: bool = False
@@ -64,9 +65,9 @@ class AttemptEnd:
 async def attempt(
     client: httpx.AsyncClient, url: str, headers: httpx.Headers, body: Mapping[str, Any], budget: Budget
 ) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
-    """What is said so far, at last how it ended. Raises TimeoutError or httpx.RequestError, InvalidURL.
+    """Yields the reply so far, and last an ``AttemptEnd``. Raises TimeoutError, httpx.RequestError or InvalidURL.
 
-    ``headers`` are all that are sent, the client's own included.
+    ``headers`` are all headers that are sent, including those of the client.
     """
     async with budget.spending():
         response = await _send(client, url, headers, body, budget.left)
@@ -94,12 +95,12 @@ async def _send(
 
 @lru_cache(maxsize=16)
 def _address(url: str) -> httpx.URL:
-    """Read once, for that takes as long as a tenth of a request. Raises httpx.InvalidURL."""
+    """Cached, because parsing takes a tenth of the time of a request. Raises httpx.InvalidURL."""
     return httpx.URL(url)
 
 
 async def _content(response: httpx.Response) -> bytes | None:
-    """The whole body, None when it is longer than any answer."""
+    """The whole body; None when it is longer than any answer could be."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
         content += chunk
@@ -109,7 +110,7 @@ async def _content(response: httpx.Response) -> bytes | None:
 
 
 def _read(response: httpx.Response, content: bytes | None) -> AttemptEnd:
-    """A body that came whole."""
+    """The outcome of an answer that came whole."""
     if content is None:
         return AttemptEnd(Problem(502, _TOO_LONG))
     if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
@@ -159,7 +160,7 @@ async def _next(chunks: AsyncIterator[bytes], budget: Budget) -> bytes | None:
 
 
 async def _rest(chunks: AsyncIterator[bytes], transcript: Transcript, tail: Budget, budget: Budget) -> bytes | None:
-    """The next bytes after a complete answer; None when no more come in the seconds of ``tail`` or ``budget``."""
+    """The next bytes after a complete answer; None when none come within the seconds of ``tail`` or ``budget``."""
     left = min(tail.left, budget.left)
     waiting = Budget(min(left, _END_SECONDS) if transcript.is_done or transcript.is_counted else left)
     try:
@@ -172,7 +173,8 @@ async def _rest(chunks: AsyncIterator[bytes], transcript: Transcript, tail: Budg
 
 
 def _take_in(transcript: Transcript, payloads: Iterable[str]) -> str:
-    """Add the payloads; what is wrong with one, empty when nothing is or the answer is complete without it."""
+    """Adds the payloads to the transcript. Returns what is wrong with one; nothing when all are right, or the answer is
+    complete anyway."""
     for payload in payloads:
         try:
             transcript.add(payload)

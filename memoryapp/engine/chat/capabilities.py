@@ -1,14 +1,14 @@
-"""What an OpenAI-compatible endpoint can do, learnt from its refusals, and what is asked of it.
+"""Capabilities: what an OpenAI-compatible endpoint can do, as learnt from its refusals, and the requests that follow
+from it.
 
-Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing or
-ignored. Every ability is a ladder: a refusal that names it steps one rung down, for some hours, since endpoints and
-the providers behind them change. A forced tool choice that the model ignored may be chance (a router tries several
-providers, a model is not the same twice): the request that saw it steps down at once, all others only when it happened
-three times in a row. Only a refusal of the request itself teaches: the words of a failing server name what failed
-there, not what it lacks.
-An answer format is remembered apart for turns with tools, because Gemini refuses the two only together.
-Media are no ladder: whoever asked goes on with the text alone, and all that is remembered of an endpoint which takes
-no images, audio or files is that it need not be asked with them again.
+Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing or ignored.
+Every ability is a ladder: after a refusal that names the ability, requests use the next lower rung for some hours. It
+is then tried again, because endpoints and the providers behind them change. A model may ignore a forced tool choice by
+chance (a router uses several providers, and a model does not always answer alike): the request that saw it steps down
+at once, all others only after three times in a row. Only a refusal of the request itself counts: when a server fails,
+its words describe the failure, not a missing ability. The answer format has a ladder of its own for turns with tools,
+because Gemini refuses the two only together. Media have no ladder: the caller continues with the text alone, and later
+requests with media of that kind are not sent.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from memoryapp.engine.events import MediaType, SteppedDown
 _Key = TypeVar("_Key", bound=str)
 
 _FORCED = ("function", "required", "free")
-# vLLM refuses "auto" without a parser for it, though it forces tools well: then no tool is offered.
+# vLLM refuses "auto" without a parser for it, although it can force tools; no tool is offered then.
 _FREE = ("auto", "unsaid", "none", "no tools")
 _FORMAT = ("json_schema", "json_object", "none")
 _EFFORT = ("reasoning", "reasoning_effort", "none")
-# Most endpoints count the tokens of a stream only when asked, some refuse to be asked.
+# Most endpoints count the tokens of a stream only on request, and some refuse that request.
 _STREAM = ("with usage", "without usage", "off")
 _STREAMED: Mapping[str, Mapping[str, Any]] = {
     "with usage": {"stream": True, "stream_options": {"include_usage": True}},
@@ -45,30 +45,30 @@ _NAMES_TOOL_CHOICE = re.compile(r"tool[_ ]?choice|forced? (?:tool|function)|func
 _NAMES_FORMAT = re.compile(
     r"response[_ ]?(?:format|mime|schema)|json[_ ]?(?:schema|object|mode)|structured[_ ]output|grammar", re.IGNORECASE
 )
-# Reasoning details are what must be sent back, not what was asked for.
+# "Reasoning details" have to be sent back; they are not a parameter of the request.
 _NAMES_EFFORT = re.compile(r"reasoning(?![ _]details)|thinking", re.IGNORECASE)
 _NAMES_STREAM = re.compile(r"(?<![a-z])stream(?:ing|_options)?(?![a-z])", re.IGNORECASE)
-# A stream is also what breaks; only together with one of these is it what was asked for.
+# "Stream" also describes a broken connection; it names the ability only together with one of these words.
 _REFUSES = re.compile(
     r"support|permit|allow|recogni[sz]ed|unknown|unexpected|invalid|extra|argument|parameter|must be|disabled",
     re.IGNORECASE,
 )
-# Statuses of a refused request. OpenRouter says 404 where no provider takes one of its parameters.
+# Statuses of a refused request. OpenRouter answers 404 when no provider accepts one of its parameters.
 _REFUSALS = frozenset({400, 422})
 _NO_PROVIDER = "no endpoints found that"
 _WHY_CHARS = 200
 _REMEMBERED_SECONDS = 6 * 3600.0
-# What is ignored by chance one time in three happens so often in a row one time in 27.
+# If one in three forced choices is ignored by chance, so many in a row happen one time in 27.
 _SURE_AFTER = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What the operator wants of an endpoint.
+    """The operator's options for an endpoint.
 
-    ``reasoning_effort`` empty sends none. ``response_healing`` is OpenRouter's repair of broken JSON, which
-    works only on whole answers: turns with an answer format are then not streamed. ``provider`` is its routing
-    object, ``fallback_models`` are asked in order when the model cannot answer.
+    An empty ``reasoning_effort`` is not sent. ``response_healing`` is OpenRouter's repair of broken JSON; it works only
+    on whole answers, so turns with an answer format are then not streamed. ``provider`` is OpenRouter's routing object;
+    ``fallback_models`` are asked in order when the model cannot answer.
     """
 
     stream: bool = False
@@ -80,7 +80,7 @@ class ChatOptions:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """The rung in use on each ladder."""
+    """The current rung of each ladder."""
 
     forced_choice: str = "function"
     free_choice: str = "auto"
@@ -117,7 +117,7 @@ def _routing(options: ChatOptions) -> dict[str, Any]:
 
 def _tools(request: ChatRequest, can: Abilities) -> dict[str, Any]:
     if request.tools_off and not request.tools:
-        # Where tools and a format do not go together, the format is worth more in the last turn.
+        # Where tools and an answer format do not work together, the last turn asks for the format.
         costs_format = request.answer_schema is not None and can.format_with_tools == "none"
         declared = can.declares_unused_tools and not costs_format
         return {"tools": list(request.tools_off), "tool_choice": "none"} if declared else {}
@@ -149,8 +149,8 @@ def _response_format(schema: Mapping[str, Any], rung: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One ability's next ``rung``, below the one ``above`` that was asked for. Only that ability is applied: another
-    request may have learnt something else meanwhile."""
+    """The next lower ``rung`` of one ability, learnt with a request that used the rung ``above``. Other abilities stay
+    as they are, because another request may have learnt something about them meanwhile."""
 
     ability: str
     above: str | bool
@@ -159,7 +159,8 @@ class Lesson:
     may_be_chance: bool = False
 
     def applied(self, can: Abilities) -> Abilities:
-        """``can`` a rung lower; as it is where it stands on another rung, of which this lesson says nothing."""
+        """``can`` with the lower rung; unchanged when it uses another rung than ``above``, about which this lesson says
+        nothing."""
         if getattr(can, self.ability) != self.above:
             return can
         return replace(can, **{self.ability: self.rung})  # type: ignore[arg-type]
@@ -167,7 +168,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What was learnt: an ability stands on ``rung``, or media are refused, until the clock says ``until``."""
+    """What was learnt: until the time ``until`` on the clock, an ability uses ``rung``, or media are refused."""
 
     rung: str | bool
     step: SteppedDown
@@ -176,18 +177,17 @@ class Memo:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A step down that all requests begin with, and the seconds until it is forgotten and tried again."""
+    """A step down that every request begins with, and the seconds until it is tried again."""
 
     step: SteppedDown
     seconds_left: float
 
 
 class Learnt:
-    """The abilities of one model at one endpoint, with which all requests to it begin, whatever run they are of.
+    """What was learnt about one model at one endpoint, by all runs together; every request to it begins with this.
 
-    ``ignored`` counts by rung how often in a row its forced tool choice was ignored; one that is honoured ends the row.
-    What is learnt is forgotten after six hours by ``clock`` (seconds that never go back), and found out again where it
-    still holds.
+    ``ignored`` counts, by rung, how often in a row a forced tool choice was ignored; a choice that is obeyed resets it.
+    What was learnt is forgotten after six hours by ``clock`` (monotonic seconds), and learnt again if it still holds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -203,7 +203,8 @@ class Learnt:
         return replace(Abilities(), **rungs)
 
     def remembered(self) -> list[Remembered]:
-        """What is known now, in the order it was learnt; a refusal of several kinds of media once."""
+        """What is known now, in the order in which it was learnt; a refusal of several kinds of media is
+        listed once."""
         memos = {memo.step: memo for memo in (*self._fresh(self._rungs).values(), *self._fresh(self._refused).values())}
         now = self._clock()
         return [Remembered(memo.step, memo.until - now) for memo in sorted(memos.values(), key=attrgetter("until"))]
@@ -218,7 +219,7 @@ class Learnt:
             self._rungs = {**self._fresh(self._rungs), lesson.ability: Memo(lesson.rung, lesson.step, until)}
 
     def learn(self, lesson: Lesson) -> SteppedDown:
-        """Takes a lesson of one request in, and says what that request tells of it."""
+        """Learns the lesson of one request, and returns the step down that this request reports."""
         if not lesson.may_be_chance:
             self._keep(lesson)
             return lesson.step
@@ -231,12 +232,12 @@ class Learnt:
         return replace(lesson.step, why=why)
 
     def honoured(self, request: ChatRequest, can: Abilities) -> None:
-        """The model called a tool; where one was forced, what was ignored before was chance."""
+        """The model called a tool. If one was forced, the calls that were ignored before count as chance."""
         if _forces(request, can):
             del self.ignored[can.forced_choice]
 
     def refusal_of_media(self, request: ChatRequest) -> str:
-        """What the endpoint said of media such as the request's when it refused them; nothing where it is unknown."""
+        """The words with which the endpoint refused media like those of the request; empty when no refusal is known."""
         known = self._fresh(self._refused)
         return next((known[kind].step.why for kind in kinds_in(request.messages) if kind in known), "")
 
@@ -246,7 +247,7 @@ class Learnt:
         self._refused = {kind: memo for kind, memo in self._refused.items() if kind not in kinds}
 
     def media_refused(self, request: ChatRequest, status: int, why: str) -> bool:
-        """Whether ``why`` says that the model takes no media such as the request's, and it never took any."""
+        """Whether ``why`` says that the model accepts no media like those of the request, and it never accepted any."""
         lacking = kinds_in(request.messages) & kinds_lacking(why) - self._taken
         if teaches(status, why):
             memo = Memo(False, _step("media", "the text alone", why), self._clock() + _REMEMBERED_SECONDS)
@@ -255,12 +256,13 @@ class Learnt:
 
 
 def teaches(status: int, why: str) -> bool:
-    """Whether an answer of that status refuses the request for what it asks, so that its words tell what is lacking."""
+    """Whether an answer with that status refuses what the request asks for, so that its words name a
+    missing ability."""
     return status in _REFUSALS or (status == 404 and _NO_PROVIDER in why.lower())
 
 
 def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: str) -> Lesson | None:
-    """What the refusal of a request's ``body`` teaches; None when ``why`` names nothing that can be given up."""
+    """The lesson of a refusal of a request's ``body``; None when ``why`` names nothing that could be left out."""
     if "tools" in body and not request.tools and "tool" in why.lower():
         return Lesson("declares_unused_tools", True, False, _step("declaring unused tools", "no tools", why))
     if "tools" in body and _NAMES_TOOL_CHOICE.search(why):
@@ -277,13 +279,13 @@ def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
 
 
 def unstreamed(can: Abilities) -> Lesson:
-    """What it teaches that a whole answer came where a stream was asked for: the next is asked for whole."""
+    """The lesson of a whole answer where a stream was requested: the next request asks for a whole answer."""
     why = "The endpoint answered at once instead of streaming."
     return Lesson("stream", can.stream, "off", _step("streaming", "off", why))
 
 
 def ignored(request: ChatRequest, can: Abilities) -> Lesson | None:
-    """What it teaches that the model answered though a tool was forced; None when none was."""
+    """The lesson of an answer without a tool call where a tool was forced; None when none was forced."""
     if not _forces(request, can):
         return None
     lesson = _without_tool_choice(request, can, "The endpoint ignored the forced tool choice.")

@@ -1,8 +1,8 @@
 """A chat model behind any OpenAI-compatible endpoint.
 
-Between tries the client learns (a capability given up, remembered a while for the endpoint and model) or waits (408,
-429, 5xx, a broken line or stream, HTTP 200 that carries an error). All tries share the request's seconds,
-and what failed tries were billed is added to the reply or to the error.
+Between attempts the client either learns (it gives up an ability, and remembers that for the endpoint and model) or
+waits (after 408, 429, 5xx, a broken connection or stream, or an error inside HTTP 200). All attempts share the seconds
+of the request. What failed attempts were billed is added to the reply or to the error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from memoryapp.engine.chat.redaction import growing, redacted
 from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
 
-# By status; 0 is no answer at all. A redirect means a wrong address.
+# By status; 0 stands for no answer. A redirect is a sign of a wrong address.
 _ADVICE: Mapping[int, str] = {
     0: "cannot be reached",
     400: "did not understand the request",
@@ -49,7 +49,7 @@ _ADVICE: Mapping[int, str] = {
 
 
 class HttpChat:
-    """One model at one endpoint; safe to share between requests of one event loop."""
+    """One model at one endpoint. Requests of one event loop may share it."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class HttpChat:
         self._learnt = learnt or Learnt()
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | PartialReply | Reply]:
-        """Yields what happens on the way and at last the reply. Raises LLMError."""
+        """Yields events on the way, and last the reply. Raises LLMError."""
         self._check_media(request)
         budget, spent, failures, can = Budget(request.seconds), Usage(), 0, self._learnt.can
         while True:
@@ -112,7 +112,7 @@ class HttpChat:
                 budget.charge(wait)
 
     def _check_media(self, request: ChatRequest) -> None:
-        """Raises LLMRefused for media that would be refused again; whoever asks goes on without them, as if asked."""
+        """Raises LLMRefused for media that would be refused again; the caller then continues without them."""
         refusal = self._learnt.refusal_of_media(request)
         if refusal:
             raise LLMRefused(
@@ -128,7 +128,7 @@ class HttpChat:
     async def _ask(
         self, body: Mapping[str, Any], budget: Budget, spent: Usage
     ) -> AsyncGenerator[PartialReply | AttemptEnd, None]:
-        """One try, and nothing in it tells the API key. Raises LLMTimeout when the budget ends."""
+        """One attempt; nothing that it yields contains the API key. Raises LLMTimeout when the budget ends."""
         try:
             async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
                 async for step in steps:
@@ -146,7 +146,7 @@ class HttpChat:
         return PartialReply(growing(step.text, self._key), growing(step.reasoning, self._key))
 
     def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
-        """Seconds until the next try. Raises LLMError when there is none."""
+        """Seconds until the next attempt. Raises LLMError when there is none."""
         sentence = self._sentence(problem)
         if not problem.is_passing:
             raise LLMRefused(sentence, spent=spent)
@@ -162,7 +162,7 @@ class HttpChat:
 
 
 def _lesson(body: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:
-    """The ability that the answer to a request's ``body`` shows to be missing, if it shows one."""
+    """The lesson that an answer to a request's ``body`` teaches, if any."""
     if isinstance(outcome, Problem):
         return refused(body, request, can, outcome.words) if teaches(outcome.status, outcome.words) else None
     rather_answered = outcome.text and not outcome.tool_calls and not outcome.declined

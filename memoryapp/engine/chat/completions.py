@@ -1,7 +1,7 @@
-"""OpenAI's chat completion, read as values.
+"""Reads OpenAI's chat completions as values.
 
-Endpoints shape it differently: an error inside HTTP 200, content in parts, tool calls without ids or with
-arguments that are no text, reasoning under two names, no usage. What is odd is read around, never raised.
+Endpoints deviate from the format: an error inside HTTP 200, content in parts, tool calls without ids or with arguments
+that are not text, reasoning under two names, no usage. Reading tolerates all of that and never raises.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class EndpointError:
-    """An error in an answer's body; ``status`` as HTTP would say it, ``wait`` in seconds where it is told."""
+    """An error in the body of an answer. ``status`` is an HTTP status, ``wait`` the seconds to wait, if the answer says
+    so."""
 
     status: int
     message: str
@@ -31,7 +32,7 @@ class EndpointError:
 
 
 def as_json(content: bytes) -> Mapping[str, Any] | None:
-    """The JSON object in a body, None when there is none."""
+    """The JSON object in a body; None when there is none."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
@@ -40,7 +41,7 @@ def as_json(content: bytes) -> Mapping[str, Any] | None:
 
 
 def error_in(completion: Mapping[str, Any] | None) -> EndpointError | None:
-    """The error an answer carries, at the top, in its choice, or as its finish reason."""
+    """The error in an answer: at the top, in its choice, or as its finish reason."""
     if completion is None:
         return None
     choice = _choice(completion)
@@ -50,7 +51,7 @@ def error_in(completion: Mapping[str, Any] | None) -> EndpointError | None:
     if choice.get("finish_reason") == "error":
         native = choice.get("native_finish_reason")
         return EndpointError(502, f"the model failed: {native}" if native else "the model failed")
-    # vLLM and llama.cpp put the message itself at the top.
+    # vLLM and llama.cpp put the error message itself at the top.
     if completion.get("object") == "error" or ("detail" in completion and "choices" not in completion):
         return _endpoint_error(
             {"message": completion.get("message") or completion.get("detail"), "code": completion.get("code")}
@@ -77,7 +78,7 @@ def _words(value: Any) -> str:
 
 
 def usage_of(completion: Mapping[str, Any] | None) -> Usage:
-    """Tokens and dollars, zero where nothing is said."""
+    """Tokens and dollars; zero where the answer has none."""
     usage = _mapping((completion or {}).get("usage"))
     return Usage(
         input_tokens=int(_number(usage.get("prompt_tokens"))),
@@ -107,13 +108,13 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
 
 
 def _refusal_part(content: Any) -> str:
-    """The words of a refusal among content in parts."""
+    """The refusal among content in parts."""
     parts = content if isinstance(content, list) else ()
     return "".join(text_of(part.get("refusal")) for part in parts if isinstance(part, dict))
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
-    """What the model thought, under whichever name it is told; encrypted thoughts have no text."""
+    """The model's reasoning, under either of its names; encrypted reasoning has no text."""
     named = text_of(message.get("reasoning")) or text_of(message.get("reasoning_content"))
     details = message.get("reasoning_details")
     if named or not isinstance(details, list):
@@ -122,9 +123,10 @@ def reasoning_of(message: Mapping[str, Any]) -> str:
 
 
 def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
-    """The message to send back: as it came, above all its ``reasoning_details``.
+    """The message to send back later: as it came, with its ``reasoning_details`` above all.
 
-    Empty fields are left out, since strict endpoints refuse nulls they themselves sent; ``content`` stays.
+    Empty fields are left out, because strict endpoints refuse nulls that they sent themselves; ``content`` is always
+    kept.
     """
     kept = {key: value for key, value in message.items() if value is not None and key != "tool_calls"}
     back = {"role": "assistant", "content": message.get("content"), **kept}
@@ -132,12 +134,12 @@ def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) 
 
 
 def _tool_calls(value: Any) -> list[dict[str, Any]]:
-    """Tool calls in OpenAI's shape; each has an id of its own and arguments as text."""
+    """Tool calls in OpenAI's format; each gets an id of its own, and arguments as text."""
     calls: dict[str, dict[str, Any]] = {}
     for call in value if isinstance(value, list) else ():
         if isinstance(call, dict):
             id = text_of(call.get("id"))
-            # Two calls of one id could not both be answered. Mistral takes ids of nine letters and digits alone.
+            # Two calls with one id could not both be answered. Mistral accepts only ids of nine letters and digits.
             id = id if id and id not in calls else uuid4().hex[:9]
             calls[id] = _tool_call(call, id)
     return list(calls.values())
@@ -152,7 +154,7 @@ def _tool_call(call: dict[str, Any], id: str) -> dict[str, Any]:
 
 
 def _plain_name(name: str) -> str:
-    """A tool's name without what models put around it: ``functions.search:0``, ``search<|channel|>json``."""
+    """A tool's name without what models add to it: ``functions.search:0``, ``search<|channel|>json``."""
     name = name.partition("<|")[0].strip()
     before, _, number = name.rpartition(":")
     name = before if number.isdecimal() else name
@@ -172,7 +174,7 @@ def _sendable(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object_text(arguments: str) -> str:
-    """The JSON object in ``arguments``, also where it was encoded twice; an empty one where there is none."""
+    """The JSON object in ``arguments``, even if it was encoded twice; an empty object when there is none."""
     if as_json(arguments.encode("utf-8", "replace")) is not None:
         return arguments
     try:
@@ -188,7 +190,7 @@ def _choice(completion: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """A text, or the texts of content in parts; nothing else is one."""
+    """A text, or the texts of content in parts; empty for any other value."""
     if isinstance(value, list):
         return "".join(text_of(part.get("text")) for part in value if isinstance(part, dict))
     return value if isinstance(value, str) else ""

@@ -1,9 +1,9 @@
-"""A cross-encoder behind HTTP: it reads a query beside each text and says how well the text answers.
+"""A cross-encoder over HTTP: it reads a query together with each text and scores how well the text answers it.
 
-``/rerank`` is spoken in two shapes. Cohere, Jina, vLLM and llama.cpp take ``documents`` and answer ``results`` with
-``relevance_score``; Text Embeddings Inference takes ``texts`` and answers a list with ``score``. The first is tried,
-and the other where the endpoint refuses it; what was understood once is kept. One try a call: whoever asks goes on
-without the answer.
+``/rerank`` has two formats. Cohere, Jina, vLLM and llama.cpp take ``documents`` and answer ``results`` with
+``relevance_score``. Text Embeddings Inference takes ``texts`` and answers a list with ``score``. The first is tried
+first, the other when the endpoint refuses it; the one that worked is remembered. A failed call is not repeated: the
+caller continues without scores.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from memoryapp.engine.text.lexical import Floats
 _TIMEOUT = httpx.Timeout(600, connect=5, pool=5)
 _MOST_CHARS = 8_000
 _WORDS_CHARS = 200
-# What an endpoint answers that does not know the shape of a request.
+# Statuses of an endpoint that does not know the format of a request.
 _REFUSALS = frozenset({400, 422})
-# Beyond these a probability says no more.
+# Larger log-odds make no difference to a probability.
 _LEAST_CHANCE = 1e-4
 
 Shape = Literal["documents", "texts"]
@@ -38,12 +38,12 @@ class CrossEncoderError(Exception):
 
 
 class CrossEncoder(Protocol):
-    """Says how well texts answer a query."""
+    """Scores how well texts answer a query."""
 
     model: str
 
     async def scores(self, query: str, texts: Sequence[str], seconds: float) -> Floats:
-        """A number for each text, in their order, higher is better.
+        """A score for each text, in order; higher is better.
 
         Raises CrossEncoderError, also after ``seconds``.
         """
@@ -97,12 +97,12 @@ class HttpCrossEncoder:
             return response
 
     def _failure(self, words: str) -> CrossEncoderError:
-        """The sentence, without the API key should the endpoint echo it."""
+        """The sentence; without the API key, which the endpoint may have repeated."""
         return CrossEncoderError(redacted(f"The cross-encoder {self._url} {words}", self._key))
 
 
 def _scores(answer: Any, count: int) -> Floats:
-    """The scores by the texts' order. Raises ValueError, TypeError or KeyError for an answer that lacks any."""
+    """The scores in the order of the texts. Raises ValueError, TypeError or KeyError when the answer lacks any."""
     rows = answer["results"] if isinstance(answer, dict) else answer
     known = {row["index"]: float(row.get("relevance_score", row.get("score"))) for row in rows}
     scores = np.array([known[place] for place in range(count)], dtype=np.float64)
@@ -112,7 +112,7 @@ def _scores(answer: Any, count: int) -> Floats:
 
 
 def log_odds(scores: Floats) -> Floats:
-    """Scores as they can be compared by their distance: of probabilities the log-odds, all others as they are."""
+    """Scores that can be compared by their differences: log-odds for probabilities, other scores unchanged."""
     if ((scores < 0) | (scores > 1)).any():
         return scores
     inside = np.clip(scores, _LEAST_CHANCE, 1 - _LEAST_CHANCE)

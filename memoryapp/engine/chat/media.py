@@ -1,7 +1,7 @@
-"""Media that comes with a query, as OpenAI's content parts carry it.
+"""Media that come with a query, in OpenAI's content parts.
 
-The bytes live beside the event stream, never in it: a ``MediaItem`` names them by their hash. Only embedded
-content is taken: an address would make a stranger's endpoint fetch what it names.
+The bytes are stored beside the events, never in them: a ``MediaItem`` refers to them by their hash. Only embedded
+content is accepted, because an address would make an outside endpoint fetch whatever it refers to.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from memoryapp.engine.events import MediaItem, MediaType
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[\w.+=-]+)*;base64,(?P<data>.*)", re.DOTALL)
-# What an endpoint says when it is the picture that it cannot take, and not the request.
+# Words of a refusal that is about the media and not about the request.
 _NAMES_MEDIA = re.compile(
     r"image|vision|audio|multi-?modal|\bmodalit|\bmedia|\bfiles?\b|mmproj|content (?:part|type)|must be a string",
     re.IGNORECASE,
 )
-# And when no picture at all would be taken, in words about the model; a strange or large one is that one's trouble.
+# Words that say the model accepts no media of this kind at all; a strange or large file is that file's problem.
 _LACKS_MEDIA = re.compile(
     r"no endpoints found that support|(?:do|does|is|are) not (?:support|accept|enabled)|only supported by"
     r"|only supports? text|not an? (?:multi-?modal|vision)|content\b.{0,40} must be a string"
@@ -39,13 +39,13 @@ _KIND_NAMED: Mapping[MediaType, re.Pattern[str]] = {
     "audio": re.compile("audio|speech", re.IGNORECASE),
     "file": re.compile(r"\bfiles?\b|pdf|document", re.IGNORECASE),
 }
-# What endpoints call the formats of sound, by MIME type, where that has another word.
+# OpenAI's names for formats of sound, by MIME type, where the two differ.
 _AUDIO_FORMATS: Mapping[str, str] = {"mpeg": "mp3", "wave": "wav", "vnd.wave": "wav", "mp4": "m4a"}
 _KIND_OF_PART: Mapping[str, MediaType] = {"image_url": "image", "input_audio": "audio", "file": "file"}
 
 
 class MediaError(ValueError):
-    """A content part that cannot be taken; the text is a sentence for people."""
+    """A content part that cannot be accepted; the text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +98,20 @@ def text_of(content: Any) -> str:
 
 
 def names_media(refusal: str) -> bool:
-    """Whether an endpoint's refusal is about the media, so that the text alone may be taken."""
+    """Whether an endpoint's refusal is about the media, so that it may accept the text alone."""
     return _NAMES_MEDIA.search(refusal) is not None
 
 
 def kinds_lacking(refusal: str) -> set[MediaType]:
-    """The kinds that a refusal says the model never takes, all of them where it names none; often no kind at all."""
+    """The kinds of media that, by this refusal, the model never accepts; all kinds if it names none, and
+    often no kind."""
     if _THIS_ONE.search(refusal) or not _LACKS_MEDIA.search(refusal) or not names_media(refusal):
         return set()
     return {kind for kind, words in _KIND_NAMED.items() if words.search(refusal)} or set(_KIND_NAMED)
 
 
 def kinds_in(messages: Iterable[Mapping[str, Any]]) -> set[MediaType]:
-    """The kinds of media that stand in a conversation."""
+    """The kinds of media in a conversation."""
     parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
     return {_KIND_OF_PART[part["type"]] for part in parts if part["type"] in _KIND_OF_PART}
 

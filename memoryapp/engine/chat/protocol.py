@@ -33,25 +33,24 @@ class LLMError(Exception):
 
 
 class LLMTimeout(LLMError):
-    """No answer within the time given."""
+    """No answer within the given time."""
 
 
 class LLMRefused(LLMError):
-    """The endpoint refuses this request, and would again."""
+    """The endpoint refuses this request and would refuse it again."""
 
 
 class LLMUnavailable(LLMError):
-    """The endpoint cannot answer now."""
+    """The endpoint cannot answer at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One turn. ``messages`` and ``tools`` are OpenAI's chat shapes.
+    """One turn. ``messages`` and ``tools`` are in OpenAI's chat format.
 
-    ``force_tool`` names the tool that must be called; ``tools_off`` holds tools the conversation has
-    used and that may not be called now (some providers want them declared all the same);
-    ``answer_schema`` is the JSON schema of the final answer (None asks for no format); ``seconds``
-    bounds all tries together.
+    ``force_tool`` names the tool that must be called. ``tools_off`` holds tools that the conversation has used and that
+    may not be called in this turn; some providers require them to be declared anyway. ``answer_schema`` is the JSON
+    schema of the answer (None asks for no format). ``seconds`` bounds all attempts together.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -64,10 +63,11 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said. ``message`` is the assistant message to send back unmodified; ids of ``tool_calls`` differ.
+    """The model's reply. ``message`` is the assistant message to send back unmodified; the ids in ``tool_calls`` may
+    differ.
 
-    ``refusal`` is what it said instead of an answer, where it refused to give one. An empty ``text`` without tool calls
-    is possible: the model said nothing. ``usage`` is that of every try; ``provider`` is who served it, where a router
+    ``refusal`` holds the words with which the model refused to answer. An empty ``text`` without tool calls is
+    possible: the model said nothing. ``usage`` counts all attempts; ``provider`` is who served the request, if a router
     says so.
     """
 
@@ -83,7 +83,7 @@ class Reply:
 
     @property
     def declined(self) -> Literal["refused", "content_filter", ""]:
-        """How there came to be no answer though the model replied; empty where there is one."""
+        """The reason why a reply contains no answer; empty when it contains one."""
         if self.finish_reason == "content_filter":
             return "content_filter"
         return "refused" if self.refusal or self.finish_reason == "refusal" else ""
@@ -91,7 +91,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class PartialReply:
-    """What the model has said so far in a streamed reply, from its beginning."""
+    """What the model has said so far in a streamed reply, from the beginning."""
 
     text: str
     reasoning: str

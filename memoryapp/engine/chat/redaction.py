@@ -1,7 +1,7 @@
-"""Keeping an API key out of what is stored and shown, whoever says it.
+"""Keeps the API key out of everything that is stored and shown.
 
-An endpoint may echo the key it was given: in an error, in a model's answer, in a header's words. Everything it says
-passes through here before it is an event or a line of the log.
+An endpoint may repeat the key in an error, in a model's answer or in a header. Everything it sends passes through here
+before it becomes an event or a line of the log.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 _INSTEAD = "[API key]"
-# A shorter one is no secret but a word that local servers ask for in place of a key, and would stand in plain text.
+# A shorter key is no secret, but a word that local servers accept in place of one; it may appear in plain text.
 _SHORTEST = 8
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def _redacted(value: Any, secret: str) -> Any:
 
 
 def growing(text: str, secret: str) -> str:
-    """A text that is still being written, ``redacted``, without an end that may become the ``secret``."""
+    """``redacted`` for a text that is still growing: without an end that may become the ``secret``."""
     if len(secret) < _SHORTEST:
         return text
     plain = redacted(text, secret)

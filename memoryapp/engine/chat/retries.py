@@ -1,8 +1,8 @@
-"""When a request to a provider is tried again: the one policy for chat models and for embeddings.
+"""When a request to a provider is repeated: one policy for chat models and embeddings.
 
-Tried again is what may pass: 408, 429, 5xx, and a connection that breaks. A refusal (400, 401, 402, 403, 404 …) would
-be the same the next time. The wait is what the endpoint asks for, else half a second that doubles; no try begins after
-the time of the request.
+A request is repeated after a failure that may pass: 408, 429, 5xx, or a broken connection. A refusal (400, 401, 402,
+403, 404 …) would be the same the next time. The wait is the one that the endpoint asks for, otherwise half a second,
+doubled each time. No attempt begins after the time of the request has ended.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NO_ANSWER = 0
 
 
 def is_passing(status: int) -> bool:
-    """Whether it may go better next time. ``status`` is HTTP's, or ``NO_ANSWER``."""
+    """Whether another attempt may succeed. ``status`` is the HTTP status, or ``NO_ANSWER``."""
     return status in _PASSING or status >= 500 or status == NO_ANSWER
 
 
 def wait_before_retry(failures: int, asked: float | None, left: float) -> float | None:
-    """Seconds to wait after so many ``failures``; None when there is no further try.
+    """Seconds to wait after that many ``failures``; None when there is no further attempt.
 
-    ``asked`` is what the endpoint asks for, where it does, ``left`` what is left of the request's time.
+    ``asked`` is the wait that the endpoint asks for, if any; ``left`` is the remaining time of the request.
     """
     wait = asked if asked is not None else _FIRST_WAIT * 2 ** (failures - 1)
     return None if failures >= TRIES or wait >= left else wait

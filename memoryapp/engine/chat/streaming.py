@@ -1,8 +1,8 @@
-"""A streamed chat completion, put together again.
+"""Reassembles a streamed chat completion.
 
-``EventStream`` cuts the bytes of server-sent events into their payloads, wherever the network cut them.
-``Transcript`` joins the chunks in those payloads into what a plain answer would have been, so that the same code
-reads both. A stream is an answer only when it says how it ended: half an answer looks just like a whole one.
+``EventStream`` divides the bytes of server-sent events into payloads, wherever the network divided them. ``Transcript``
+joins the chunks in those payloads into the answer that an endpoint would have sent without streaming, so that the same
+code reads both. A stream is complete only when it says how it ended: half an answer looks just like a whole one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from memoryapp.engine.chat.completions import EndpointError, as_json, error_in, 
 from memoryapp.engine.chat.protocol import PartialReply
 
 DONE = "[DONE]"
-# The longest event is an answer that came whole.
+# The longest event is an answer that came in one piece.
 _MOST_EVENT_BYTES = 8 * 1024 * 1024
-# By bytes, at CR and LF alone: str.splitlines would cut inside a JSON text that holds U+2028.
+# Split as bytes, at CR and LF only: str.splitlines would split inside a JSON text that contains U+2028.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-# Pieces of these are joined; of every other field the last value counts.
+# Pieces of these fields are joined; of every other field the last value counts.
 _JOINED = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
-# Encrypted thoughts come whole, each with an id of its own.
+# Encrypted reasoning arrives in one piece, each with an id of its own.
 _GROWING_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class EventStream:
-    """Server-sent events out of chunks of bytes. ``is_too_long`` once an event is longer than any answer's chunk."""
+    """Divides bytes into server-sent events. ``is_too_long`` is true when an event is longer than any chunk of an
+    answer."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
@@ -39,11 +40,11 @@ class EventStream:
         return self._size > _MOST_EVENT_BYTES
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The payloads that ``chunk`` completes."""
+        """The payloads that are complete with ``chunk``."""
         self._size += len(chunk)
         ends = _LINE_END.search(chunk) or (self._line and self._line[-1].endswith(b"\r"))
         if not ends:
-            # Joined once it ends, for a long line would be copied with every chunk of it.
+            # Joined at the end of the line; otherwise every chunk would copy a long line.
             self._line.append(chunk)
             return []
         text = b"".join((*self._line, chunk))
@@ -54,7 +55,7 @@ class EventStream:
         return [payload for line in lines for payload in self._take(line)]
 
     def rest(self) -> list[str]:
-        """What a stream that ends without its last empty line still holds."""
+        """The payloads left at the end of a stream that lacks its last empty line."""
         return [payload for line in (*_LINE_END.split(b"".join(self._line)), b"") for payload in self._take(line)]
 
     def _take(self, line: bytes) -> list[str]:
@@ -69,12 +70,12 @@ class EventStream:
         if name == "data":
             self._data.append(value.removeprefix(" "))
         elif name == "error":
-            # Older llama.cpp servers say so instead of in the data.
+            # Older llama.cpp servers report an error this way instead of in the data.
             self._data.append(json.dumps({"error": as_json(value.encode()) or value.strip()}))
 
 
 def _payloads(data: list[str]) -> list[str]:
-    """An event's payload. Some servers leave out the empty line between events: then each line is one."""
+    """The payload of an event. Some servers omit the empty line between events: then each line is a payload."""
     whole = "\n".join(data).strip()
     if len(data) > 1 and as_json(whole.encode("utf-8", "replace")) is None:
         return [line.strip() for line in data if line.strip()]
@@ -82,7 +83,7 @@ def _payloads(data: list[str]) -> list[str]:
 
 
 class Transcript:
-    """What the chunks of one answer say together. ``is_counted`` once its usage came, which is told at the end."""
+    """The chunks of one answer, joined. ``is_counted`` is true once the usage has come, at the end."""
 
     def __init__(self) -> None:
         self.error: EndpointError | None = None
@@ -102,11 +103,11 @@ class Transcript:
 
     @property
     def is_broken_off(self) -> bool:
-        """Whether nothing more is to come and it is no answer."""
+        """Whether the stream ended without a complete answer."""
         return self.error is not None or (self.is_done and not self.is_complete)
 
     def add(self, payload: str) -> None:
-        """Take the next payload in. Raises ValueError when it is no chunk."""
+        """Adds the next payload. Raises ValueError when it is not a chunk."""
         if payload == DONE:
             self.is_done = True
             return
@@ -134,7 +135,7 @@ class Transcript:
                 self._message[key] = value
 
     def completion(self) -> Mapping[str, Any]:
-        """The answer in the shape it would have had without streaming."""
+        """The answer in the format that it would have without streaming."""
         message = {**self._message, **{key: "".join(parts) for key, parts in self._pieces.items() if any(parts)}}
         if self._details:
             message["reasoning_details"] = self._details
@@ -143,14 +144,14 @@ class Transcript:
         return {**self._top, "choices": [{**self._choice, "message": message}]}
 
     def progress(self) -> PartialReply:
-        """What has been said so far."""
+        """What the model has said so far."""
         thought = {key: "".join(self._pieces.get(key, ())) for key in ("reasoning", "reasoning_content")}
         reasoning = reasoning_of({**thought, "reasoning_details": self._details})
         return PartialReply("".join(self._pieces.get("content", ())), reasoning)
 
 
 def _join_details(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:
-    """Add pieces of thoughts so that the list is what the endpoint would have sent whole, in its order."""
+    """Adds pieces of reasoning, so that the list becomes what the endpoint would have sent in one piece."""
     for piece in pieces:
         grown = _grown(known, piece)
         if grown is None:
@@ -162,7 +163,7 @@ def _join_details(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]])
 
 
 def _grown(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The thought that ``piece`` goes on with, None when it begins one. A signed thought is finished."""
+    """The reasoning that ``piece`` continues; None when it begins a new one. Signed reasoning is finished."""
     if piece.get("type") not in _GROWING_DETAILS or not known:
         return None
     place = piece.get("index")
@@ -191,7 +192,7 @@ def _join_calls(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -
 
 
 def _continued(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The call that ``piece`` goes on with. Some endpoints number every call 0 or none: then ids tell."""
+    """The call that ``piece`` continues. Some endpoints number every call 0, or none; then ids decide."""
     id, index = piece.get("id"), piece.get("index")
     if index is None and not id:
         return known[-1] if known else None
@@ -207,7 +208,7 @@ def _name(known: str, added: str) -> str:
 
 
 def _arguments(known: Any, added: Any) -> Any:
-    """Joined texts; arguments that are no text come whole."""
+    """Texts are joined; arguments that are not text come in one piece."""
     if isinstance(known, str) and isinstance(added, str):
         return known + added
     return known if added is None else added

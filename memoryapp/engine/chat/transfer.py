@@ -1,9 +1,9 @@
-"""HTTP requests whose caller may be cancelled at any moment, without harm to the client's connection pool.
+"""HTTP requests that may be cancelled at any moment without harm to the client's connection pool.
 
-httpcore protects its clean-up with shields of anyio, which ``asyncio.timeout`` and ``Task.cancel`` ignore. Who is
-cancelled twice, or while an answer ends, or between a connection's opening and its first request, leaves a connection
-in the pool that nobody uses and nobody closes. So each request runs in a task of its own, which is stopped only through
-an anyio scope and never while a connection is being opened; that has its own timeout.
+httpcore protects its clean-up with anyio's shields, which ``asyncio.timeout`` and ``Task.cancel`` ignore. A request
+that is cancelled twice, or while its answer ends, or between opening the connection and sending the request, leaves a
+connection in the pool that nobody uses and nobody closes. So each request runs in a task of its own. That task is
+cancelled only through an anyio scope, and never while a connection is being opened, which has its own timeout.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import httpx
 _OPENING = ("connect_tcp.started", "start_tls.started")
 _OPENED = "send_request_headers.started"
 
-# The loop keeps no task alive by itself.
+# The event loop holds only weak references to its tasks.
 _under_way: set[asyncio.Task[None]] = set()
 _unanswered: WeakKeyDictionary[httpx.AsyncClient, int] = WeakKeyDictionary()
 
 
 async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
-    """The response once its headers are here; close it. Raises what ``client.send`` raises."""
+    """The response, once its headers have arrived; the caller closes it. Raises what ``client.send`` raises."""
     try:
         response = await Transfer(client, request).response()
     except BaseException:
@@ -36,12 +36,12 @@ async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Respo
 
 
 def unanswered(client: httpx.AsyncClient) -> int:
-    """How many requests in a row have ended without a response, those cancelled while they waited included."""
+    """How many requests in a row ended without a response, including those cancelled while they waited."""
     return _unanswered.get(client, 0)
 
 
 class Transfer(httpx.AsyncByteStream):
-    """One request under way, and the body of its response."""
+    """One request that is being sent, and the body of its response."""
 
     def __init__(self, client: httpx.AsyncClient, request: httpx.Request) -> None:
         self._scope = anyio.CancelScope()
@@ -56,7 +56,7 @@ class Transfer(httpx.AsyncByteStream):
         self._task.add_done_callback(_forget)
 
     async def response(self) -> httpx.Response:
-        """Its body is this transfer. Raises what ``client.send`` raises."""
+        """The response, whose body is this transfer. Raises what ``client.send`` raises."""
         try:
             await asyncio.wait((self._head, self._task), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -72,7 +72,7 @@ class Transfer(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while (part := await self._parts.get()) is not None:
             yield part
-        # To await the task itself would hand a cancellation on to it.
+        # Awaiting the task itself would pass a cancellation on to it.
         await asyncio.wait((self._task,))
         self._task.result()
 
@@ -80,7 +80,7 @@ class Transfer(httpx.AsyncByteStream):
         self.stop()
 
     def stop(self) -> None:
-        """End the request soon, whatever it is at; does nothing once it has ended."""
+        """Ends the request soon, whatever its state; does nothing after its end."""
         self._is_stopped = True
         if not self._is_opening:
             self._scope.cancel()
@@ -90,7 +90,7 @@ class Transfer(httpx.AsyncByteStream):
             try:
                 await self._read(await client.send(self._request, stream=True))
             finally:
-                # Else request and transfer would hold each other.
+                # Otherwise request and transfer would reference each other.
                 del self._request.extensions["trace"]
                 await self._parts.put(None)
 
@@ -103,7 +103,7 @@ class Transfer(httpx.AsyncByteStream):
             await response.aclose()
 
     async def _trace(self, event: str, _info: object) -> None:
-        """Follow httpcore's steps to know when a connection is being opened."""
+        """Follows the steps of httpcore to know when a connection is being opened."""
         if event.endswith(_OPENING):
             self._is_opening = True
         elif event.endswith(_OPENED):
@@ -115,5 +115,5 @@ class Transfer(httpx.AsyncByteStream):
 def _forget(task: asyncio.Task[None]) -> None:
     _under_way.discard(task)
     if not task.cancelled():
-        # Whoever stopped listening does not want to know why it ended.
+        # Nobody waits for this task any more, so nobody needs its error.
         task.exception()

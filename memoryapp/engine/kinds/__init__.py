@@ -1,1 +1,1 @@
-"""Event kinds of one strategy each, in a module of their own; ``memoryapp.engine.events`` lists all there are."""
+"""Event kinds that belong to one strategy, one module each; ``memoryapp.engine.events`` lists all kinds."""

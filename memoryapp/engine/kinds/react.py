@@ -1,4 +1,4 @@
-"""What a strategy that works with tools reports: its steps, what each tool brought, and the answer with its sources."""
+"""Event kinds of strategies that use tools: their steps, the results of tools, and the answer with its sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ToolOutcome = Literal["done", "late", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A step begins, of at most ``most``."""
+    """A step begins; a run has at most ``most`` of them."""
 
     kind: ClassVar[str] = "step_started"
     step: int
@@ -25,10 +25,11 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolUsed:
-    """A tool has answered, or was cancelled because it came too ``late``, or the call was ``refused``, or ``failed``.
+    """A call of a tool ended: it answered, was cancelled because it took too long (``late``), was ``refused``, or
+    ``failed``.
 
-    ``arguments`` and ``result`` are the tool's input and output as numbers, codes and short texts, never whole
-    documents. ``topics`` are those whose messages it handed over, ``code`` says why there is no result.
+    ``arguments`` and ``result`` summarise input and output as numbers, codes and short texts, never as whole documents.
+    ``topics`` are those whose messages the tool returned; ``code`` says why there is no result.
     """
 
     kind: ClassVar[str] = "tool_used"
@@ -45,7 +46,7 @@ class ToolUsed:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """What stands behind ``[n]``: a message of a topic, and the ``quote`` of it that supports the answer."""
+    """The source of ``[n]``: a message of a topic, and the ``quote`` from it that supports the answer."""
 
     n: int
     topic: str
@@ -55,13 +56,13 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer in words. Every statement of ``text`` ends in the numbers of its ``citations``, as ``[1][3]``.
+    """The answer in words. Every statement of ``text`` ends with the numbers of its ``citations``, as in ``[1][3]``.
 
-    ``outcome`` tells whether it stands as it is, was ``softened`` because little supports it, or ``refused``; a
-    refusal cites nothing. ``coverage`` is how much of the question the sources speak of, ``support`` how many of the
-    checked claims they bear out, both in [0, 1]; ``support`` is None where nothing was checked. ``dropped_numbers``
-    cited nothing that was found, ``dropped_statements`` cited nothing at all. ``notes`` say what people should know;
-    ``note`` is the same in English for programs, empty in a row.
+    ``outcome`` says whether the answer stands as it is, was ``softened`` because little supports it, or was
+    ``refused``; a refusal cites nothing. ``coverage`` is the share of the question that the sources speak about,
+    ``support`` the share of the checked claims that they confirm, both in [0, 1]; ``support`` is None when nothing was
+    checked. ``dropped_numbers`` cited no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for
+    people; ``note`` is the same in English for programs, and empty in a row.
     """
 
     kind: ClassVar[str] = "answered"

@@ -1,6 +1,7 @@
-"""The registry of strategies. In come a question and ports, out come the events of a run; it imports the engine alone.
+"""The registry of strategies. In come a query and ports, out come the events of a run; it imports the engine alone.
 
-A strategy is one module, or one room, with a ``Strategy`` value, listed here; nothing else asks for one by its name.
+A strategy is a module or a package with a ``Strategy`` value, which is listed here. No other code compares names of
+strategies.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from memoryapp.engine.strategies.react import plain
 from memoryapp.engine.strategies.strategy import AnyStrategy
 
 DEFAULT: AnyStrategy = flash.STRATEGY
-# The two that answer in words; the plain one stands in where the other is switched off.
+# The two strategies that answer in words; ``PLAIN`` replaces ``REACT`` while that is switched off.
 REACT: AnyStrategy = react.STRATEGY
 PLAIN: AnyStrategy = plain.STRATEGY
 STRATEGIES: dict[str, AnyStrategy] = {
@@ -21,5 +22,5 @@ PLANNING = frozenset(name for name, strategy in STRATEGIES.items() if strategy.p
 
 
 def needs_model(name: str) -> bool:
-    """Whether the strategy of that name asks a model; False for one that there is not, or no longer is."""
+    """Whether the strategy of that name asks a model; False for an unknown name."""
     return name in STRATEGIES and STRATEGIES[name].needs_model

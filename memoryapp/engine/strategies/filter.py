@@ -1,7 +1,7 @@
-"""The nearest topics by cosine, filtered in two stages by similarity alone; no model is asked.
+"""The strategy *filter*: the nearest topics by cosine, filtered in two stages by similarity alone; no model is asked.
 
-Each stage reports what it removed, so that the numbers of a run add up. Where nothing is left the run says whether
-nothing was similar enough to begin with, or whether everything found was filtered out.
+Each stage reports what it removed, so that the numbers of a run add up. When nothing is left, the run says whether
+nothing was similar enough, or everything that was found was filtered out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BALANCED = PRESETS["balanced"]
 
 @dataclass(frozen=True, slots=True)
 class FilterParameters(Parameters):
-    """Those of a filter, see ``Cuts``."""
+    """The parameters of a filter; see ``Cuts``."""
 
     initial_top_k: int = number(_BALANCED.initial_top_k, 3, 30)
     initial_threshold: float = number(_BALANCED.initial_threshold, 0.0, 0.9)
@@ -40,7 +40,7 @@ class FilterParameters(Parameters):
 
 
 def by_meaning(cosine: Floats, words: Weighed, foreign: object) -> Floats:
-    """The order by cosine alone; a passage without a vector counts as average."""
+    """The order by cosine alone; a passage without a vector has the average."""
     meaning: Floats = np.nan_to_num(z_scores(cosine))
     return meaning
 
@@ -51,7 +51,7 @@ def similarities(found: CandidatesFound) -> dict[str, float]:
 
 
 async def recall(request: StrategyRequest[FilterParameters], ports: Ports) -> AsyncIterator[Event]:
-    """The query as it was typed, its candidates by cosine, what each stage removes, and what is left."""
+    """The events: the query as it was typed, its candidates by cosine, what each stage removes, and what is left."""
     search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
     yield search.line
     found = await search.find(fusion=by_meaning)
@@ -66,7 +66,7 @@ async def recall(request: StrategyRequest[FilterParameters], ports: Ports) -> As
 
 
 def stages(filtering: Filtering) -> Iterator[Filtered]:
-    """What each stage removed, in their order."""
+    """What each stage removed, in the order of the stages."""
     cuts, drop = filtering.cuts, filtering.drop or ()
     initial = filtering.of("below_initial", "beyond_initial")
     yield Filtered("initial", _ids(initial), filtering.initial, cuts.initial_threshold)
@@ -91,7 +91,7 @@ def _finished(filtering: Filtering, found: Found) -> RunFinished:
 
 
 def _nothing(filtering: Filtering) -> Note:
-    """Why the assistant answers without context."""
+    """The reason why the assistant gets no context."""
     best = max((item.similarity for item in filtering.items), default=0.0)
     values = {"best": round(best, 2)}
     if not filtering.initial:

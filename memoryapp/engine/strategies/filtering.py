@@ -1,9 +1,9 @@
-"""Two stages of filtering by similarity, and what becomes of every item.
+"""Filters items by similarity in two stages, and records the fate of every item.
 
-The first stage keeps the ``initial_top_k`` items of at least ``initial_threshold``. The second keeps, in this order,
-those of at least ``threshold``, those before the first drop between neighbours above ``score_gap``, and the first
-``final_top_k``. The order of the items never changes. Similarities are cosines, whose scale differs from model to
-model: presets belong to an embedding profile.
+The first stage keeps the ``initial_top_k`` items with at least ``initial_threshold``. The second stage keeps, in this
+order, those with at least ``threshold``, those before the first drop between neighbours above ``score_gap``, and the
+first ``final_top_k``. The order of the items never changes. Similarities are cosines, whose scale differs from model to
+model, so presets belong to an embedding profile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FATES: tuple[Fate, ...] = (
     "after_gap",
     "beyond_top_k",
 )
-# Differences are compared after rounding: .85 - .70 is 0.15000000000000002 for a computer.
+# Differences are compared after rounding: in floating point .85 - .70 is 0.15000000000000002.
 DIGITS = 6
 
 
@@ -45,9 +45,9 @@ PRESETS: Mapping[str, Cuts] = {
 }
 
 
-# Cosines of the embedded encoder are low: on the golden questions of the demo memory those of the topics that hold an
-# answer have a median of .27, and half of all others lie below .09. There these cuts have precision / recall / topics
-# kept of .48/.55/1.2, .51/.76/2.0, .40/.85/3.7 and .43/.76/2.4; those above keep next to nothing.
+# Cosines of the embedded encoder are low: for the golden questions of the demo memory, topics with an answer have a
+# median of .27, and half of all other topics are below .09. For that encoder these cuts reach a precision / recall /
+# number of topics of .48/.55/1.2, .51/.76/2.0, .40/.85/3.7 and .43/.76/2.4; the common ones above keep almost nothing.
 _EMBEDDED: Mapping[str, Cuts] = {
     "precise": Cuts(10, 0.10, 0.25, 0.06, 2),
     "balanced": Cuts(10, 0.10, 0.18, 0.08, 3),
@@ -58,7 +58,7 @@ CALIBRATED: Mapping[str, Mapping[str, Cuts]] = {"embedded/use-multilingual-v3@51
 
 
 def presets_of(profile: str) -> Mapping[str, Cuts]:
-    """The built-in presets for an embedding profile: its own where it was measured, else the common ones."""
+    """The built-in presets for an embedding profile: measured ones if there are any, otherwise the common ones."""
     return CALIBRATED.get(profile, PRESETS)
 
 
@@ -74,7 +74,7 @@ class FilteredItem:
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """Every item with its fate, the most similar first. ``cliff`` is the rank behind which the gap cut, else 0."""
+    """Every item with its fate, the most similar first. ``cliff`` is the rank of the last item before the gap, or 0."""
 
     items: tuple[FilteredItem, ...]
     cuts: Cuts
@@ -90,7 +90,7 @@ class Filtering:
 
     @property
     def counts(self) -> Mapping[Fate, int]:
-        """How many items have each fate; together as many as there are items."""
+        """How many items have each fate; the counts add up to the number of items."""
         found = Counter(item.fate for item in self.items)
         return {fate: found[fate] for fate in FATES}
 
@@ -101,14 +101,14 @@ class Filtering:
 
     @property
     def drop(self) -> tuple[float, float] | None:
-        """The similarities before and behind the cliff."""
+        """The similarities before and after the gap."""
         if not self.cliff:
             return None
         return self.items[self.cliff - 1].similarity, self.items[self.cliff].similarity
 
 
 def filtered(similarities: Mapping[str, float], cuts: Cuts) -> Filtering:
-    """The fate of each item. Of equal ones the first in ``similarities`` stays first; NaN passes no threshold."""
+    """The fate of each item. Equal items keep their order in ``similarities``; NaN passes no threshold."""
     ordered = sorted(similarities.items(), key=lambda pair: -_comparable(pair[1]))
     values = [value for _id, value in ordered]
     passing = _passing(values, cuts.initial_threshold)
@@ -137,11 +137,11 @@ def _comparable(value: float) -> float:
 
 
 def _passing(values: Sequence[float], threshold: float) -> int:
-    """How many of ``values``, which fall, are at least the threshold."""
+    """How many of ``values``, which are falling, are at least the threshold."""
     return sum(round(value, DIGITS) >= round(threshold, DIGITS) for value in values)
 
 
 def _cliff(values: Sequence[float], gap: float) -> int:
-    """How many lie before the first drop above ``gap``, 0 where there is none."""
+    """How many values are before the first drop above ``gap``; 0 when there is none."""
     drops = (round(before - behind, DIGITS) for before, behind in zip(values, values[1:], strict=False))
     return next((place for place, drop in enumerate(drops, start=1) if drop > round(gap, DIGITS)), 0)

@@ -1,11 +1,10 @@
-"""The flash reranker: a model reads candidate lines, asks for topics, reads them and chooses.
+"""The strategy *flash*: a model reads candidate lines, asks for topics, reads them and selects.
 
-A rerank is its events. Whatever goes wrong with the model is an outcome in the last of them: the topics
-the model asked to read stand in for its choice (its interest is worth more than a cosine), else the
-nearest by vector. Nothing is shared between reranks.
+When something goes wrong with the model, that is an outcome in the last event. The topics that the model asked to read
+are then selected (its interest is worth more than a cosine), or else the nearest by vector. Reranks share nothing.
 
-The first turn forces the tool and asks for no format, because some providers refuse both together. Once topics were
-read, or where there are none to read, the answer's schema is asked for.
+The first turn forces the tool and requests no format, because some providers refuse both together. Once topics were
+read, or when there are none to read, the turn requests the schema of the answer.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from memoryapp.engine.text.excerpts import best_exchanges, is_usable, verify
 from memoryapp.engine.threads import apart
 
 _SHORT_CHARS = 8_000
-# How models name a file of the running conversation, for it has no past to be numbered in.
+# Models refer in this way to a file of the running conversation, which has no number in the memory.
 _SESSION_FILE = re.compile(r"Artifact:session(?::(\d{1,3}))?")
 
 
 async def recall(request: StrategyRequest[RerankParameters], ports: Ports) -> AsyncIterator[Event | ModelProgress]:
-    """The query rewritten by a model, searched, and chosen from by another."""
+    """The events of a run: the query is rewritten by one model, searched, and selected from by another."""
     line = QueryEnriched(request.query, request.query, note="failed", seconds=0.0)
     async with aclosing(ports.enrich()) as steps:
         async for step in steps:
@@ -91,11 +90,11 @@ def _rerank_request(request: StrategyRequest[RerankParameters], enriched: str, f
 async def rerank(
     request: RerankRequest, *, chat: Chat, read_topics: ReadTopics, limits: Limits
 ) -> AsyncGenerator[Event | ModelProgress, None]:
-    """The events from the first turn to ``RunFinished``, which always comes and comes last.
+    """The events from the first turn to ``RunFinished``, which always comes, and comes last.
 
-    ``ModelProgress`` in between is what a model has said so far. The totals of ``RunFinished`` are left at zero:
-    they are a sum over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for
-    a prompt that ``prompts.faults`` would have named.
+    ``ModelProgress`` in between is what the model has said so far. The totals of ``RunFinished`` stay zero: they are
+    summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a prompt
+    that ``prompts.faults`` would have rejected.
     """
     if not (request.candidates or request.people or request.artifacts):
         yield fall_back(request, "no_candidates", limits.stand_ins)
@@ -131,8 +130,9 @@ async def rerank(
 class _Turn:
     """What a turn asks of the model.
 
-    ``is_last``: it must be the answer, for nothing is left to read, or what was read would be lost without it.
-    ``must_read``: an answer does not count yet; a call of another tool, or of no candidate, reads nothing.
+    ``is_last``: the model must answer, because nothing is left to read, or the limit of tool calls is reached.
+    ``must_read``: an answer does not count yet, because the model has not asked for any candidate; a call of another
+    tool, or of no candidate, does not count as reading.
     """
 
     is_last: bool
@@ -153,14 +153,14 @@ class _Turn:
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The answer's, never together with a forced tool, which Gemini refuses."""
+        """The schema of the answer; never together with a forced tool, which Gemini refuses."""
         return ANSWER_SCHEMA if self.is_last or (self.has_read and not self.must_read) else None
 
 
 async def _finished(
     request: RerankRequest, limits: Limits, conversation: Conversation, topics: TopicsTool, last: _Turn
 ) -> RunFinished:
-    """What the conversation has come to in its ``last`` turn."""
+    """The last event, from the state of the conversation after its ``last`` turn."""
     trail = Trail(topics.requested, topics.unknown, tuple(topics.topics))
 
     def fallen(fallback: Fallback) -> RunFinished:
@@ -191,9 +191,9 @@ async def _finished(
 
 @dataclass(frozen=True, slots=True)
 class _Picks:
-    """Picks of candidates by kind, best first and within the limits; ``foreign`` ids are no candidates.
+    """The selected candidates by kind, best first and within the limits; ``foreign`` ids are no candidates.
 
-    ``all_foreign`` tells that ids were given and none of them is a candidate.
+    ``all_foreign`` is true when ids were given and none of them is a candidate.
     """
 
     topics: tuple[Pick, ...]
@@ -204,7 +204,7 @@ class _Picks:
 
 
 def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _Picks:
-    """Which of the picks are candidates, and of what kind; the model's order is kept."""
+    """The picks that are candidates, by kind, in the model's order."""
     named = [replace(pick, id=_session_file(pick.id, request.artifacts)) for pick in picks]
     once = list({pick.id: pick for pick in reversed(named)}.values())[::-1]
     topics = {candidate.id for candidate in request.candidates}
@@ -221,7 +221,8 @@ def _choice(picks: Sequence[Pick], request: RerankRequest, limits: Limits) -> _P
 
 
 def _session_file(id: str, artifacts: Iterable[ItemCandidate]) -> str:
-    """The artifact meant by ``Artifact:session`` (the only one) or ``Artifact:session:2``; else ``id`` as it is."""
+    """The artifact that ``Artifact:session`` (the only one) or ``Artifact:session:2`` refers to; any other ``id``
+    unchanged."""
     named = _SESSION_FILE.fullmatch(id)
     files = [candidate.id for candidate in artifacts if candidate.in_session]
     if named is None or not (named[1] or len(files) == 1):
@@ -237,7 +238,7 @@ def _first(most: int, picks: Iterable[Pick], candidates: set[str]) -> tuple[Pick
 async def _selected_topics(
     picks: Sequence[Pick], request: RerankRequest, limits: Limits, read: Mapping[str, TopicContent]
 ) -> tuple[Selected, ...]:
-    """The chosen topics with their excerpts, located in what was ``read``."""
+    """The selected topics with their excerpts, located in the topics that were ``read``."""
     candidates = {candidate.id: candidate for candidate in request.candidates}
     selected = []
     for rank, pick in enumerate(picks, start=1):
@@ -259,7 +260,7 @@ async def _selected_topics(
 
 
 def _selected_items(picks: Sequence[Pick], candidates: Sequence[ItemCandidate]) -> tuple[Selected, ...]:
-    """The chosen people, or the chosen artifacts."""
+    """The selected people, or the selected artifacts."""
     known = {candidate.id: candidate for candidate in candidates}
     return tuple(
         Selected(pick.id, rank, pick.reason, known[pick.id].score, known[pick.id].vector_rank)
@@ -270,12 +271,13 @@ def _selected_items(picks: Sequence[Pick], candidates: Sequence[ItemCandidate]) 
 async def _excerpt(
     pick: Pick, topic: TopicContent | None, query: str, over_chars: int
 ) -> tuple[tuple[Piece, ...], Literal["model", "scorer", ""]]:
-    """What the model quoted, verified; for a large topic without a usable quotation the best exchanges."""
+    """The model's quotation, verified; for a large topic without a usable quotation, its best exchanges."""
     excerpt: tuple[Piece, ...] = ()
     if pick.excerpt:
         messages = topic.messages if topic else ()
         is_short = topic is None or topic.size_chars + len(str(pick.excerpt)) <= _SHORT_CHARS
-        # A topic of 200,000 characters takes longer than other reranks should wait, a short one less than a thread.
+        # A topic of 200,000 characters takes longer than other reranks should wait; a short one takes less time than a
+        # thread.
         excerpt = (
             verify(pick.excerpt, messages) if is_short else await asyncio.to_thread(verify, pick.excerpt, messages)
         )

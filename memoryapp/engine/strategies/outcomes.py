@@ -1,7 +1,7 @@
-"""How a rerank ends: chosen, nothing relevant, or a fallback that stands in for the model's choice.
+"""How a rerank ends: with a selection, with nothing relevant, or with a fallback that replaces the model's choice.
 
-One rule for every fallback: the topics the model asked to read, else the nearest by vector. Two outcomes
-stay empty, for nothing the model wanted can stand in. People and artifacts are never added.
+All fallbacks follow one rule: the topics that the model asked to read, or else the nearest by vector. Two outcomes stay
+empty, because nothing that the model wanted can be used. People and artifacts are never added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EMPTY: frozenset[Fallback] = frozenset({"all_hallucinated", "no_candidates"})
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """What the model did before the end: candidates it asked for, ids that are none, topics it read."""
+    """What the model did before the end: candidates it asked for, ids that are no candidates, topics it read."""
 
     requested: tuple[str, ...] = ()
     hallucinated: tuple[str, ...] = ()
@@ -48,15 +48,15 @@ def chosen(
     people: Sequence[Selected] = (),
     artifacts: Sequence[Selected] = (),
 ) -> RunFinished:
-    """The model's own choice; an empty one is respected."""
+    """The model's own selection; an empty one is respected."""
     notes = () if topics or people or artifacts else (Note("nothing_relevant"),)
     return replace(_finished(request, topics, trail, "", notes), people=tuple(people), artifacts=tuple(artifacts))
 
 
 def fall_back(request: RerankRequest, fallback: Fallback, most: int, trail: Trail | None = None) -> RunFinished:
-    """At most ``most`` stand-ins for a choice that did not come."""
+    """At most ``most`` topics in place of a selection that did not come."""
     trail = trail or Trail()
-    # Where no topic came near enough to be shown, the nearest of all would be noise.
+    # When no topic was near enough to be shown, the nearest would be noise.
     nearest = request.baseline if request.candidates else ()
     ids = () if fallback in _EMPTY else (trail.requested or nearest)[:most]
     instead = "nothing" if not ids else "requested" if trail.requested else "nearest"

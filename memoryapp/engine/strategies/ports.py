@@ -1,7 +1,7 @@
-"""What a strategy is asked, and the ports through which it reaches the memory and the models.
+"""The input of a strategy, and the ports through which it reaches the memory and the models.
 
-A strategy knows neither database nor settings: it is handed callables that are bound to one owner and to the seconds
-of one run. Replaying a run, caching what was read and keeping the query's vector happen behind them.
+A strategy knows neither database nor settings. It gets functions that are bound to one owner and to the seconds of one
+run. They also replay earlier runs, cache what was read, and store the query's vector.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Own = TypeVar("Own", bound=Parameters)
 
 @dataclass(frozen=True, slots=True)
 class StrategyRequest(Generic[Own]):
-    """One question to one memory, with the strategy's own parameters.
+    """One query to one memory, with the strategy's own parameters.
 
-    ``variables`` replace those that a rerank prompt would be filled with: a run that is tried again sends its model
-    the same whatever has changed since.
+    ``variables`` replace those of a rerank prompt: a run that is tried again sends its model the same ones, whatever
+    has changed since.
     """
 
     query: str
@@ -42,9 +42,9 @@ class StrategyRequest(Generic[Own]):
 
 @dataclass(frozen=True, slots=True)
 class FoundPassage:
-    """A passage that search ranked, best first: its text, and the messages it lies in, oldest first.
+    """A passage that a search ranked: its text, and the messages that contain it, oldest first.
 
-    ``score`` is ``fused`` mapped into (0, 1); ``topics`` are the numbers of the live topics that hold its messages.
+    ``score`` is ``fused`` mapped into (0, 1); ``topics`` are the numbers of the live topics with its messages.
     """
 
     id: int
@@ -60,9 +60,9 @@ class FoundPassage:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search brought: candidates as their event tells them, topic ids in plain vector order, passages.
+    """The result of a search: candidates as an event, topic ids in plain vector order, passages.
 
-    ``rarity`` is the idf, over all passages, of each stem of the query that any of them holds.
+    ``rarity`` is the idf, over all passages, of each stem of the query that any of them contains.
     """
 
     event: CandidatesFound
@@ -72,10 +72,10 @@ class Found:
 
 
 class FindCandidates(Protocol):
-    """Compare everything the owner has with the query. Raises SearchTimeout when the run's seconds are over.
+    """Compares everything the owner has with the query. Raises SearchTimeout when the run's seconds are over.
 
-    ``fusion`` makes one order out of meaning and words; the best ``passages`` are read too, as many as asked for.
-    Topics and passages are found by messages that ``where`` lets through; what the run itself sets goes before it.
+    ``fusion`` combines meaning and words into one order. As many of the best ``passages`` are read as requested. Only
+    messages that ``where`` permits are searched; restrictions of the run itself take precedence.
     """
 
     def __call__(self, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE) -> Awaitable[Found]: ...
@@ -83,14 +83,15 @@ class FindCandidates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """A search whose vectors are made. ``line`` is the query as it will be compared: an unrelated rewrite is gone."""
+    """A search whose vectors are ready. ``line`` is the query as it will be compared; an unrelated rewrite was removed
+    from it."""
 
     line: QueryEnriched
     find: FindCandidates
 
 
 class SearchTimeout(Exception):
-    """The time of the run was over before search had found anything."""
+    """The run's time ended before the search had found anything."""
 
 
 Enrich = Callable[[], AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]]
@@ -100,9 +101,9 @@ ReadMessages = Callable[[Sequence[int]], Awaitable[Sequence[MessageContent]]]
 
 @dataclass(frozen=True, slots=True)
 class RerankScores:
-    """How likely each text answers a query, in (0, 1) or as a cross-encoder scores, higher is better.
+    """How likely each text answers a query: in (0, 1), or on the scale of a cross-encoder; higher is better.
 
-    ``by`` names the cross-encoder, empty for the embedded scorer; ``failure`` says in words why that stood in for one.
+    ``by`` names the cross-encoder; it is empty for the embedded scorer. ``failure`` says why the scorer replaced it.
     """
 
     scores: Sequence[float]
@@ -115,13 +116,13 @@ ScoreTexts = Callable[[str, Sequence[str]], Awaitable[RerankScores]]
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything a strategy may call, for one run.
+    """Everything that a strategy may call, for one run.
 
-    ``enrich`` yields what the endpoint does on the way and ends with the rewritten query. ``search`` makes a query's
-    vectors and returns the search that is ready. ``read_topics`` and ``read_messages`` take row numbers and return
-    what the owner still has of them, in that order. ``rerank_scores`` asks the cross-encoder, or else the embedded
-    scorer. ``budget`` holds the seconds that the run has left. ``writer`` is the model that may be asked for words,
-    None where none is connected or models are switched off.
+    ``enrich`` yields events of the endpoint and ends with the rewritten query. ``search`` makes a query's vectors and
+    returns the prepared search. ``read_topics`` and ``read_messages`` take row numbers and return, in that order, what
+    the owner still has of them. ``rerank_scores`` asks the cross-encoder, or else the embedded scorer. ``budget`` has
+    the remaining seconds of the run. ``writer`` is the model that may write an answer; None when no model is connected
+    or models are switched off.
     """
 
     chat: Chat

@@ -1,4 +1,4 @@
-"""A strategy as a value: its name, what can be set on it, the prompts it fills, and the generator of its events."""
+"""A strategy as a value: its name, its parameters, its prompts, and the generator of its events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memoryapp.engine.strategies.ports import Own, Ports, StrategyRequest
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The order of topics that a strategy is measured by, and how many of them a run records."""
+    """The order of topics by which a strategy is measured, and how many of them a run records."""
 
     most: int
     ids: Callable[[Outline], Sequence[str]]
@@ -35,13 +35,13 @@ NEAREST = Ranking(BASELINE, _nearest)
 
 @dataclass(frozen=True, slots=True)
 class Strategy(Generic[Own]):
-    """``recall`` yields the events behind ``RunStarted`` up to ``RunFinished``, which comes last.
+    """``recall`` yields the events after ``RunStarted`` up to ``RunFinished``, which comes last.
 
-    It leaves the context and the totals of ``RunFinished`` empty: the run adds them. A run is labelled with the first
-    of its ``prompts``. A strategy that ``needs_model`` is stood in for by the nearest topics while models are
-    switched off. ``context`` makes the text of the chosen topics that the chat model is handed.
-    One that ``answers`` ends in words; one that ``plans`` chooses its own steps, which a program may switch off.
-    ``calibrated`` holds the defaults of parameters that are others with an embedding profile, by its name.
+    It leaves the context and the totals of ``RunFinished`` empty; the run adds them. A run is labelled with the first
+    of its ``prompts``. When models are switched off, a strategy that ``needs_model`` is replaced by the nearest topics.
+    ``context`` makes the text of the selected topics for the chat model. A strategy that ``answers`` ends with words.
+    One that ``plans`` chooses its own steps; a setting can switch it off. ``calibrated`` holds, by the name of an
+    embedding profile, defaults of parameters that differ for that profile.
     """
 
     name: str

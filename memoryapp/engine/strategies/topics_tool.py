@@ -1,8 +1,8 @@
-"""The tool ``get_topics_content``, by which a model reads topics before it chooses.
+"""The tool ``get_topics_content``, with which a model reads topics before it selects.
 
-A call is always answered, whatever is wrong with it: a model that waits for an answer that never comes
-breaks the conversation. What one reply can load is bounded; the rest is listed with its size, so that
-the model can ask again.
+Every call is answered, whatever is wrong with it: a model that waits for an answer forever breaks the conversation. The
+topics loaded for one reply are limited in size; the others are listed with their sizes, so that the model can ask
+again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from memoryapp.engine.threads import apart
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What a call asks for: candidates in its order, and ids that are none. Both are empty where it cannot be read."""
+    """The content of a call: candidates in its order, and ids that are no candidates. Both are empty when it cannot be
+    read."""
 
     wanted: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
 
 class TopicsTool:
-    """What a model asks for in one rerank, and what it has read: candidate ids asked for, ids that are no candidates,
-    and the topics by id."""
+    """The state of reading in one rerank: candidate ids the model asked for, ids that are no candidates, and the topics
+    by id."""
 
     def __init__(self, candidates: Iterable[Candidate], read_topics: ReadTopics, limits: Limits) -> None:
         self.requested: tuple[str, ...] = ()
@@ -46,12 +47,12 @@ class TopicsTool:
 
     @property
     def tool(self) -> Tool:
-        """Made when asked for: a tool that this held would hold this, and all that was read stay until cycles are
-        looked for."""
+        """A new value each time: if the two referred to each other, all topics read would stay in memory until the next
+        garbage collection."""
         return Tool(TOOL, self._run, self._refuse, Note("topics_out_of_time"))
 
     async def take(self, calls: Sequence[ToolCall]) -> None:
-        """Understand all calls of a reply before any of them is answered; ``read_chars`` bounds them together."""
+        """Reads all calls of a reply before any of them is answered; ``read_chars`` bounds them together."""
         self._requests = {
             call.id: await apart(_understood, call, self._candidates, size=len(call.arguments)) for call in calls
         }
@@ -60,12 +61,12 @@ class TopicsTool:
         self._room = self._limits.read_chars
 
     async def _run(self, call: ToolCall, turn: int) -> ToolResult:
-        """Load what the call asks for. Topics that the model has read already are not sent twice."""
+        """Loads what the call asks for. Topics that the model has already read are not sent again."""
         request = self._requests[call.id]
         if not (request.wanted or request.unknown):
             return self._refuse(call, turn, Note("names_nothing"))
         new = [id for id in request.wanted if id not in self.topics]
-        # The candidates' sizes spare the store from reading what could never fit.
+        # The candidates' sizes are known, so topics that cannot fit need not be read.
         asked, omitted = self._fitting([(id, self._candidates[id].size_chars) for id in new])
         found = {topic_id(topic.id): topic for topic in await self._read(asked)}
         texts = {id: topic_text(found[id], self._limits.excerpt_over_chars) for id in asked if id in found}
@@ -101,9 +102,9 @@ class TopicsTool:
         return await self._read_topics([topic_number(id) for id in ids]) if ids else ()
 
     def _fitting(self, sizes: Iterable[tuple[str, int]]) -> tuple[list[str], list[str]]:
-        """Ids that fit into the room, in order, and those that do not.
+        """The ids that fit into the remaining room, in order, and those that do not.
 
-        The first one of a reply always goes in: a topic larger than the whole room could never be read.
+        The first topic of a reply is always loaded: otherwise a topic larger than the room could never be read.
         """
         fits: list[str] = []
         rest: list[str] = []
@@ -121,7 +122,7 @@ class TopicsTool:
 
 
 def _understood(call: ToolCall, candidates: Mapping[str, Candidate]) -> _Request:
-    """Read a call leniently: numbers, texts and ``Topic:42`` all name a topic. Another tool's call asks for none."""
+    """The content of a call. Numbers, texts and ``Topic:42`` all name a topic; a call of another tool names none."""
     ids = parse_ids(call.arguments) if call.name == TOOL_NAME else None
     known = tuple(id for id in ids or () if id in candidates)
     return _Request(known, tuple(id for id in ids or () if id not in candidates))
@@ -135,7 +136,7 @@ def joined(*groups: Iterable[str]) -> tuple[str, ...]:
 def _notes(
     *, unknown: Sequence[str], again: Sequence[str], gone: Sequence[str], cut: Sequence[str], limit: int
 ) -> Notes:
-    """What the model should know beside the topics."""
+    """Remarks for the model beside the topics."""
     named = (
         (unknown, Note("not_candidates")),
         (again, Note("already_loaded")),

@@ -1,4 +1,6 @@
-"""Plain vector order: the nearest topics by cosine, no model asked. The baseline that every run is shown against."""
+"""The strategy *vector*: the nearest topics by cosine, without a model. It is the baseline that every run is compared
+with.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ TOPICS = 5
 
 
 async def recall(request: StrategyRequest[Parameters], ports: Ports, *, disabled: bool = False) -> AsyncIterator[Event]:
-    """The query as it was typed, its candidates, and the nearest of them.
+    """The events: the query as it was typed, its candidates, and the nearest of them.
 
-    ``disabled`` tells that this stands in for a strategy whose model is switched off.
+    ``disabled`` means that this replaces a strategy whose model is switched off.
     """
     note = "disabled" if disabled else "not_wanted"
     search = await ports.search(QueryEnriched(request.query, request.query, note=note, seconds=0.0))
@@ -28,7 +30,7 @@ async def recall(request: StrategyRequest[Parameters], ports: Ports, *, disabled
 
 
 def _nearest(found: Found, fallback: str) -> RunFinished:
-    """The first topics in cosine order; without a vector of the query these are the first by words."""
+    """The first topics by cosine; without a vector of the query, the first by words."""
     event = found.event
     scores = {candidate.id: candidate.score for candidate in event.ranked()}
     selected = [

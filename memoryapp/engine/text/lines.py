@@ -129,8 +129,12 @@ def artifact_line(
 
 def _field(text: str) -> str:
     """A field of a line: quoted, bounded, and without the bar that parts fields."""
-    line = one_line(text).replace("|", "/")
-    return line if len(line) <= _FIELD_CHARS else line[: _FIELD_CHARS - 1] + "…"
+    return shortened(one_line(text).replace("|", "/"), _FIELD_CHARS)
+
+
+def shortened(text: str, most: int) -> str:
+    """``text`` of at most ``most`` characters, the last one an ellipsis where it was cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def topic_text(topic: TopicContent, excerpt_over_chars: int = 25_000) -> str:

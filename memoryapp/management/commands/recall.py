@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import answer, lifecycle, waiting
+from memoryapp.runs import lifecycle, recall_document, waiting
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError
 
@@ -36,8 +36,10 @@ class Command(BaseCommand):
             run = async_to_sync(_ended)(owner, query, strategy, settings_given(options["set"]))
         except ParameterError as error:
             raise CommandError(str(error)) from error
-        document = answer.document(run)
-        self.stdout.write(json.dumps(document, ensure_ascii=False) if options["json"] else answer.text(document))
+        document = recall_document.document(run)
+        self.stdout.write(
+            json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
+        )
 
 
 async def _ended(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:

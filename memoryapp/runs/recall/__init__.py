@@ -1,6 +1,6 @@
-"""The recall itself: in comes a request with everything that is known before a model is asked, out come events.
+"""Recall: in comes a request with everything that is known before a model is asked, out come the events of a run.
 
-``request`` is what a run is asked, ``clients`` what it speaks to, ``run_memory`` what its strategy may call,
-``context`` what the chat model is handed at the end, and ``stages`` puts them together. It imports search, the engine
-and reading; it knows neither a run's row nor the modules of ``runs`` that call it.
+``request`` is the input, ``clients`` the connections and models, ``run_memory`` the ports of the strategy, ``context``
+the text for the chat model at the end; ``stages`` puts them together. It imports search, the engine and reading. It
+knows neither the rows of runs nor the modules of ``runs`` that call it.
 """

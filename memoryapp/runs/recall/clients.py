@@ -1,4 +1,4 @@
-"""What a recall speaks to: models, the database and the caches of its searches."""
+"""The connections and models that a recall uses, and the caches of its searches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from memoryapp.search.search_cache import SearchCache
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallClients:
-    """Good for one event loop. ``enricher`` is None without a model, ``cross_encoder`` where none is configured.
+    """For use in one event loop. ``enricher`` is None without a chat model, ``cross_encoder`` is None when none is
+    configured.
 
-    ``index_cache`` keeps what searches have read, ``search_cache`` what they have found.
+    ``index_cache`` keeps what searches have read, ``search_cache`` keeps their results.
     """
 
     chat: Chat

@@ -1,4 +1,4 @@
-"""The context of a run that has chosen: what the chat model is handed, read from the memory and put together."""
+"""The context of a finished selection: the text for the chat model, assembled from the memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def context_of(
     read_topics: ReadTopics,
     pool: AsyncConnectionPool,
 ) -> tuple[ContextPart, ...]:
-    """The parts of the context that hold anything."""
+    """The parts of the context that are not empty."""
     topics = await read_topics(_numbers(choice.selected))
     people, artifacts = await _items(choice, request.owner_id, pool)
     known = {message.id for message in request.messages or ()}
@@ -32,7 +32,7 @@ async def context_of(
     parts = (request.query, choice.selected, candidates, {topic_id(t.id): t.messages for t in topics}, known)
     by_passages = request.parameters.context == "passages"
     is_long = by_passages or any(topic.size_chars > WHOLE_TOPIC_CHARS for topic in topics)
-    # In a thread where exchanges may have to be compared, which takes longer than other runs should wait.
+    # In a thread, because comparing exchanges may take longer than other runs should wait.
     made = passages_text if by_passages else STRATEGIES[request.strategy].context
     text = await asyncio.to_thread(made, *parts) if is_long else made(*parts)
     return assembled(
@@ -49,7 +49,7 @@ async def context_of(
 async def _items(
     choice: RunFinished, owner_id: int, pool: AsyncConnectionPool
 ) -> tuple[list[ContextItem], list[ContextItem]]:
-    """The chosen people and artifacts."""
+    """The selected people and artifacts."""
     if not (choice.people or choice.artifacts):
         return [], []
     async with pool.connection() as connection:
@@ -57,5 +57,5 @@ async def _items(
 
 
 def _numbers(selected: Sequence[Selected]) -> list[int]:
-    """The row numbers of chosen items; our own ids always have one."""
+    """The row numbers of selected items; ids that the program made always have one."""
     return [cast("tuple[str, int]", parse_item_id(item.id))[1] for item in selected]

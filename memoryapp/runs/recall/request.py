@@ -1,4 +1,4 @@
-"""What a run is asked: one question to one chat user's memory, with everything that is known before a model is."""
+"""The input of a run: one query to the memory of a chat user, with all that is known before a model is asked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from memoryapp.search.index_cache import Edit
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a run takes from the one it tries again. What is None or empty is made anew.
+    """What a run takes from the run it tries again. What is None or empty is computed again.
 
-    ``baseline`` is the plain vector order of ``found``; the variables are sent as they were, whatever has changed.
+    ``baseline`` is the plain vector order of ``found``. The variables are sent unchanged, whatever has changed in the
+    memory.
     """
 
     query: QueryEnriched | None = None
@@ -34,9 +35,9 @@ class Replayed:
 class RecallRequest:
     """``parameters`` are those of the strategy.
 
-    ``messages`` are the running conversation, None is the active session; those the memory holds have their number
-    there. ``replayed`` is taken from the run ``parent``, which this one tries again. With ``run_id`` the query's
-    vector is kept. ``edit`` is the last one of the owner's topics, None where it is not known.
+    ``messages`` is the running conversation, None the active session; messages that the memory contains have their
+    number there. ``replayed`` comes from the run ``parent``, which this one tries again. With a ``run_id`` the query's
+    vector is stored. ``edit`` is the last edit of the owner's topics, None when it is not known.
     """
 
     owner_id: int
@@ -55,7 +56,7 @@ class RecallRequest:
 
     @property
     def for_strategy(self) -> StrategyRequest[Any]:
-        """The part that a strategy is handed."""
+        """The part that the strategy receives."""
         return StrategyRequest(
             query=self.query,
             parameters=self.parameters,

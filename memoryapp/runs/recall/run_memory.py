@@ -1,7 +1,7 @@
-"""The ports of one run: what its strategy calls, bound to one owner, one pool and the seconds that are left.
+"""The ports of one run: functions for its strategy, bound to one owner, one connection pool and the remaining seconds.
 
-No connection is held while a model thinks: each look at the database borrows one. What a replayed run takes over is
-answered from the run it tries again, so that a strategy need not know of it.
+No connection is held while a model is asked: each query borrows one. When the run tries another one again, the ports
+return what was recorded there, so that a strategy need not know about it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from memoryapp.search import index_cache, query_vectors, reranking, retrieval, s
 from memoryapp.search.similarity import Question
 from memoryapp.search.wording import Worded, worded
 
-# Of a run's seconds: what the enricher may take, so that time is left to choose, and of the rest what the vector may.
+# Shares of the remaining seconds that the enricher, the query's vectors and the cross-encoder may take, so that enough
+# time is left to choose.
 ENRICHERS_SHARE = 1 / 3
 VECTORS_SHARE = 1 / 2
 CROSS_ENCODERS_SHARE = 1 / 3
@@ -40,7 +41,8 @@ CROSS_ENCODERS_SHARE = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class RunMemory:
-    """A run's access to the memory and the models, from which its ports are cut. Topics are read once a run."""
+    """The access of a run to the memory and the models, from which its ports are made. A topic is read once
+    in a run."""
 
     request: RecallRequest
     clients: RecallClients
@@ -66,11 +68,11 @@ class RunMemory:
 
     @property
     def writer(self) -> Chat | None:
-        """The chat model, where one is connected and models are not switched off."""
+        """The chat model, when one is connected and models are not switched off."""
         return self.clients.chat if self.clients.enricher and settings.RERANKER_ENABLED else None
 
     async def enrich(self) -> AsyncGenerator[Retried | SteppedDown | QueryEnriched, None]:
-        """The query rewritten by the enricher's model, charged to the budget."""
+        """The query rewritten by the enricher. Its seconds are charged to the budget."""
         request, background, replayed = self.request, self.request.background, self.request.replayed
         if replayed.query:
             yield replayed.query
@@ -94,7 +96,7 @@ class RunMemory:
                 yield step
 
     async def search(self, line: QueryEnriched) -> PreparedSearch:
-        """The search for a line, with vectors as far as they come in time."""
+        """Prepares the search for a query, with vectors if they arrive in time."""
         replayed = self.request.replayed
         if replayed.found is not None:
             return PreparedSearch(replayed.query or line, partial(self._replay, replayed.found))
@@ -106,9 +108,9 @@ class RunMemory:
         return PreparedSearch(query.line, partial(self._find, query))
 
     async def _authors(self) -> Sequence[str]:
-        """Who speaks in the memory; nobody asks the database where no edit came since it was read.
+        """Who speaks in the memory. The database is queried only when an edit came since the names were read.
 
-        Raises SearchTimeout as a search does.
+        Raises SearchTimeout like a search.
         """
         known = self.clients.index_cache.of(self.request.owner_id)
         if known and known.edit == self.request.edit:
@@ -123,7 +125,8 @@ class RunMemory:
     async def _replay(
         self, event: CandidatesFound, *, fusion: Fusion = fuse, passages: int = 0, where: Where = ANYWHERE
     ) -> Found:
-        """What the run that is tried again found, whatever is asked for; its vectors are those of this run too."""
+        """Returns what the run that is tried again found, whatever the arguments; copies its query vectors
+        to this run."""
         request = self.request
         if request.run_id and request.parent:
             await query_vectors.copy(self.clients.pool, request.owner_id, source=request.parent, target=request.run_id)
@@ -185,7 +188,7 @@ class RunMemory:
     async def _cross_encoded(
         self, query: str, found: retrieval.SearchResult
     ) -> tuple[retrieval.SearchResult, CrossEncoded]:
-        """The search in the order that a cross-encoder makes of it, where there is one and it answers in time."""
+        """The result reordered by the cross-encoder, when one is configured and it answers in time."""
         encoder = self.clients.cross_encoder
         if encoder is None or not (first := reranking.ranked(found)[: settings.RERANK_TOP_N]):
             return found, CrossEncoded()
@@ -212,7 +215,8 @@ class RunMemory:
             return await reading.read_messages(connection, self.request.owner_id, ids)
 
     async def rerank_scores(self, query: str, texts: Sequence[str]) -> RerankScores:
-        """By the cross-encoder where there is one and it answers in time, else by the embedded scorer."""
+        """Scores from the cross-encoder, when one is configured and it answers in time; otherwise from the embedded
+        scorer."""
         encoder, failure = self.clients.cross_encoder, ""
         if encoder is not None:
             try:

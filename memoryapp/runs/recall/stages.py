@@ -1,8 +1,7 @@
-"""From a query to a selection and its context, as events: the run starts, its strategy works, its context is put
-together.
+"""The stages of a recall, as events: the run starts, its strategy works, its context is assembled.
 
-``recall`` knows no strategy: it takes the generator of the one that was asked for, hands it ports, and adds to its last
-event what belongs to the whole run.
+``recall`` knows no particular strategy. It takes the generator of the requested one, hands it the ports, and completes
+its last event with the context and the totals of the run.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ Events = AsyncGenerator[Event | ModelProgress, None]
 
 
 async def recall(request: RecallRequest, clients: RecallClients) -> Events:
-    """Every event of the run, ``RunFinished`` with the run's totals last; in between what a model says just now."""
-    # What its parts charge to the run goes by the same clock.
+    """Every event of the run, with ``RunFinished`` and the run's totals last; in between, what a model has
+    said so far."""
+    # The budgets use the same clock.
     began = asyncio.get_running_loop().time()
     memory = RunMemory.of(request, clients)
     seen: list[Event] = []
@@ -60,7 +60,7 @@ async def _events(memory: RunMemory) -> Events:
 
 
 def _in_force(strategy: AnyStrategy) -> AnyStrategy:
-    """The strategy itself, or what stands in for it while models are switched off."""
+    """The strategy itself, or the one that replaces it while models are switched off."""
     return strategy if settings.RERANKER_ENABLED or not strategy.needs_model else vector.WITHOUT_MODEL
 
 
@@ -81,14 +81,14 @@ def _started(strategy: AnyStrategy, memory: RunMemory) -> RunStarted:
 
 
 def _model(strategy: AnyStrategy, memory: RunMemory) -> str:
-    """The model that the strategy asks; empty where it asks none."""
+    """The model that the strategy asks; empty when it asks none."""
     if strategy.needs_model:
         return memory.clients.chat.model
     return memory.writer.model if memory.writer and strategy.prompts else ""
 
 
 async def _completed(finished: RunFinished, seen: list[Event], memory: RunMemory, began: float) -> RunFinished:
-    """The last event with the context that was chosen and what the run cost."""
+    """The last event with the context of the selection and the cost of the run."""
     found = Outline.of(seen).found
     if found or finished.selected:
         context = await context_of(

@@ -12,7 +12,7 @@ from django.utils.translation import get_language
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.models import Role
-from memoryapp.runs import answer, following, stopping
+from memoryapp.runs import following, recall_document, stopping
 from rerankui import fragments
 from rerankui.access import Request, operator_of, requires, run_or_404
 
@@ -58,7 +58,7 @@ def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
     """The run as programs get it, with what it was asked."""
     found = run_or_404(request, pk)
     try:
-        document = answer.document(found)
+        document = recall_document.document(found)
     except LookupError as error:
         raise Http404(str(error)) from error
     asked = {"user": found.owner.name, "query": found.query, "strategy": found.strategy, "parameters": found.parameters}

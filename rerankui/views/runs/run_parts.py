@@ -16,7 +16,7 @@ from memoryapp.engine.chat.media import MediaError
 from memoryapp.engine.events import MediaItem
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Message, PassageMessage, Role, Topic
-from memoryapp.runs import answer, following
+from memoryapp.runs import following, recall_document
 from rerankui import fragments
 from rerankui.access import requires, run_or_404
 from rerankui.pages import show
@@ -122,7 +122,7 @@ def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
     """One part of the context this run handed over, as text."""
     run = run_or_404(request, pk)
     try:
-        text = answer.part_text(run, part)
+        text = recall_document.part_text(run, part)
     except LookupError as error:
         raise Http404(str(error)) from error
     context = {"run": run, "name": NAMES.get(part, part), "text": text}

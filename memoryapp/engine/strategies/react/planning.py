@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import json_repair
-
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.prompts import PromptBook, language_of
 from memoryapp.engine.strategies.react.shapes import PlanInput, PlanOutput
 from memoryapp.engine.strategies.react.toolbox import Emit
+from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lexical import fold, stems
 from memoryapp.engine.text.lines import quoted
 
@@ -23,11 +22,7 @@ _LONGEST_PASSAGE = 600
 _MOST_PARAPHRASES = 2
 _LONGEST_ANSWER = 20_000
 
-_TEXTS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
-
-
-def _schema(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+_TEXTS = list_schema(TEXT)
 
 
 @dataclass(slots=True)
@@ -48,7 +43,7 @@ class Planning:
             return await self._expanded(asked.query, emit)
         if not self.always and len(stems(asked.query)) <= SHORT_STEMS:
             return PlanOutput(queries=(asked.query,), by="nobody", why="short")
-        found = await self._asked("plan", asked.query, _schema(queries=_TEXTS), emit)
+        found = await self._asked("plan", asked.query, object_schema(queries=_TEXTS), emit)
         planned = distinct(asked.query, _texts(found, "queries"))[: asked.most]
         if not planned:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_plan")
@@ -56,7 +51,7 @@ class Planning:
 
     async def _expanded(self, question: str, emit: Emit) -> PlanOutput:
         """A passage as the answer might stand in, and paraphrases of the question."""
-        schema = _schema(passage={"type": "string"}, paraphrases=_TEXTS)
+        schema = object_schema(passage=TEXT, paraphrases=_TEXTS)
         found = await self._asked("expand", question, schema, emit)
         passage = " ".join(str(found.get("passage") or "").split())[:_LONGEST_PASSAGE]
         paraphrases = distinct(question, _texts(found, "paraphrases"))[:_MOST_PARAPHRASES]
@@ -76,10 +71,7 @@ class Planning:
 
 def _object(text: str) -> Mapping[str, Any] | None:
     """The object that a model wrote, mended where it is broken; None for anything else."""
-    try:
-        value = json_repair.loads(text[:_LONGEST_ANSWER])
-    except (ValueError, RecursionError):
-        return None
+    value = mended(text[:_LONGEST_ANSWER])
     return value if isinstance(value, dict) and value else None
 
 

@@ -1,8 +1,8 @@
-"""What a chat model finds in a talk that is worth keeping: facts about the user, and people.
+"""The archivist: an agent that extracts facts about the user, and people, from a talk.
 
-The question depends on the messages alone, so the same topic is the same question whatever else the memory holds.
-A finding names the messages it stands in; one that names none of the talk is left out. A talk that is too long for one
-question is read in parts.
+The question depends on the messages alone, so the same topic leads to the same question whatever else the memory
+contains. A finding names the messages that state it; a finding without any message of the talk is discarded. A talk
+that is too long for one question is read in parts.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import json_repair
-
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.memory import MessageContent
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
-from memoryapp.engine.storable import storable
+from memoryapp.engine.text.json_answers import (
+    INTEGER,
+    MOST_ANSWER_CHARS,
+    TEXT,
+    line,
+    list_schema,
+    mended,
+    object_schema,
+)
 from memoryapp.engine.text.lines import quoted
 
 PART_CHARS = 40_000
-# A longer message stands on several lines, so that a part always has room for one.
+# A longer message is divided over several lines, so that every part has room for a line.
 _PIECE_CHARS = 20_000
 _LINE_CHARS = 100
-# Beyond this an answer is noise; it also bounds the work of mending it.
-_MOST_ANSWER_CHARS = 100_000
 _MOST_FINDINGS = 200
 _MOST_ALIASES = 20
 _LONGEST_NAME = 100
@@ -37,44 +41,36 @@ _USUAL_IMPORTANCE = 50
 FACT_TYPES = ("identity", "context", "status")
 CIRCLES = ("Family", "Friends", "Work_Inner", "Work_Outer", "Other")
 
-
-def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_NUMBERS: Mapping[str, Any] = {"type": "array", "items": {"type": "integer"}}
-EXTRACT_SCHEMA = _object(
-    facts={
-        "type": "array",
-        "items": _object(
-            relation=_TEXT,
-            category=_TEXT,
-            content=_TEXT,
+_NUMBERS = list_schema(INTEGER)
+EXTRACT_SCHEMA = object_schema(
+    facts=list_schema(
+        object_schema(
+            relation=TEXT,
+            category=TEXT,
+            content=TEXT,
             type={"type": "string", "enum": list(FACT_TYPES)},
-            importance={"type": "integer"},
+            importance=INTEGER,
             only_one={"type": "boolean"},
             messages=_NUMBERS,
-        ),
-    },
-    people={
-        "type": "array",
-        "items": _object(
-            name=_TEXT,
-            aliases={"type": "array", "items": _TEXT},
-            username=_TEXT,
+        )
+    ),
+    people=list_schema(
+        object_schema(
+            name=TEXT,
+            aliases=list_schema(TEXT),
+            username=TEXT,
             circle={"type": "string", "enum": list(CIRCLES)},
-            bio=_TEXT,
+            bio=TEXT,
             messages=_NUMBERS,
-        ),
-    },
+        )
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFact:
-    """``importance`` is from 0 to 100; of a relation that is ``only_one``, one fact is true at a time. ``messages``
-    are the numbers of those it stands in, in order, at least one."""
+    """``importance`` is from 0 to 100. Of a relation that is ``only_one``, one fact is true at a time. ``messages`` are
+    the numbers of the messages that state the fact, in order, at least one."""
 
     relation: str
     category: str
@@ -87,7 +83,7 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class FoundPerson:
-    """``messages`` are the numbers of those that speak of the person, in order, at least one."""
+    """``messages`` are the numbers of the messages that speak of the person, in order, at least one."""
 
     name: str
     aliases: tuple[str, ...]
@@ -104,7 +100,8 @@ class Extract:
 
 
 def parts(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
-    """The messages in runs that one question has room for, in order; a long message in pieces of the same number."""
+    """The messages in parts of a size that fits one question, in order; a long message becomes several with the same
+    number."""
     runs: list[list[MessageContent]] = []
     room = 0
     for piece in _pieces(messages):
@@ -126,7 +123,8 @@ def _pieces(messages: Iterable[MessageContent]) -> Iterator[MessageContent]:
 def extract(
     messages: Sequence[MessageContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[Extract]:
-    """What the model finds in ``messages``, one of the ``parts``. Nothing is asked about no messages."""
+    """Asks what the model finds in ``messages``, which are one of the ``parts``. Without messages the model is not
+    asked."""
     ids = frozenset(message.id for message in messages)
     return Ask(
         chat,
@@ -151,24 +149,17 @@ def _line(message: MessageContent) -> str:
 
 
 def _found(answer: str, ids: frozenset[int]) -> Extract | None:
-    """What an answer lists; None where it lists nothing readable, though it does not say that there is nothing."""
-    value = _mended(answer[:_MOST_ANSWER_CHARS])
+    """The findings in an answer; None when nothing readable is listed and the answer does not say that there is
+    nothing."""
+    value = mended(answer[:MOST_ANSWER_CHARS])
     listed = list(_objects(value))[:_MOST_FINDINGS]
     facts = tuple(fact for each in listed if (fact := _fact(each, ids)))
     people = tuple(person for each in listed if (person := _person(each, ids)))
     return Extract(facts, people) if facts or people or _is_empty(value) else None
 
 
-def _mended(text: str) -> Any:
-    """The JSON in ``text``; an empty text where there is none."""
-    try:
-        return json_repair.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-
-
 def _is_empty(value: Any) -> bool:
-    """Whether the answer says that there is nothing: an empty list, or an object of the two empty lists."""
+    """Whether the answer says that there is nothing: it is an empty list, or an object with two empty lists."""
     if isinstance(value, Mapping):
         named = [value[key] for key in ("facts", "people") if key in value]
         return bool(named) and not any(named)
@@ -176,7 +167,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _objects(value: Any, depth: int = 4) -> Iterator[Mapping[str, Any]]:
-    """Every object that may be a finding, however the lists are wrapped."""
+    """Every object that may be a finding, however the lists are nested."""
     if isinstance(value, Mapping) and ("content" in value or "name" in value):
         yield value
     elif depth and isinstance(value, Mapping | list):
@@ -240,7 +231,5 @@ def _folded(value: Any) -> str:
 
 
 def _text(value: Any, most: int) -> str:
-    """A text that a database can hold, on one line; empty for what is no text."""
-    if not isinstance(value, str):
-        return ""
-    return " ".join(storable(value).replace("\ufffd", " ").split())[:most].strip()
+    """A text of at most ``most`` characters on one line, as a database can hold it; empty for any other value."""
+    return line(value)[:most].strip()

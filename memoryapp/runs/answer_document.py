@@ -1,4 +1,4 @@
-"""What a run answers in words, for programs: the text, and behind each of its numbers a message of the memory."""
+"""A run that answered in words, as a document: the text, and the message behind each of its citations."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from memoryapp.engine.kinds.react import Answered, Citation
 from memoryapp.engine.notes import english
 from memoryapp.engine.strategies import PLANNING
 from memoryapp.models import Message, Run
-from memoryapp.runs import answer, following
+from memoryapp.runs import following, recall_document
 
 
 def answer_of(events: Sequence[Event]) -> Answered | None:
-    """The answer that a run ended with; None for one that wrote none, or has not come to it."""
+    """The answer of a run; None for a run that wrote none, or has not reached it yet."""
     return next((event for event in reversed(events) if isinstance(event, Answered)), None)
 
 
 def document(run: Run) -> dict[str, Any]:
-    """The run as ``POST /v1/qa`` answers it. Raises LookupError for a run that has not ended."""
+    """The answer of ``POST /v1/qa``. Raises LookupError for a run that has not ended."""
     events = [item.event for item in following.stored(run.pk)]
     finished = events[-1] if events else None
     if not isinstance(finished, RunFinished):
@@ -33,7 +33,7 @@ def document(run: Run) -> dict[str, Any]:
         "agent": run.strategy in PLANNING,
         **_words(run, answer_of(events)),
         "fallback": finished.fallback or None,
-        "usage": answer.usage(run),
+        "usage": recall_document.usage(run),
     }
 
 
@@ -52,7 +52,7 @@ def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
 
 
 def _cited(run: Run, citations: Sequence[Citation]) -> dict[int, Message]:
-    """The cited messages by number; one that was erased since is not among them."""
+    """The cited messages by number, except for those that were erased."""
     return Message.objects.of(run.owner_id).in_bulk([citation.message for citation in citations])
 
 

@@ -1,18 +1,18 @@
-"""Topics of few messages joined to a neighbour, so that what a model cut obeys the least size of a topic too."""
+"""Small topics joined to a neighbour: the least size of a topic also applies to the topics that a model makes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memoryapp.engine.agents.proposing import LONGEST_SUMMARY
-from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import GENERAL
+from memoryapp.engine.text.json_answers import clipped
 
 
 @dataclass(frozen=True, slots=True)
 class _DraftedStretch:
-    """Messages in a row with the summaries of the drafts that they come from, in order."""
+    """Consecutive messages, and the summaries of the drafts that they come from, in order."""
 
     messages: tuple[MessageContent, ...]
     summaries: tuple[str, ...]
@@ -28,10 +28,10 @@ class _DraftedStretch:
 def joined(
     drafts: Sequence[TopicDraft], messages: Sequence[MessageContent], least: int, most_chars: int
 ) -> list[TopicDraft]:
-    """``drafts``, which are runs of one session's ``messages`` in order, none of them with fewer than ``least``.
+    """``drafts`` of consecutive ``messages`` of one session, joined until each has at least ``least`` messages.
 
-    The smallest goes first, to the neighbour from which a shorter pause parts it. One stays small that is alone, or
-    whose neighbours would get more than ``most_chars`` characters by it.
+    The smallest draft is joined first, to the neighbour that the shorter pause separates from it. A draft stays small
+    when it is the only one, or when either neighbour would have more than ``most_chars`` characters with it.
     """
     by_id = {message.id: message for message in messages}
     runs = [_DraftedStretch(tuple(by_id[id] for id in draft.messages), (draft.summary,)) for draft in drafts]
@@ -47,7 +47,7 @@ def joined(
 
 
 def _neighbour(runs: Sequence[_DraftedStretch], at: int, most_chars: int) -> int | None:
-    """The place of the first of the two runs to join, one of which is at ``at``; None where no two fit."""
+    """The position of the first of the two drafts to join, one of which is at ``at``; None when no two fit."""
     pairs = [first for first in (at - 1, at) if 0 <= first < len(runs) - 1]
     fitting = [first for first in pairs if runs[first].chars + runs[first + 1].chars <= most_chars]
     return min(fitting, key=lambda first: _pause(runs[first], runs[first + 1]), default=None)
@@ -58,9 +58,8 @@ def _pause(before: _DraftedStretch, after: _DraftedStretch) -> float:
 
 
 def _summary(run: _DraftedStretch) -> str:
-    """That of what was joined, each once; small talk adds no words to it."""
+    """The summaries of the joined drafts, each once; small talk adds nothing to them."""
     if len(run.summaries) == 1:
         return run.summaries[0]
     named = [summary.strip().rstrip(".") for summary in run.summaries if summary != GENERAL]
-    text = "; ".join(dict.fromkeys(named)) or GENERAL
-    return text if len(text) <= LONGEST_SUMMARY else text[: LONGEST_SUMMARY - 1].rstrip() + "…"
+    return clipped("; ".join(dict.fromkeys(named)) or GENERAL, LONGEST_SUMMARY)

@@ -18,9 +18,9 @@ from django.utils.translation import gettext as _
 from memoryapp import knowledge, prompt_versions, work
 from memoryapp.agent_calls import Agent, AnsweredCall, OpenChat
 from memoryapp.curation import CurationError
-from memoryapp.engine.agents import extracting
+from memoryapp.engine.agents import archivist
+from memoryapp.engine.agents.archivist import Extract, FoundPerson
 from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.agents.extracting import Extract, FoundPerson
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
@@ -82,14 +82,12 @@ def extract(
             return _read_each(_Archivist(owner, model, embedder), topics, until, steps)
 
 
-def _read_each(
-    archivist: _Archivist, topics: Sequence[Topic], until: Callable[[], bool], steps: work.Steps
-) -> Extracted:
+def _read_each(reader: _Archivist, topics: Sequence[Topic], until: Callable[[], bool], steps: work.Steps) -> Extracted:
     read = failed = in_a_row = 0
     for place, topic in enumerate(topics, start=1):
         if until():
             break
-        is_read = archivist.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
+        is_read = reader.read(topic, may_give_up=in_a_row + 1 < MOST_UNREADABLE)
         in_a_row = 0 if is_read else in_a_row + 1
         read, failed = read + is_read, failed + (not is_read)
         steps.reached(place, place / len(topics))
@@ -110,7 +108,7 @@ class _Archivist:
         messages = [content(row) for row in Message.objects.of(self._owner).filter(topic=topic).in_order()]
         try:
             with metrics.extracting(self._owner.pk):
-                self._keep(topic, messages, [self._ask(topic, part) for part in extracting.parts(messages)])
+                self._keep(topic, messages, [self._ask(topic, part) for part in archivist.parts(messages)])
         except (LLMError, EmbeddingError) as error:
             unread.postpone(topic, cause(error))
             raise ModelFailed(str(error)) from error
@@ -127,7 +125,7 @@ class _Archivist:
         return True
 
     def _ask(self, topic: Topic, part: Sequence[MessageContent]) -> AnsweredCall[Extract]:
-        question = partial(extracting.extract, part, seconds=self._seconds, prompts=self._prompts)
+        question = partial(archivist.extract, part, seconds=self._seconds, prompts=self._prompts)
         return self._agent.ask(lambda chat: question(chat=chat), [topic])
 
     def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[AnsweredCall[Extract]]) -> None:

@@ -1,4 +1,4 @@
-"""What a model proposes to a curator: whatever it answers, each message ends in exactly one part."""
+"""The splitter: whatever the model answers, each message ends in exactly one part."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.agents.proposing import (
-    LONGEST_SUMMARY,
-    MOST_CHARS,
-    Division,
-    propose_summary,
-    propose_topics,
-)
+from memoryapp.engine.agents.message_lines import MOST_CHARS
+from memoryapp.engine.agents.splitter import Division, propose_topics
 from memoryapp.engine.chat.protocol import LLMError, LLMTimeout, LLMUnavailable
-from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import GENERAL
-from tests.engine.scripted import ScriptedChat, Step, fails, message, says, slow, topic
+from tests.engine.scripted import ScriptedChat, Step, fails, message, says, slow
 
 IDS = [3, 4, 7, 8, 20, 21]
 TALK = [message(id, f"text {id}", "assistant" if at % 2 else "user") for at, id in enumerate(IDS)]
@@ -219,50 +214,3 @@ def test_a_model_that_is_too_slow_is_not_waited_for() -> None:
 def test_what_the_endpoint_says_reaches_the_person() -> None:
     with pytest.raises(LLMError, match="over quota"):
         proposed(fails(LLMUnavailable("over quota")))
-
-
-def merged(answer: str) -> str:
-    topics = [topic(1, summary="Tea with Marina"), topic(2, summary="Cake for Marina")]
-    ask = propose_summary(topics, chat=ScriptedChat(says(answer), says(answer)), seconds=5)
-    return asyncio.run(ask.finished()).result()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        '{"merged_summary": "Tea and cake"}',
-        '```json\n{"merged_summary": "Tea and cake"}\n```',
-        '{"merged_summary": "Tea and cake',
-        '{"should_merge": true, "answer": {"merged_summary": " Tea\\n and cake\\u0000"}}',
-        "Tea and cake",
-        '"Tea and cake"',
-    ],
-)
-def test_a_summary_is_read_from_json_or_plain_words(answer: str) -> None:
-    assert merged(answer) == "Tea and cake"
-
-
-@pytest.mark.parametrize("answer", ["", "   ", '{"should_merge": false}', "[[[", '{"merged_summary": 5}', "```"])
-def test_an_answer_without_a_summary_is_no_proposal(answer: str) -> None:
-    with pytest.raises(UnreadableAnswer, match="could not be read"):
-        merged(answer)
-
-
-@given(st.text())
-def test_a_summary_is_one_line_that_fits_and_can_be_stored(answer: str) -> None:
-    try:
-        summary = merged(answer)
-    except UnreadableAnswer:
-        return
-    assert 0 < len(summary) <= LONGEST_SUMMARY
-    assert summary == " ".join(summary.split())
-    summary.encode()
-
-
-def test_of_merged_topics_each_is_read_in_its_share() -> None:
-    chat = ScriptedChat(says("fine"))
-    large = [topic(id, *(message(id * 1_000 + n, f"t{id} " * 500) for n in range(90))) for id in range(1, 11)]
-    asyncio.run(propose_summary(large, chat=chat, seconds=5).finished())
-    prompt = chat.requests[0].messages[1]["content"]
-    assert len(prompt) <= MOST_CHARS * 1.1
-    assert all(f'"topic": {id}' in prompt and f"t{id} t{id}" in prompt for id in range(1, 11))

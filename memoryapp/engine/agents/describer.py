@@ -1,4 +1,4 @@
-"""What a chat model sees in a picture or hears in a recording, so that search finds it by words."""
+"""The describer: an agent that puts a picture or a recording into words, so that search finds it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import json_repair
-
 from memoryapp.engine.agents.ask import Ask
 from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat
 from memoryapp.engine.prompts import BUILT_IN, PromptBook, language_of
 from memoryapp.engine.storable import storable
+from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object_schema
 from memoryapp.engine.text.lines import one_line
 
-# Beyond this an answer is noise; it also bounds the work of mending it.
+# More than other answers have, for the text of a whole document may be in it.
 _MOST_ANSWER_CHARS = 400_000
 _MOST_TEXT = 200_000
 _LONGEST_SUMMARY = 1_000
@@ -23,21 +22,14 @@ _LONGEST_ENTRY = 300
 _MOST_ENTRIES = 20
 _LONGEST_NAME = 300
 
-_TEXT: Mapping[str, Any] = {"type": "string"}
-_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT}
-_FIELDS = {"summary": _TEXT, "text": _TEXT, "keywords": _TEXTS, "entities": _TEXTS, "answers": _TEXTS}
-DESCRIBE_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": _FIELDS,
-    "required": [*_FIELDS],
-    "additionalProperties": False,
-}
+_TEXTS = list_schema(TEXT)
+DESCRIBE_SCHEMA = object_schema(summary=TEXT, text=TEXT, keywords=_TEXTS, entities=_TEXTS, answers=_TEXTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """``text`` is what is written or spoken in it, word by word, perhaps nothing; ``answers`` are questions that the
-    file answers."""
+    """``text`` is what is written or spoken in the file, word by word, possibly nothing. ``answers`` are questions that
+    the file answers."""
 
     summary: str
     text: str
@@ -49,9 +41,9 @@ class Description:
 def describe(
     media: MediaContent, message: str, *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
 ) -> Ask[Description]:
-    """What is in ``media``; ``message`` is that that it came with, empty where there is none.
+    """Asks what is in ``media``; ``message`` is the text that came with it, possibly empty.
 
-    A model that takes no such media fails, for without them it could only guess.
+    A model that does not accept such media fails: without them it could only guess.
     """
     lines = [f"name: {one_line(media.item.name)[:_LONGEST_NAME]}", f"message: {one_line(message)[:_LONGEST_SUMMARY]}"]
     return Ask(
@@ -68,10 +60,7 @@ def describe(
 
 def _description(answer: str) -> Description | None:
     """None for an answer without a summary."""
-    try:
-        value = json_repair.loads(answer[:_MOST_ANSWER_CHARS])
-    except (ValueError, RecursionError):
-        return None
+    value = mended(answer[:_MOST_ANSWER_CHARS])
     value = value[0] if isinstance(value, list) and value else value
     if not isinstance(value, Mapping) or not (summary := _line(value.get("summary"), _LONGEST_SUMMARY)):
         return None

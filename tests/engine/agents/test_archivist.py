@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryapp.engine.agents.archivist import CIRCLES, FACT_TYPES, PART_CHARS, Extract, FoundFact, extract, parts
 from memoryapp.engine.agents.ask import UnreadableAnswer
-from memoryapp.engine.agents.extracting import CIRCLES, FACT_TYPES, PART_CHARS, Extract, FoundFact, extract, parts
 from memoryapp.engine.chat.protocol import LLMTimeout
 from memoryapp.engine.memory import MessageContent
 from tests.engine.scripted import ScriptedChat, Step, message, says, slow

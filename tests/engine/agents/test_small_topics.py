@@ -8,9 +8,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp.engine.agents.joining import joined
-from memoryapp.engine.agents.proposing import LONGEST_SUMMARY
-from memoryapp.engine.memory import MessageContent, TopicDraft
+from memoryapp.engine.agents.small_topics import joined
+from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
 from memoryapp.engine.offline.segmenter import GENERAL
 from tests.conftest import BEGAN
 

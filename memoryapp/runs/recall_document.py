@@ -1,7 +1,7 @@
-"""What a run answers to those who asked: the assistant, a script, a person at a terminal.
+"""A finished run as a document: the selected topics, people and artifacts, and the context for the assistant.
 
-A run keeps the parts of its context as they were handed over. The topics alone are cut from the messages again
-whenever they are asked for: a topic's messages never change, so the text is the same each time.
+A run stores the parts of its context as they were handed over, except for the part with the topics. That one is
+assembled again whenever it is requested: the messages of a topic never change, so the text is always the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memoryapp.runs import following
 
 
 def document(run: Run) -> dict[str, Any]:
-    """The run as ``POST /v1/recall`` answers it. Raises LookupError for a run that has not ended."""
+    """The answer of ``POST /v1/recall``. Raises LookupError for a run that has not ended."""
     events = [item.event for item in following.stored(run.pk)]
     finished = _finished(run, events)
     found = _found(events)
@@ -55,14 +55,14 @@ def usage(run: Run) -> dict[str, Any]:
 def _context(finished: RunFinished, topics: str) -> str:
     if finished.context or not finished.selected:
         return joined(finished.context, topics)
-    # A run from before contexts were kept.
+    # Earlier versions did not store contexts.
     return enclosed("topics", topics)
 
 
 def part_text(run: Run, name: str) -> str:
     """One part of the run's context, as it was handed over.
 
-    Raises LookupError for a run that has not ended and for a part that its context does not have.
+    Raises LookupError for a run that has not ended, and for a part that its context does not contain.
     """
     events = [item.event for item in following.stored(run.pk)]
     finished = _finished(run, events)
@@ -86,7 +86,7 @@ def _found(events: Sequence[Event]) -> CandidatesFound | None:
 
 
 def _messages_of(run: Run, finished: RunFinished) -> MessagesByTopic:
-    """The messages of every chosen topic, oldest first, in one query."""
+    """The messages of every selected topic, oldest first, in one query."""
     wanted = [parse_topic_id(selected.id) for selected in finished.selected]
     rows = TopicMessage.objects.filter(owner_id=run.owner_id, topic__in=[number for number in wanted if number])
     messages: dict[str, list[MessageContent]] = {}
@@ -104,7 +104,7 @@ def _topics_text(run: Run, finished: RunFinished, found: CandidatesFound | None,
 
 
 def _sent_by_caller(run: Run) -> set[int]:
-    """The messages that whoever asked sent along with the query."""
+    """The messages that the caller sent along with the query."""
     names = [str(sent["id"]) for sent in run.messages or () if sent.get("id")]
     if not names:
         return set()
@@ -126,7 +126,7 @@ def _topics(finished: RunFinished, messages: MessagesByTopic, read: set[str]) ->
 
 
 def _excerpt(selected: Selected, messages: Sequence[MessageContent]) -> dict[str, str]:
-    """``excerpt`` as it stands in the messages; nothing where no piece of it was found in one."""
+    """``excerpt`` with the text of the messages that contain it; nothing when no message contains any piece of it."""
     texts = {message.id: message.text for message in messages}
     pieces = [texts[piece.message][piece.start : piece.end] for piece in selected.excerpt if piece.message in texts]
     found = "\n".join(piece for piece in pieces if piece)
@@ -148,7 +148,7 @@ def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> l
 
 
 def text(document: dict[str, Any]) -> str:
-    """The run's answer as text for a terminal."""
+    """The document as text for a terminal."""
     lines = [f"{topic['rank']}. {topic['id']}  {topic['score']:.2f}  {topic['reason']}" for topic in document["topics"]]
     lines += [
         f"   {item['id']}  {item['score']:.2f}  {item['name']}  {item['reason']}"
@@ -158,7 +158,7 @@ def text(document: dict[str, Any]) -> str:
     if document["fallback"]:
         lines.insert(0, f"The model did not choose ({document['fallback']}).")
     usage = document["usage"]
-    # The embedded model costs nothing, and some endpoints do not tell what they cost.
+    # The embedded model costs nothing, and some endpoints do not report a cost.
     cost = f"${usage['cost_usd']:.4f}" if usage["cost_usd"] else "no cost"
     lines.append(
         f"{usage['turns']} turns, {usage['seconds']:.2f} s, {usage['input_tokens']} + {usage['output_tokens']} tokens,"

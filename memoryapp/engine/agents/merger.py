@@ -1,0 +1,110 @@
+"""The merger: an agent that judges whether topics are one, and words the summary of topics that are merged.
+
+The model reads the messages of all topics, each topic with an even share of the characters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memoryapp.engine.agents.ask import Ask
+from memoryapp.engine.agents.message_lines import MOST_CHARS, MessageLines, language_of_messages
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.memory import LONGEST_SUMMARY, TopicContent
+from memoryapp.engine.prompts import BUILT_IN, Language, PromptBook
+from memoryapp.engine.text.json_answers import (
+    MOST_ANSWER_CHARS,
+    TEXT,
+    clipped,
+    line,
+    mended,
+    object_schema,
+    objects_with,
+)
+from memoryapp.engine.text.lines import one_line
+
+MERGE_SCHEMA = object_schema(merged_summary=TEXT)
+JUDGE_SCHEMA = object_schema(should_merge={"type": "boolean"}, reason=TEXT, merged_summary=TEXT)
+_TRUTHS: Mapping[str, bool] = {"true": True, "false": False}
+_OPENS_CODE = re.compile(r"\s*+[{\[`]")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeVerdict:
+    """Whether topics are one, and why.
+
+    ``reason`` and ``summary`` are one line of at most 500 characters each. A verdict that ``should_merge`` has both;
+    any other has no ``summary``, and may have no ``reason``.
+    """
+
+    should_merge: bool
+    reason: str
+    summary: str
+
+
+def propose_summary(
+    topics: Sequence[TopicContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
+) -> Ask[str]:
+    """Asks for one summary of ``topics`` merged: one line of at most 500 characters."""
+    return Ask(
+        chat,
+        prompts["merge", _language(topics)],
+        {"topics": _topics(topics)},
+        read=lambda answer: _summary(answer[:MOST_ANSWER_CHARS]) or None,
+        schema=MERGE_SCHEMA,
+        seconds=seconds,
+    )
+
+
+def judge_merge(
+    topics: Sequence[TopicContent], *, chat: Chat, seconds: float, prompts: PromptBook = BUILT_IN
+) -> Ask[MergeVerdict]:
+    """Asks whether ``topics`` are parts of one topic."""
+    return Ask(
+        chat,
+        prompts["consolidate", _language(topics)],
+        {"topics": _topics(topics)},
+        read=lambda answer: _verdict(answer[:MOST_ANSWER_CHARS]),
+        schema=JUDGE_SCHEMA,
+        seconds=seconds,
+    )
+
+
+def _language(topics: Sequence[TopicContent]) -> Language:
+    return language_of_messages([message for topic in topics for message in topic.messages])
+
+
+def _topics(topics: Sequence[TopicContent]) -> str:
+    """All topics as the model reads them, each with an even share of the characters."""
+    share = MOST_CHARS // max(len(topics), 1)
+    return "\n\n".join(_topic(topic, share) for topic in topics)
+
+
+def _topic(topic: TopicContent, chars: int) -> str:
+    summary = clipped(one_line(topic.summary), chars // 4)
+    head = json.dumps({"topic": topic.id, "summary": summary}, ensure_ascii=False)
+    return f"{head}\n{MessageLines(topic.messages, max(chars - len(head), 0)).text()}"
+
+
+def _summary(text: str) -> str:
+    """The summary in an answer: in the JSON that was asked for, or the whole text of a model that cannot write JSON."""
+    found = objects_with(mended(text), "merged_summary")
+    if found:
+        return clipped(line(found[0]["merged_summary"]), LONGEST_SUMMARY)
+    return "" if _OPENS_CODE.match(text) else clipped(line(text.strip().strip("\"'“”«»")), LONGEST_SUMMARY)
+
+
+def _verdict(text: str) -> MergeVerdict | None:
+    """The verdict in an answer; None for an answer without a decision, and for a merge without reason or summary."""
+    found = objects_with(mended(text), "should_merge")
+    if not found:
+        return None
+    decided = _TRUTHS.get(str(found[0]["should_merge"]).strip().lower())
+    reason = clipped(line(found[0].get("reason")), LONGEST_SUMMARY)
+    summary = clipped(line(found[0].get("merged_summary")), LONGEST_SUMMARY)
+    if decided is None or (decided and not (reason and summary)):
+        return None
+    return MergeVerdict(decided, reason, summary if decided else "")

@@ -1,0 +1,195 @@
+"""The splitter: an agent that divides a talk into topics, for the worker and for curators.
+
+Whatever the model answers, the drafts contain each message exactly once and in order, so that they can be stored as
+they are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memoryapp.engine.agents.ask import Ask, Incomplete
+from memoryapp.engine.agents.message_lines import MOST_CHARS, MessageLines, language_of_messages
+from memoryapp.engine.chat.protocol import Chat
+from memoryapp.engine.memory import LONGEST_SUMMARY, MessageContent, TopicDraft
+from memoryapp.engine.offline.segmenter import GENERAL, cover
+from memoryapp.engine.prompts import BUILT_IN, NONE, Language, PromptBook
+from memoryapp.engine.text.json_answers import (
+    INTEGER,
+    MOST_ANSWER_CHARS,
+    TEXT,
+    clipped,
+    line,
+    list_schema,
+    mended,
+    object_schema,
+    objects_with,
+)
+from memoryapp.engine.text.lines import quoted
+
+SPLIT_SCHEMA = object_schema(
+    topics=list_schema(object_schema(summary=TEXT, start_msg_id=INTEGER, end_msg_id=INTEGER)),
+    stragglers=list_schema(INTEGER),
+)
+_MOST_PARTS = 200
+# A model whose answer contains less of the talk than this is asked once more.
+_LEAST_COVERAGE = 0.5
+_MADE_UP_SUMMARY_CHARS = 120
+_LAST_DIGITS = re.compile(r"\d{1,18}(?!\d)")
+_SIZES: Mapping[Language, tuple[str, str]] = {
+    "en": (
+        "A topic has at least %d messages, unless the whole talk has fewer.",
+        "This talk is too long for one topic: cut it into %d or more.",
+    ),
+    "ru": (
+        "В топике не меньше %d сообщений, если только во всём разговоре их не меньше.",
+        "Этот разговор слишком длинный для одного топика: раздели его на %d или больше.",
+    ),
+}
+_LEFT_OUT: Mapping[Language, str] = {
+    "en": "That answer leaves out %d of %d messages. Answer again, with the JSON alone and each message in a topic.",
+    "ru": "В этом ответе нет %d сообщений из %d. Ответь ещё раз, только JSON, и каждое сообщение — в топике.",
+}
+_NAMELESS: Mapping[Language, str] = {
+    "en": "A topic in that answer has no summary. Answer again, with the JSON alone and a summary for each topic.",
+    "ru": "У топика в этом ответе нет описания. Ответь ещё раз, только JSON, и с описанием у каждого топика.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A talk divided into drafts: in order, each of consecutive messages, all of them together.
+
+    ``left_out`` counts the messages that the model's answer did not mention.
+    """
+
+    drafts: list[TopicDraft]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The messages from position ``start`` to position ``end``, both included."""
+
+    start: int
+    end: int
+    summary: str
+
+
+def propose_topics(
+    messages: Sequence[MessageContent],
+    *,
+    chat: Chat,
+    seconds: float,
+    prompts: PromptBook = BUILT_IN,
+    profile: str = "",
+    least: int = 1,
+    parts: int = 1,
+) -> Ask[Division]:
+    """Asks how ``messages`` (oldest first) of a user with this ``profile`` divide into topics.
+
+    The model is told to make at least ``parts`` topics of at least ``least`` messages each. Messages that its answer
+    leaves out become drafts of their own. An answer that leaves out more than half of the messages, or a summary, is
+    asked for once more. Without messages the model is not asked.
+    """
+    lines = MessageLines(messages, MOST_CHARS)
+    places = _Places(messages, lines.step)
+    text = prompts["split", language_of_messages(messages)]
+    return Ask(
+        chat,
+        text,
+        {
+            "topic": lines.text(),
+            "profile": quoted(profile.strip()) or NONE[text.language],
+            "sizes": _sizes(text.language, least, parts),
+        },
+        read=lambda answer: _division(answer, messages, places, text.language),
+        schema=SPLIT_SCHEMA,
+        seconds=seconds,
+        answer=None if messages else Division([]),
+    )
+
+
+def _sizes(language: Language, least: int, parts: int) -> str:
+    at_least, too_long = _SIZES[language]
+    return " ".join([at_least % max(least, 2), *([too_long % parts] if parts > 1 else [])])
+
+
+def _division(answer: str, messages: Sequence[MessageContent], places: _Places, language: Language) -> Division | None:
+    """The drafts in an answer; None where it names no part of the talk. Raises Incomplete."""
+    parts = objects_with(mended(answer[:MOST_ANSWER_CHARS]), "start_msg_id")[:_MOST_PARTS]
+    spans = [span for part in parts if (span := places.span(part))]
+    if not spans:
+        return None
+    ids = [message.id for message in messages]
+    apart = list(_apart(spans))
+    drafts = [TopicDraft(span.summary, tuple(ids[span.start : span.end + 1])) for span in apart]
+    left_out = len(ids) - sum(len(draft.messages) for draft in drafts)
+    by_id = {message.id: message for message in messages}
+    named = [_named(draft, [by_id[id] for id in draft.messages]) for draft in cover(drafts, ids)]
+    found = Division(named, left_out)
+    if left_out > len(ids) * (1 - _LEAST_COVERAGE):
+        raise Incomplete(found, _LEFT_OUT[language] % (left_out, len(ids)))
+    if not all(span.summary for span in apart):
+        raise Incomplete(found, _NAMELESS[language])
+    return found
+
+
+def _apart(spans: Sequence[_Span]) -> Iterator[_Span]:
+    """``spans`` in order and without overlaps: a message of two spans stays in the earlier one, so none is
+    torn apart."""
+    free = 0
+    for span in sorted(spans, key=lambda span: span.start):
+        if span.end >= free:
+            yield replace(span, start=max(span.start, free))
+            free = span.end + 1
+
+
+class _Places:
+    """The positions of messages by id. ``step`` is how many messages a line of the prompt represents."""
+
+    def __init__(self, messages: Sequence[MessageContent], step: int) -> None:
+        self._step = step
+        self._count = len(messages)
+        self._place = {message.id: at for at, message in enumerate(messages)}
+        self._ids = sorted(self._place)
+
+    def span(self, part: Mapping[str, Any]) -> _Span | None:
+        """The messages that a part of the answer means. Ids outside the talk are clamped; None for no
+        message at all."""
+        first, last = _number(part.get("start_msg_id")), _number(part.get("end_msg_id"))
+        if first is None or last is None or max(first, last) < self._ids[0] or min(first, last) > self._ids[-1]:
+            return None
+        if first in self._place and last in self._place:
+            ends = self._place[first], self._place[last]
+        else:
+            low, high = sorted((first, last))
+            from_id = self._ids[min(bisect_left(self._ids, low), len(self._ids) - 1)]
+            ends = self._place[from_id], self._place[self._ids[max(bisect_right(self._ids, high) - 1, 0)]]
+        start, end = min(ends), max(ends)
+        whole = min(end - end % self._step + self._step, self._count) - 1
+        summary = clipped(line(part.get("summary")), LONGEST_SUMMARY)
+        return _Span(start - start % self._step, whole, summary)
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str):
+        digits = _LAST_DIGITS.search(value[:100])
+        return int(digits[0]) if digits else None
+    return int(value) if math.isfinite(value) else None
+
+
+def _named(draft: TopicDraft, messages: Sequence[MessageContent]) -> TopicDraft:
+    """``draft`` with a summary: where the model wrote none, the first request, or else the first text."""
+    if draft.summary:
+        return draft
+    asked = [message for message in messages if message.role == "user"]
+    text = next((text for message in [*asked, *messages] if (text := line(message.text))), "")
+    return TopicDraft(clipped(text, _MADE_UP_SUMMARY_CHARS) or GENERAL, draft.messages)
