@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def holds(value: object, secret: str) -> bool:
-    """Whether any text in ``value`` has the ``secret`` in it: far quicker than to replace it, for it seldom is there."""
+    """Whether any text in ``value`` has the ``secret`` in it, which is found out far quicker than it is replaced."""
     return len(secret) >= _SHORTEST and written(secret)[1:-1] in written(value)
 
 
