@@ -41,6 +41,8 @@ _AT_ONCE = 500
 _WORTH_REMEMBERING = 200
 _MOST_REMEMBERED = 200_000
 _WORDS = re.compile(r"\w+")
+# Normalising sorts combining marks, in the square of their number: it is given a word at a time.
+_PIECES = re.compile(r"\s+|\S{1,500}")
 _JSON_ESCAPES = re.compile(r'\\(?:u[0-9a-fA-F]{4}|[bfnrt"/\\])')
 # The words of a text search vector in the order of their places.
 _IN_ORDER = "(SELECT string_agg(word.lexeme, ' ' ORDER BY place) FROM unnest({}) word, unnest(word.positions) place)"
@@ -117,7 +119,8 @@ class Receipt:
 
     def _runs(self, text: str) -> set[str]:
         """Every run of words of the text that is as long as one of the receipt, once."""
-        found = _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+        plain = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text))
+        found = _WORDS.findall(plain.casefold())
         return {
             run
             for length in self.lengths
