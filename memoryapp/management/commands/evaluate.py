@@ -21,7 +21,7 @@ from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError, rea
 from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.evaluation.table import regression_lines, table
 from memoryapp.evaluation.vectors import warnings
-from memoryapp.management.arguments import settings_given
+from memoryapp.management.arguments import settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, checked, strategy_named
@@ -36,9 +36,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("questions", type=Path, help="JSON Lines: user, qid, question, evidence or unanswerable")
         parser.add_argument("--strategy", default=DEFAULT.name, help=f"one or more of {', '.join(STRATEGIES)}")
-        parser.add_argument("--user", default="", help="whose memory, where a question does not say")
+        parser.add_argument("--user", type=utf8, default="", help="whose memory, where a question does not say")
         parser.add_argument("--k", default="5,10,50", help="where to cut recall, separated by commas")
-        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the runs")
+        parser.add_argument(
+            "--set", type=utf8, action="append", default=[], metavar="KEY=VALUE", help="a parameter of the runs"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
         parser.add_argument(
             "--gate",
