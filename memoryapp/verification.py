@@ -37,6 +37,8 @@ _PIECE = 1_000_000
 _OVERLAP = 8_192
 _MOST_UNPACKED = 200_000_000
 _AT_ONCE = 500
+# A row's number has no more; Python reads no number of thousands of digits.
+_MOST_DIGITS = 18
 # Texts of so many characters are remembered once nothing was found in them, and how many of them may be.
 _WORTH_REMEMBERING = 200
 _MOST_REMEMBERED = 200_000
@@ -145,7 +147,7 @@ def _parts(text: str) -> Iterator[str]:
 
 def receipt(named: str) -> Receipt:
     """The receipt of that number, or in that file. Raises UnreadableReceipt."""
-    if named.isdecimal():
+    if named.isdecimal() and len(named) <= _MOST_DIGITS:
         row = Erasure.objects.filter(pk=int(named)).first()
         if row is None:
             raise UnreadableReceipt(_("There is no receipt %(number)s.") % {"number": named})
