@@ -132,7 +132,7 @@ class HttpChat:
         try:
             async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
                 async for step in steps:
-                    yield await self._told(step) if isinstance(step, AttemptEnd) else self._shown(step)
+                    yield await self._without_key(step) if isinstance(step, AttemptEnd) else self._shown(step)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield AttemptEnd(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -142,8 +142,8 @@ class HttpChat:
         except httpx.RequestError as error:
             yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
 
-    async def _told(self, end: AttemptEnd) -> AttemptEnd:
-        """The end without the API key; in a thread, for in a long answer there are many values to look at."""
+    async def _without_key(self, end: AttemptEnd) -> AttemptEnd:
+        """The end without the API key, replaced in a thread because a long answer has many values to search."""
         return await asyncio.to_thread(redacted, end, self._key) if holds(end, self._key) else end
 
     def _shown(self, step: PartialReply) -> PartialReply:
