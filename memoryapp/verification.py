@@ -37,10 +37,14 @@ _PIECE = 1_000_000
 _OVERLAP = 8_192
 _MOST_UNPACKED = 200_000_000
 _AT_ONCE = 500
+# A row's number has no more; Python reads no number of thousands of digits.
+_MOST_DIGITS = 18
 # Texts of so many characters are remembered once nothing was found in them, and how many of them may be.
 _WORTH_REMEMBERING = 200
 _MOST_REMEMBERED = 200_000
 _WORDS = re.compile(r"\w+")
+# Normalising sorts combining marks, in the square of their number: it is given a word at a time.
+_PIECES = re.compile(r"\s+|\S{1,500}")
 _JSON_ESCAPES = re.compile(r'\\(?:u[0-9a-fA-F]{4}|[bfnrt"/\\])')
 # The words of a text search vector in the order of their places.
 _IN_ORDER = "(SELECT string_agg(word.lexeme, ' ' ORDER BY place) FROM unnest({}) word, unnest(word.positions) place)"
@@ -117,7 +121,8 @@ class Receipt:
 
     def _runs(self, text: str) -> set[str]:
         """Every run of words of the text that is as long as one of the receipt, once."""
-        found = _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
+        plain = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text))
+        found = _WORDS.findall(plain.casefold())
         return {
             run
             for length in self.lengths
@@ -142,7 +147,7 @@ def _parts(text: str) -> Iterator[str]:
 
 def receipt(named: str) -> Receipt:
     """The receipt of that number, or in that file. Raises UnreadableReceipt."""
-    if named.isdecimal():
+    if named.isdecimal() and len(named) <= _MOST_DIGITS:
         row = Erasure.objects.filter(pk=int(named)).first()
         if row is None:
             raise UnreadableReceipt(_("There is no receipt %(number)s.") % {"number": named})

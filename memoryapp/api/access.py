@@ -26,11 +26,15 @@ Scope = ApiToken.Scope
 
 
 class Token(HttpBearer):
-    """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``."""
+    """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``.
 
-    def __init__(self, *scopes: ApiToken.Scope) -> None:
+    Where ``of_all`` is given, a token with that scope is admitted as well if it opens every memory.
+    """
+
+    def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None) -> None:
         super().__init__()
         self.scopes = scopes
+        self.of_all = of_all
 
     async def authenticate(self, request: HttpRequest, token: str) -> Grant | None:
         grant = await in_thread(tokens.check, token)
@@ -40,7 +44,8 @@ class Token(HttpBearer):
         return grant
 
     def _check_scope(self, grant: Grant) -> None:
-        if not any(grant.may(scope) for scope in self.scopes):
+        is_of_all = self.of_all is not None and grant.opens_all and grant.may(self.of_all)
+        if not is_of_all and not any(grant.may(scope) for scope in self.scopes):
             needed = " or ".join(self.scopes)
             raise RequestRefused(403, f"This token may not do that: it needs the scope {needed}.")
 

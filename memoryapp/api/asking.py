@@ -12,7 +12,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
 from memoryapp.api.conversation import conversation
 from memoryapp.api.refusals import RequestRefused
-from memoryapp.api.shapes.recall import MOST_MEDIA, RecallBody
+from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.importers.record import shown
 from memoryapp.models import Run
@@ -68,8 +68,6 @@ def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sent(parts: Sequence[Mapping[str, Any]]) -> list[MediaContent]:
-    if len(parts) > MOST_MEDIA:
-        raise RequestRefused(413, f"At most {MOST_MEDIA} media a question.")
     return [_part(index, part) for index, part in enumerate(parts)]
 
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memoryapp.api.refusals import RequestRefused
-from memoryapp.api.shapes.fields import LONGEST_CONVERSATION
 from memoryapp.importers.record import BadRecord, message, moment, shown
 
 _KEPT = ("role", "author", "text", "session", "forwarded_from")
@@ -19,8 +18,6 @@ _KEPT = ("role", "author", "text", "session", "forwarded_from")
 
 def conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages as they are stored with a run, oldest first. Raises Refused."""
-    if len(messages) > LONGEST_CONVERSATION:
-        raise RequestRefused(413, f"At most {LONGEST_CONVERSATION} messages of the conversation: send its last ones.")
     return [_read(f"messages.{index}", item) for index, item in enumerate(messages)]
 
 

@@ -43,7 +43,8 @@ AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 RowFields = Callable[[Any], dict[str, Any]]
 
-router = Router(tags=["lists"], auth=Token(Scope.READ))
+# Who may export and erase every memory may also see what there is.
+router = Router(tags=["lists"], auth=Token(Scope.READ, of_all=Scope.CURATE))
 
 
 @dataclass(frozen=True, slots=True)

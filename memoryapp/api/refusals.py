@@ -42,6 +42,8 @@ SENTENCES = {
     500: "A fault in the program; the server's log has the details.",
 }
 AWAY_SECONDS = 2
+# How much of a field's name is repeated, which may be as long as a body.
+MOST_OF_A_NAME = 100
 
 
 class RequestRefused(Exception):
@@ -127,4 +129,4 @@ def _fault(item: Mapping[str, Any]) -> str:
 def _field(place: Sequence[Any]) -> str:
     source, *inside = place
     names = inside[1:] if source == "body" else inside
-    return ".".join(str(name) for name in names) or str(source)
+    return ".".join(str(name)[:MOST_OF_A_NAME] for name in names) or str(source)

@@ -17,9 +17,10 @@ import numpy as np
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.chat.redaction import redacted
 from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
-from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
 from memoryapp.engine.storable import storable
+from memoryapp.engine.threads import apart
 
 # The batch limit of gemini-embedding-001; other endpoints accept more, but gain little by it.
 _BATCH = 100
@@ -27,6 +28,8 @@ _BATCH = 100
 _BLANK = "-"
 # For one batch with all its attempts.
 _SECONDS = 60.0
+# A hundred vectors of 4,000 dimensions take ten million.
+_MOST_BYTES = 32_000_000
 _TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
 
 
@@ -65,7 +68,7 @@ class HttpEmbedder:
         while True:
             outcome = await self._try(body, budget)
             if isinstance(outcome, httpx.Response):
-                return self._json(outcome)
+                return await apart(self._json, outcome, size=len(outcome.content))
             failures += 1
             wait = wait_before_retry(failures, outcome.wait, budget.left) if is_passing(outcome.status) else None
             if wait is None:
@@ -84,6 +87,8 @@ class HttpEmbedder:
             raise self._failure(f"did not answer within {_SECONDS:.0f} seconds.") from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise self._failure(f"cannot be asked: {error}.") from error
+        except TooLong as error:
+            raise self._failure(f"answered more than {_MOST_BYTES:,} bytes.") from error
         except httpx.HTTPError as error:
             return _Failure(NO_ANSWER, self._failure(f"cannot be reached: {error or type(error).__name__}."))
         if response.status_code == httpx.codes.OK:
@@ -94,13 +99,12 @@ class HttpEmbedder:
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
         async with aclosing(await send(self._http, request)) as response:
-            await response.aread()
-            return response
+            return await whole(response, _MOST_BYTES)
 
     def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._failure("did not answer with JSON.") from error
 
     def _failure(self, words: str) -> EmbeddingError:
@@ -123,7 +127,7 @@ class HttpEmbedder:
                 raise self._failure(f"answered {got}; EMBEDDING_DIMENSIONS is {wanted}.")
         try:
             return unit(np.array(rows, dtype=np.float32))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise self._failure(f"answered a vector that cannot be used: {error}.") from error
 
 
@@ -143,7 +147,7 @@ def _index(item: Mapping[str, Any], place: int) -> int:
 def _reason(response: httpx.Response) -> str:
     try:
         return _error_words(response.json())
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
 
 

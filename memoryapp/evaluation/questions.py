@@ -69,8 +69,12 @@ def read_questions(path: Path, user: str = "") -> Questions:
             raise QuestionsError(_("%(path)s is larger than 200 MB.") % {"path": path})
         with path.open(encoding="utf-8-sig") as text:
             questions = _gathered(_entries(text), user)
-    except (OSError, UnicodeDecodeError) as error:
-        raise QuestionsError(_("%(path)s cannot be read: %(why)s") % {"path": path, "why": error}) from error
+    except OSError as error:
+        raise QuestionsError(
+            _("%(path)s cannot be read: %(error)s.") % {"path": path, "error": error.strerror}
+        ) from error
+    except UnicodeDecodeError as error:
+        raise QuestionsError(_("%(path)s is not UTF-8 text: save it as UTF-8.") % {"path": path}) from error
     if not questions.asked:
         first = questions.faults[0] if questions.faults else ""
         raise QuestionsError(f"{_('%(path)s holds no questions.') % {'path': path}} {first}".strip())

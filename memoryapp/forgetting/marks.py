@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 
+from memoryapp.engine.text.lexical import compatible
 from memoryapp.models import Erasure
 from memoryapp.models.erasure import MARK_BYTES
 
@@ -60,7 +60,7 @@ class Marks:
 
 
 def words(text: str) -> list[str]:
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return _WORD.findall(compatible(text).casefold())
 
 
 def runs_of(text: str, most: int = 0) -> set[str]:

@@ -7,6 +7,7 @@ sentence with its place, and neither a huge file nor a tower of brackets is more
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import ijson
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.record import UnreadableFile
-from memoryapp.importers.source import Pieces, SourceFile
+from memoryapp.importers.source import PIECE, Pieces, SourceFile, not_utf8
 
 MOST_DEPTH = 100
 # How many events of a document are looked at for its kind: an account's contacts come before its chats.
@@ -135,7 +136,9 @@ def _faults(source: SourceFile) -> Iterator[None]:
 
 def _fault(source: SourceFile, error: ijson.JSONError) -> UnreadableFile:
     """The sentence for what a parser says; of a small document with the line and column of its own parser."""
-    if "premature EOF" in str(error) and not _is_empty(source):
+    if _is_empty(source):
+        return UnreadableFile(_("%(path)s is empty: export or copy it again.") % {"path": source.name})
+    if "premature EOF" in str(error) or _ends_within_a_letter(source):
         return UnreadableFile(
             _("%(path)s is not valid JSON: it was cut off before its end; export or copy it again.")
             % {"path": source.name}
@@ -147,15 +150,23 @@ def _fault(source: SourceFile, error: ijson.JSONError) -> UnreadableFile:
         try:
             reason = _reason(raw.decode())
         except UnicodeDecodeError as fault:
-            return UnreadableFile(
-                _("%(path)s is not UTF-8 text (byte %(place)s).") % {"path": source.name, "place": fault.start}
-            )
+            return not_utf8(source.name, fault, _("byte %(number)s") % {"number": fault.start})
     return UnreadableFile(_("%(path)s is not valid JSON: %(error)s.") % {"path": source.name, "error": reason})
 
 
 def _is_empty(source: SourceFile) -> bool:
     with source.opened() as file:
         return not file.read(1_000).strip()
+
+
+def _ends_within_a_letter(source: SourceFile) -> bool:
+    """Whether all is UTF-8 but for the last letter, whose end is missing."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with source.opened() as file, suppress(UnicodeDecodeError):
+        while piece := file.read(PIECE):
+            decoder.decode(piece)
+        return bool(decoder.getstate()[0])
+    return False
 
 
 def _reason(text: str) -> str:

@@ -214,6 +214,15 @@ def _refuse_other_text(source: SourceFile) -> None:
     values = list(_first_values(source, 2))
     if len(values) == 2 and isinstance(values[0], dict):
         foreign.refuse_lines(source.name, values[0])
+    if beginning.strip() and not beginning.lstrip().startswith(("{", "[")):
+        raise _unknown(source.name)
+
+
+def _unknown(name: str) -> UnreadableFile:
+    return UnreadableFile(
+        _("%(path)s is in none of the formats that can be read: %(formats)s.")
+        % {"path": name, "formats": ", ".join(FORMATS)}
+    )
 
 
 def _open_document(read_through: JsonDocument, format: str, hints: Hints) -> tuple[str, Reader]:
@@ -225,10 +234,7 @@ def _open_document(read_through: JsonDocument, format: str, hints: Hints) -> tup
         if found:
             break
     if not found:
-        raise UnreadableFile(
-            _("%(path)s is in none of the formats that can be read: %(formats)s.")
-            % {"path": path, "formats": ", ".join(FORMATS)}
-        )
+        raise _unknown(path)
     return _wanted(read_through.source, format, found), _reader(found, read_through, outline, hints)
 
 

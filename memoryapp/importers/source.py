@@ -164,6 +164,15 @@ def too_large(name: str, size: int) -> UnreadableFile:
     )
 
 
+def not_utf8(name: str, fault: UnicodeDecodeError, where: str) -> UnreadableFile:
+    """The sentence for bytes that are no UTF-8; a file whose last letter alone lacks its end was cut off."""
+    if fault.reason == "unexpected end of data":
+        return _cut_off(name)
+    return UnreadableFile(
+        _("%(path)s is not UTF-8 text (%(where)s): save it as UTF-8.") % {"path": name, "where": where}
+    )
+
+
 def _cut_off(name: str) -> UnreadableFile:
     return UnreadableFile(_("%(path)s was cut off before its end: download or copy it again.") % {"path": name})
 

@@ -29,11 +29,10 @@ from memoryapp.importers.record import (
     MessageRecord,
     Rejected,
     UnknownSpeaker,
-    UnreadableFile,
     message,
     shown,
 )
-from memoryapp.importers.source import SourceFile
+from memoryapp.importers.source import SourceFile, not_utf8
 from memoryapp.importers.telegram_chats import MOST_NAMED, NOBODY
 
 LINES_LOOKED_AT = 20
@@ -267,15 +266,13 @@ def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
 
 def _lines(source: SourceFile) -> Iterator[tuple[int, str]]:
     with source.opened() as file, io.TextIOWrapper(file, "utf-8", newline=None) as text:
+        number = 0
         try:
-            number = 0
             while line := text.readline(MOST_TEXT + 2):
                 number += 1
                 yield number, line.rstrip("\n")
         except UnicodeDecodeError as fault:
-            raise UnreadableFile(
-                _("%(path)s is not UTF-8 text (byte %(place)s).") % {"path": source.name, "place": fault.start}
-            ) from None
+            raise not_utf8(source.name, fault, _("from line %(number)s on") % {"number": number + 1}) from None
 
 
 def _split(line: str) -> tuple[Head, str] | None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 
 from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
 
+from memoryapp.engine.storable import storable
 from memoryapp.models import ChatUser
+
+
+def utf8(argument: str) -> str:
+    """An argument that is no path. A terminal passes bytes that are no UTF-8 on as surrogates, which nothing stores."""
+    if storable(argument) != argument:
+        raise ArgumentTypeError(_("%(value)s is not UTF-8 text") % {"value": repr(argument)})
+    return argument
 
 
 def named_user(name: str) -> ChatUser:

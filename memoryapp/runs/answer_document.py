@@ -39,13 +39,16 @@ def document(run: Run) -> dict[str, Any]:
 
 def _words(run: Run, answered: Answered | None) -> dict[str, Any]:
     if answered is None:
-        return {"outcome": "failed", "text": "", "citations": [], "coverage": 0.0, "by": None, "note": ""}
+        nothing = {"answer": "", "text": "", "citations": [], "coverage": 0.0, "verified": None}
+        return {"outcome": "failed", **nothing, "by": None, "note": ""}
     messages = _cited(run, answered.citations)
     return {
         "outcome": answered.outcome,
+        "answer": answered.text,
         "text": answered.text,
         "citations": [_citation(each, messages) for each in answered.citations if each.message in messages],
         "coverage": answered.coverage,
+        "verified": None if answered.support is None else answered.support >= 1,
         "by": answered.by,
         "note": english(answered.notes),
     }

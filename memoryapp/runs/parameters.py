@@ -41,7 +41,7 @@ def strategy_named(name: str) -> AnyStrategy:
     if name not in STRATEGIES:
         raise ParameterError(
             _("There is no strategy “%(name)s”. Choose one of: %(known)s.")
-            % {"name": name, "known": ", ".join(STRATEGIES)}
+            % {"name": name[:_SHOWN], "known": ", ".join(STRATEGIES)}
         )
     return STRATEGIES[name]
 
@@ -93,7 +93,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise ParameterError(
             _("There is no parameter “%(name)s”. A run takes: %(known)s.")
-            % {"name": unknown[0], "known": ", ".join(known)}
+            % {"name": unknown[0][:_SHOWN], "known": ", ".join(known)}
         )
     values = {name: _value(known[name], raw) for name, raw in given.items()}
     if values.get("until") and values.get("since", "") > values["until"]:
@@ -138,4 +138,5 @@ def _text(declaration: Declaration, raw: Any) -> str:
 
 def _one_of(declaration: Declaration, raw: Any) -> str:
     known = get_text_list(list(declaration.options))
-    return _("%(name)s must be %(known)s, not “%(value)s”.") % {"name": declaration.name, "known": known, "value": raw}
+    given = {"name": declaration.name, "known": known, "value": f"{raw}"[:_SHOWN]}
+    return _("%(name)s must be %(known)s, not “%(value)s”.") % given

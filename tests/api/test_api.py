@@ -107,6 +107,15 @@ def test_each_door_asks_for_its_scope(anna: ChatUser, topic: Topic, run: Run) ->
         assert "it needs the scope" in sentence
 
 
+def test_a_token_that_may_curate_every_memory_lists_them_and_one_for_some_does_not(
+    anna: ChatUser, topic: Topic
+) -> None:
+    of_all, of_anna = (Program(token_for(*owners, scopes=("curate",))) for owners in ((), (anna,)))
+    for path in ("/v1/users", *(f"/v1/users/anna/{noun}" for noun in LISTS if noun != "topics")):
+        assert of_all.get(path).status_code == 200, path
+        assert error_of(of_anna.get(path))[0] == 403, path
+
+
 def test_a_token_that_may_only_recall_sees_the_runs_it_asked_for(anna: ChatUser, run: Run) -> None:
     program = Program(token_for(anna, scopes=("recall",)))
     assert program.get(f"/v1/runs/{run.pk}").status_code == 404
@@ -196,6 +205,39 @@ def test_a_question_that_cannot_be_asked_is_refused_with_its_field(
     assert error_of(answer)[0] == status
     assert error_of(answer)[2].startswith(sentence)
     assert not Run.objects.exists()
+
+
+MANY = 1_000
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "sentence"),
+    [
+        ({"messages": [0] * MANY}, 413, "At most 200 messages of the conversation: send its last ones."),
+        ({"media": [0] * MANY}, 413, "At most 10 media a question."),
+        ({f"x{number}": 0 for number in range(MANY)}, 422, "x0: Extra inputs are not permitted"),
+    ],
+)
+def test_of_very_many_faults_one_is_looked_for(more: Any, status: int, sentence: str, program: Program) -> None:
+    """A body may hold five million; to describe each would stop the process for everybody."""
+    answer = program.post("/v1/recall", {"user": "anna", "query": "x", **more})
+    assert (error_of(answer)[0], error_of(answer)[2]) == (status, sentence)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"a" * 100_000: 0},
+        {"strategy": "a" * 100_000},
+        {"parameters": {"a" * 100_000: 0}},
+        {"parameters": {"tool_mode": "a" * 100_000}},
+        {"parameters": {"since": "a" * 100_000}},
+    ],
+)
+def test_a_refusal_repeats_little_of_what_was_sent(more: Any, program: Program) -> None:
+    answer = program.post("/v1/recall", {"user": "anna", "query": "x", **more})
+    assert error_of(answer)[0] in (400, 422)
+    assert len(answer.content) < 2_000
 
 
 def test_too_large_a_body_and_too_large_a_picture_are_told_apart(program: Program, settings: Any) -> None:

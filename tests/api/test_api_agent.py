@@ -47,6 +47,8 @@ async def test_the_plain_path_answers_with_the_messages_it_quotes(client: AsyncC
         None,
     )
     assert document["outcome"] in {"answered", "softened"}
+    assert document["answer"] == document["text"] != ""
+    assert document["verified"] is None, "the plain path checks no claims"
     assert document["url"] == f"http://testserver/runs/{document['run']}/"
     for cited in document["citations"]:
         assert f"[{cited['n']}]" in document["text"]
@@ -78,6 +80,8 @@ async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(c
     begun, progress, document = checked(await events_of(answer))
     assert (begun["strategy"], begun["agent"], begun["note"]) == (REACT.name, True, "")
     assert document["agent"] is True
+    assert document["answer"] == document["text"] != ""
+    assert isinstance(document["verified"], bool)
     assert "search" in {each.get("tool") for each in progress}
     assert answer["Content-Location"] == f"/v1/runs/{document['run']}"
     run = await Run.objects.aget(pk=document["run"])

@@ -94,8 +94,9 @@ class Up:
         raise AssertionError("".join(self.lines))
 
     def children(self) -> dict[str, list[int]]:
-        """The pids of web, worker and beat."""
+        """The pids of web, worker and beat, those that were started first before the others."""
         ours = [(pid, line) for pid, line in processes.command_lines() if _parent(pid) == self.process.pid]
+        ours.sort(key=lambda child: _started(child[0]))
         words = {"web": " daphne ", "worker": " worker ", "beat": " beat "}
         return {name: [pid for pid, line in ours if word in line] for name, word in words.items()}
 
@@ -115,8 +116,18 @@ class Up:
 
 
 def _parent(pid: int) -> int:
+    return _number(pid, 1)
+
+
+def _started(pid: int) -> int:
+    """When it was started, in ticks since the machine was. Its pid does not tell: they begin again after the last."""
+    return _number(pid, 19)
+
+
+def _number(pid: int, place: int) -> int:
+    """The number in this place behind the process's name; 0 where it has ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[place])
     except OSError:
         return 0
 
@@ -192,7 +203,8 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
 
 
 def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(first: Up) -> None:
-    hanging, other = first.children()["web"]
+    # One that has been serving: of one that only starts no sign of life is awaited for two minutes.
+    hanging, _ = first.children()["web"]
     os.kill(hanging, signal.SIGSTOP)
     first.await_line("web")
     assert first.lines[-1].endswith("gave no sign of life for 15 s; killing it\n")

@@ -83,6 +83,7 @@ async def test_texts_that_endpoints_refuse_are_made_acceptable() -> None:
         ({"data": [{"index": i, "embedding": "abc="} for i in (0, 1)]}, "no list of numbers"),
         ({"data": [{"index": i, "embedding": [0, 0, 0]} for i in (0, 1)]}, "no direction"),
         ({"data": [{"index": i, "embedding": ["x", 0, 0]} for i in (0, 1)]}, "cannot be used"),
+        ({"data": [{"index": i, "embedding": [10**400, 0, 0]} for i in (0, 1)]}, "cannot be used"),
         ({"data": None}, "without embeddings"),
         ({"error": {"message": "no such model"}}, "no such model"),
         ([], "without embeddings"),
@@ -91,6 +92,16 @@ async def test_texts_that_endpoints_refuse_are_made_acceptable() -> None:
 async def test_a_reply_that_does_not_fit_is_refused_with_a_sentence(body: Any, sentence: str) -> None:
     with pytest.raises(EmbeddingError, match=sentence):
         await embedder(replying(body)).embed(["one", "two"])
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(b" " * 32_000_001, "answered more than 32,000,000 bytes"), (b"[" * 100_000, "did not answer with JSON")],
+    ids=["without end", "deep"],
+)
+async def test_a_reply_that_nobody_could_read_is_refused_with_a_sentence(content: bytes, sentence: str) -> None:
+    with pytest.raises(EmbeddingError, match=sentence):
+        await embedder(lambda request: httpx.Response(200, content=content)).embed(["one"])
 
 
 async def test_a_refusal_tells_status_and_reason_and_is_not_tried_again() -> None:

@@ -163,6 +163,13 @@ def test_a_gate_that_is_no_report_is_refused_before_anything_is_asked(
     assert not Run.objects.exists()
 
 
+@pytest.mark.parametrize("margin", ["nan", "-1", "2", "much"])
+def test_a_margin_that_would_let_everything_pass_is_refused(asked: Path, margin: str) -> None:
+    with pytest.raises(CommandError, match="a number from 0 to 1 is needed"):
+        call_command("evaluate", str(asked), "--user", "anna", "--margin", margin)
+    assert not Run.objects.exists()
+
+
 def test_a_gate_of_other_questions_is_refused(asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored = tmp_path / "stored.json"
     stored.write_text('{"strategy": "vector", "questions": []}')

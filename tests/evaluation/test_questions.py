@@ -72,8 +72,8 @@ def test_a_broken_list_is_refused(tmp_path: Path) -> None:
 def test_a_folder_and_other_bytes_are_refused_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "bytes"
     path.write_bytes(b"\xff\xfe")
-    for each in (tmp_path, path):
-        with pytest.raises(QuestionsError, match="cannot be read"):
+    for each, sentence in ((tmp_path, r"cannot be read: Is a directory\."), (path, "not UTF-8 text: save it as UTF-8")):
+        with pytest.raises(QuestionsError, match=sentence):
             read_questions(each)
 
 

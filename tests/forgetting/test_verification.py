@@ -219,7 +219,9 @@ class TestCommand:
 
     @pytest.mark.django_db
     @pytest.mark.parametrize(
-        ("named", "sentence"), [("99999", "There is no receipt"), ("/nowhere/x", "cannot be read")]
+        ("named", "sentence"),
+        [("99999", "There is no receipt"), ("9" * 5_000, "cannot be read"), ("/nowhere/x", "cannot be read")],
+        ids=["a number", "a very long number", "a file"],
     )
     def test_a_receipt_that_is_none_is_one_sentence(self, named: str, sentence: str, folder: Path) -> None:
         with pytest.raises(CommandError, match=sentence):

@@ -41,11 +41,12 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("content", "sentence"),
         [
-            ("", "not valid JSON"),
-            ("just words", "not valid JSON"),
+            (" \n", "is empty: export or copy it again"),
+            ("just words", "none of the formats"),
             ('{"messages": [{"id": 1', "not valid JSON"),
             ("[" * 100_000, "nested too deeply"),
-            ("9" * 5000, "not valid JSON"),
+            ("9" * 5000, "none of the formats"),
+            ('{"messages": [' + "9" * 5000 + "]}", "not valid JSON"),
             ('{"some": "thing"}', "none of the formats"),
             ("[]", "none of the formats"),
         ],
@@ -65,7 +66,10 @@ class TestFiles:
     def test_bytes_that_are_no_text_are_one_sentence(self, tmp_path: Path) -> None:
         path = tmp_path / "photo.json"
         path.write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe")
-        with pytest.raises(UnreadableFile, match="not UTF-8"):
+        with pytest.raises(UnreadableFile, match="none of the formats"):
+            open_chat(path)
+        path.write_bytes('{"messages":\n["привет"]}'.encode("cp1251"))
+        with pytest.raises(UnreadableFile, match=r"not UTF-8 text \(byte 15\): save it as UTF-8"):
             open_chat(path)
 
     def test_a_broken_archive_and_one_without_a_chat_are_one_sentence(self, tmp_path: Path) -> None:

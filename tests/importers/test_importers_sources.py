@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, open_chat, source
+from memoryapp.importers import Hints, Rejected, UnknownSpeaker, UnreadableFile, document, open_chat, source
 from memoryapp.importers.document import mended
 from memoryapp.importers.jsonl import conversation
 from tests.support.chats import chat_line, chatgpt, lines, node, sent, sorted_out, telegram, written
@@ -76,6 +76,23 @@ class TestCutOff:
         text = json.dumps(telegram(*(sent(number) for number in range(50))), indent=1)
         with pytest.raises(UnreadableFile, match="cut off before its end; export or copy it again"):
             open_chat(written(tmp_path, text[:-100]))
+
+    @pytest.mark.parametrize("small", [10_000_000, 100], ids=["small", "large"])
+    def test_a_document_cut_within_a_letter_is_called_cut_off(
+        self, tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(document, "SMALL", small)
+        path = tmp_path / "result.json"
+        whole = json.dumps(telegram(sent(text="печь " * 100)), ensure_ascii=False).encode()
+        path.write_bytes(whole[: whole.rindex("ч".encode()) + 1])
+        with pytest.raises(UnreadableFile, match="cut off before its end; export or copy it again"):
+            open_chat(path)
+
+    def test_a_text_of_whatsapp_cut_within_a_letter_is_called_cut_off(self, tmp_path: Path) -> None:
+        path = tmp_path / "chat.txt"
+        path.write_bytes("13.05.2024, 14:30 - Анна: привет".encode()[:-1])
+        with pytest.raises(UnreadableFile, match="cut off before its end: download or copy it again"):
+            open_chat(path)
 
     def test_a_fault_in_a_document_is_told_with_its_line(self, tmp_path: Path) -> None:
         text = json.dumps(telegram(sent(), sent(2)), indent=1).replace('"id": 2', '"id": 2 2')

@@ -159,7 +159,7 @@ class TestFiles:
     def test_a_file_in_another_encoding_is_one_sentence(self, tmp_path: Path) -> None:
         path = tmp_path / "chat.txt"
         path.write_bytes("13.05.2024, 14:30 - Анна: привет".encode("cp1251"))
-        with pytest.raises(UnreadableFile, match="not UTF-8 text"):
+        with pytest.raises(UnreadableFile, match=r"not UTF-8 text \(from line 1 on\): save it as UTF-8"):
             open_chat(path, hints=Hints(me="Anna"))
         path.write_text("13.05.2024, 14:30 - Анна: привет", "utf-16")
         assert open_chat(path, hints=Hints(me="Анна")).format == "whatsapp"

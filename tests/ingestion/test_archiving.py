@@ -343,7 +343,7 @@ class TestCommand:
         assert TopicVector.objects.count() == 1
 
     def test_a_name_nobody_has_is_one_sentence(self, hashing: None, db: None) -> None:
-        with pytest.raises(CommandError, match="There is no chat user named nobody"):
+        with pytest.raises(CommandError, match="There is no chat user “nobody”"):
             call_command("archive", "--user", "nobody")
 
     def test_a_model_that_is_away_is_one_sentence(

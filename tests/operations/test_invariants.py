@@ -276,7 +276,7 @@ def test_a_run_that_was_cut_off_and_lost_events_is_closed_behind_the_last_whole_
 
 
 def test_a_name_nobody_has_is_one_sentence(db: None) -> None:
-    with pytest.raises(CommandError, match="There is no chat user named nobody"):
+    with pytest.raises(CommandError, match="There is no chat user “nobody”"):
         call_command("check_memory", "--user", "nobody")
 
 

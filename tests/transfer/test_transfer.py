@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,21 @@ def test_the_commands(file: Path, anna: ChatUser, tmp_path: Path) -> None:
     assert (again["messages_added"], again["messages_skipped"]) == (0, 9)
     with pytest.raises(CommandError, match="cannot be written"):
         run("export_user", "anna", str(tmp_path / "no" / "such" / "folder"))
+
+
+def test_an_export_into_a_pipe_leaves_the_pipe(anna: ChatUser, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_text, encoding="utf-8")
+        lines = run("export_user", "anna", str(pipe))["lines"]
+        assert len(read.result().splitlines()) == lines
+    assert pipe.is_fifo()
+
+
+def test_an_export_to_a_link_is_in_the_file_behind_it(anna: ChatUser, tmp_path: Path) -> None:
+    link, target = tmp_path / "link.jsonl", tmp_path / "target.jsonl"
+    link.symlink_to(target)
+    run("export_user", "anna", str(link))
+    assert link.is_symlink()
+    assert transfer.recognises(target)

@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from memoryapp.api.shapes.fields import LONGEST_CONVERSATION, PARAMETERS, KnownName, Query
-from memoryapp.api.shapes.recall import RecallBody, Turn, Usage
+from memoryapp.api.shapes.fields import PARAMETERS, KnownName, Query, StrictBody, exemplified
+from memoryapp.api.shapes.recall import Conversation, RecallBody, Usage
 
 
-class QuestionBody(BaseModel):
+class QuestionBody(StrictBody):
     """A question to one memory, to be answered in words; ``messages`` and ``parameters`` are those of a recall."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"example": {"user": "anna", "query": "Which cake did Dasha bake?"}},
-    )
+    model_config = exemplified(user="anna", query="Which cake did Dasha bake?")
 
     user: KnownName
     query: Query
-    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": LONGEST_CONVERSATION})] = None
+    messages: Conversation = None
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
 
     def recall(self, strategy: str) -> RecallBody:
@@ -48,12 +45,13 @@ class CitedMessage(BaseModel):
 
 
 class WordsAnswer(BaseModel):
-    """An answer in words. ``text`` marks each statement with ``[n]``, the number of a citation.
+    """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
     ``outcome`` is ``softened`` where little supports the answer, ``refused`` where the memory does not hold one and
     ``failed`` where the run ended before there was any; ``fallback`` then says why. ``coverage`` is how much of the
-    question the cited messages speak of. ``by`` tells whether a model wrote the text or it is put together of what
-    the messages say. ``agent`` is false for the plain path.
+    question the cited messages speak of, from 0 to 1. ``verified`` is true if messages bear out every claim that was
+    checked, false if they do not, null where none was checked. ``by`` tells whether a model wrote the answer or it is
+    put together of what the messages say. ``agent`` is false for the plain path.
     """
 
     model_config = ConfigDict(
@@ -64,6 +62,7 @@ class WordsAnswer(BaseModel):
                 "strategy": "plain",
                 "agent": False,
                 "outcome": "answered",
+                "answer": "It was a honey cake with walnuts [1].",
                 "text": "It was a honey cake with walnuts [1].",
                 "citations": [
                     {
@@ -76,6 +75,7 @@ class WordsAnswer(BaseModel):
                     }
                 ],
                 "coverage": 0.91,
+                "verified": True,
                 "by": "extracts",
                 "note": "",
                 "fallback": None,
@@ -96,9 +96,11 @@ class WordsAnswer(BaseModel):
     strategy: str
     agent: bool
     outcome: Literal["answered", "softened", "refused", "failed"]
+    answer: str
     text: str
     citations: list[CitedMessage]
     coverage: float
+    verified: bool | None
     by: Literal["model", "extracts"] | None
     note: str
     fallback: str | None

@@ -14,14 +14,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memoryapp.api.shapes.edits import EditName
 from memoryapp.api.shapes.errors import ErrorAnswer, Fault
-from memoryapp.api.shapes.fields import KnownName, MessageId, Proposed, Reason, Summary, TopicId, strict
+from memoryapp.api.shapes.fields import (
+    KnownName,
+    MessageId,
+    Proposed,
+    Reason,
+    StrictBody,
+    Summary,
+    TopicId,
+    exemplified,
+)
 from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
 
 
-class MergeBody(BaseModel):
+class MergeBody(StrictBody):
     """Two or more topics, adjacent or not. Without ``summary`` their summaries are joined, the oldest first."""
 
-    model_config = strict(user="anna", topics=["Topic:1", "Topic:3"], summary="Tea", reason="one matter")
+    model_config = exemplified(user="anna", topics=["Topic:1", "Topic:3"], summary="Tea", reason="one matter")
 
     user: KnownName
     topics: Annotated[list[TopicId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 2})]
@@ -29,29 +38,29 @@ class MergeBody(BaseModel):
     reason: Reason = ""
 
 
-class SplitBody(BaseModel):
+class SplitBody(StrictBody):
     """``at`` names the first message of each further part; ``summaries`` has one per part, "" for a proposed one."""
 
-    model_config = strict(at=["m7"], summaries=["Which tea to buy", "How to make it"])
+    model_config = exemplified(at=["m7"], summaries=["Which tea to buy", "How to make it"])
 
     at: Annotated[list[MessageId], Field(max_length=MOST_TOPICS, json_schema_extra={"minItems": 1})]
     summaries: Annotated[list[Proposed], Field(max_length=MOST_TOPICS)] = []
     reason: Reason = ""
 
 
-class SummaryBody(BaseModel):
+class SummaryBody(StrictBody):
     """The topic's new summary."""
 
-    model_config = strict(summary="Which tea to buy", reason="said more clearly")
+    model_config = exemplified(summary="Which tea to buy", reason="said more clearly")
 
     summary: Summary
     reason: Reason = ""
 
 
-class MoveBody(BaseModel):
+class MoveBody(StrictBody):
     """Messages of one or more topics, and the topic they move ``to``: null for a new one, with ``summary``."""
 
-    model_config = strict(user="anna", messages=["m7", "m8"], to="Topic:9")
+    model_config = exemplified(user="anna", messages=["m7", "m8"], to="Topic:9")
 
     user: KnownName
     messages: Annotated[list[MessageId], Field(max_length=MOST_MESSAGES, json_schema_extra={"minItems": 1})]

@@ -6,21 +6,21 @@ from datetime import date, datetime
 
 from pydantic import BaseModel
 
-from memoryapp.api.shapes.fields import KnownName, Reason, strict
+from memoryapp.api.shapes.fields import KnownName, Reason, StrictBody, exemplified
 
 
-class UndoBody(BaseModel):
+class UndoBody(StrictBody):
     """An undo; the body may be empty."""
 
-    model_config = strict(reason="they were two matters after all")
+    model_config = exemplified(reason="they were two matters after all")
 
     reason: Reason = ""
 
 
-class NightBody(BaseModel):
+class NightBody(StrictBody):
     """Which night: the one that began at noon of the day ``night``, without it the latest with merges that stand."""
 
-    model_config = strict(user="anna", night="2026-03-02", reason="too eager")
+    model_config = exemplified(user="anna", night="2026-03-02", reason="too eager")
 
     user: KnownName
     night: date | None = None

@@ -8,9 +8,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.parameters import Declaration
@@ -227,6 +237,31 @@ Summary = Annotated[str, StringConstraints(max_length=MOST_SUMMARY_CHARS), READA
 Reason = Annotated[str, StringConstraints(max_length=MOST_REASON_CHARS), STRIPPED]
 
 
-def strict(**example: Any) -> ConfigDict:
-    """The configuration of a body that takes its own fields and no others."""
-    return ConfigDict(extra="forbid", json_schema_extra={"example": example})
+def at_most(most: int, sentence: str) -> BeforeValidator:
+    """Refuses a longer list before a look at its items: a body may hold millions, each a fault to describe."""
+
+    def counted(sent: Any) -> Any:
+        if isinstance(sent, list) and len(sent) > most:
+            raise RequestRefused(413, sentence)
+        return sent
+
+    return BeforeValidator(counted)
+
+
+class StrictBody(BaseModel):
+    """A body that takes its own fields and no others. Of unknown ones the first is looked at: one is enough."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_one_unknown(cls, sent: Any) -> Any:
+        if not isinstance(sent, dict):
+            return sent
+        first = next((name for name in sent if name not in cls.model_fields), None)
+        return {name: value for name, value in sent.items() if name in cls.model_fields or name == first}
+
+
+def exemplified(**example: Any) -> ConfigDict:
+    """The configuration of a shape with this example."""
+    return ConfigDict(json_schema_extra={"example": example})

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-
-def _example(**example: Any) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"example": example})
+from memoryapp.api.shapes.fields import exemplified
 
 
 class ListedUser(BaseModel):
@@ -19,7 +17,7 @@ class ListedUser(BaseModel):
 
 
 class UsersAnswer(BaseModel):
-    model_config = _example(
+    model_config = exemplified(
         users=[{"name": "anna", "display_name": "Анна", "created_at": "2026-07-25T14:30:00+00:00"}], next=None
     )
 

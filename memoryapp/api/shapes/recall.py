@@ -7,16 +7,37 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memoryapp.api.shapes.fields import LONGEST_CONVERSATION, PARAMETERS, PART, STRATEGY, TURN, KnownName, Query
+from memoryapp.api.shapes.fields import (
+    LONGEST_CONVERSATION,
+    PARAMETERS,
+    PART,
+    STRATEGY,
+    TURN,
+    KnownName,
+    Query,
+    StrictBody,
+    at_most,
+    exemplified,
+)
 from memoryapp.engine.strategies import DEFAULT
 
 MOST_MEDIA = 10
 
 Turn = Annotated[dict[str, Any], WithJsonSchema(TURN)]
 Part = Annotated[dict[str, Any], WithJsonSchema(PART)]
+Conversation = Annotated[
+    list[Turn] | None,
+    Field(json_schema_extra={"maxItems": LONGEST_CONVERSATION}),
+    at_most(LONGEST_CONVERSATION, f"At most {LONGEST_CONVERSATION} messages of the conversation: send its last ones."),
+]
+SentMedia = Annotated[
+    list[Part],
+    Field(json_schema_extra={"maxItems": MOST_MEDIA}),
+    at_most(MOST_MEDIA, f"At most {MOST_MEDIA} media a question."),
+]
 
 
-class RecallBody(BaseModel):
+class RecallBody(StrictBody):
     """A query to one memory.
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
@@ -24,17 +45,12 @@ class RecallBody(BaseModel):
     content embedded as base64.
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "example": {"user": "anna", "query": "What did I decide about the GPU?", "parameters": {"max_topics": 5}}
-        },
-    )
+    model_config = exemplified(user="anna", query="What did I decide about the GPU?", parameters={"max_topics": 5})
 
     user: KnownName
     query: Query
-    messages: Annotated[list[Turn] | None, Field(json_schema_extra={"maxItems": LONGEST_CONVERSATION})] = None
-    media: Annotated[list[Part], Field(json_schema_extra={"maxItems": MOST_MEDIA})] = []
+    messages: Conversation = None
+    media: SentMedia = []
     strategy: Annotated[str, WithJsonSchema(STRATEGY)] = DEFAULT.name
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
 

@@ -21,7 +21,7 @@ from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, us
 from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
-from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.json_values import written
 from memoryapp.engine.threads import apart
 
@@ -77,9 +77,13 @@ async def attempt(
                 async for step in steps:
                     yield step
             return
-        async with budget.spending():
-            content = await _content(response)
-    yield await apart(_read, response, content, size=len(content or b""))
+        try:
+            async with budget.spending():
+                response = await whole(response, _MOST_BYTES)
+        except TooLong:
+            yield AttemptEnd(Problem(502, _TOO_LONG))
+            return
+    yield await apart(_read, response, size=len(response.content))
 
 
 async def _send(
@@ -99,20 +103,9 @@ def _address(url: str) -> httpx.URL:
     return httpx.URL(url)
 
 
-async def _content(response: httpx.Response) -> bytes | None:
-    """The whole body; None when it is longer than any answer could be."""
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > _MOST_BYTES:
-            return None
-    return bytes(content)
-
-
-def _read(response: httpx.Response, content: bytes | None) -> AttemptEnd:
-    """The outcome of an answer that came whole."""
-    if content is None:
-        return AttemptEnd(Problem(502, _TOO_LONG))
+def _read(response: httpx.Response) -> AttemptEnd:
+    """The outcome of an answer whose body was read completely."""
+    content = response.content
     if response.status_code == 200 and content.lstrip().startswith(_LOOKS_STREAMED):
         transcript, events = Transcript(), EventStream()
         broken = _take_in(transcript, [*events.feed(content), *events.rest()])

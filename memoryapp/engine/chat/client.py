@@ -30,7 +30,7 @@ from memoryapp.engine.chat.capabilities import (
     unstreamed,
 )
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, PartialReply, Reply
-from memoryapp.engine.chat.redaction import growing, redacted
+from memoryapp.engine.chat.redaction import growing, holds, redacted
 from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
 
@@ -132,7 +132,7 @@ class HttpChat:
         try:
             async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
                 async for step in steps:
-                    yield redacted(step, self._key) if isinstance(step, AttemptEnd) else self._shown(step)
+                    yield await self._without_key(step) if isinstance(step, AttemptEnd) else self._shown(step)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield AttemptEnd(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -141,6 +141,10 @@ class HttpChat:
             raise LLMRefused(f"{self._host} cannot be asked ({error}): check LLM_BASE_URL.", spent=spent) from error
         except httpx.RequestError as error:
             yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
+
+    async def _without_key(self, end: AttemptEnd) -> AttemptEnd:
+        """The end without the API key, replaced in a thread because a long answer has many values to search."""
+        return await asyncio.to_thread(redacted, end, self._key) if holds(end, self._key) else end
 
     def _shown(self, step: PartialReply) -> PartialReply:
         return PartialReply(growing(step.text, self._key), growing(step.reasoning, self._key))

@@ -18,6 +18,7 @@ from memoryapp.engine.budget import Usage
 from memoryapp.engine.chat.protocol import Reply
 from memoryapp.engine.events import ToolCall
 
+_STATUS = re.compile("[45][0-9]{2}")
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -62,14 +63,17 @@ def error_in(completion: Mapping[str, Any] | None) -> EndpointError | None:
 def _endpoint_error(error: Any) -> EndpointError:
     if not isinstance(error, dict):
         return EndpointError(502, _words(error))
-    code = error.get("code")
-    status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 502
     words = [_words(error.get("message")), _words(_mapping(error.get("metadata")).get("raw"))]
     parameter = text_of(error.get("param"))
     if parameter and parameter not in words[0]:
         words.append(f"parameter {parameter}"[:100])
     wait = _number(_mapping(error.get("availability")).get("retry_after")) or None
-    return EndpointError(status if 400 <= status < 600 else 502, ": ".join(word for word in words if word), wait)
+    return EndpointError(_status(error.get("code")), ": ".join(word for word in words if word), wait)
+
+
+def _status(code: Any) -> int:
+    """HTTP's status in an error's code, 502 where that is none."""
+    return int(code) if isinstance(code, int | str) and _STATUS.fullmatch(str(code)) else 502
 
 
 def _words(value: Any) -> str:

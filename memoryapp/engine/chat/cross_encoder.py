@@ -17,13 +17,16 @@ import httpx
 import numpy as np
 
 from memoryapp.engine.chat.redaction import redacted
-from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
+from memoryapp.engine.threads import apart
 
 _TIMEOUT = httpx.Timeout(600, connect=5, pool=5)
 _MOST_CHARS = 8_000
 _WORDS_CHARS = 200
+# Some endpoints send the texts back with the scores.
+_MOST_BYTES = 8_000_000
 # Statuses of an endpoint that does not know the format of a request.
 _REFUSALS = frozenset({400, 422})
 # Larger log-odds make no difference to a probability.
@@ -69,6 +72,8 @@ class HttpCrossEncoder:
                 return await self._asked(storable(query), [storable(text)[:_MOST_CHARS] for text in texts])
         except TimeoutError:
             raise self._failure(f"did not answer within {seconds:.3g} seconds.") from None
+        except TooLong:
+            raise self._failure(f"answered more than {_MOST_BYTES:,} bytes.") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failure(f"cannot be reached: {error or type(error).__name__}.") from error
 
@@ -81,8 +86,8 @@ class HttpCrossEncoder:
         if response.status_code != httpx.codes.OK:
             raise self._failure(f"answered {response.status_code}: {response.text[:_WORDS_CHARS]}")
         try:
-            scores = _scores(response.json(), len(texts))
-        except (ValueError, TypeError, KeyError) as error:
+            scores = _scores(await apart(response.json, size=len(response.content)), len(texts))
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise self._failure("answered without a score for each text.") from error
         self._shape = self._shape or _SHAPES[0]
         return scores
@@ -93,8 +98,7 @@ class HttpCrossEncoder:
         body = {**model, "query": query, shape: texts, **more}
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
         async with aclosing(await send(self._http, request)) as response:
-            await response.aread()
-            return response
+            return await whole(response, _MOST_BYTES)
 
     def _failure(self, words: str) -> CrossEncoderError:
         """The sentence; without the API key, which the endpoint may have repeated."""

@@ -38,6 +38,6 @@ def retry_after(header: str) -> float | None:
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None

@@ -40,6 +40,21 @@ def unanswered(client: httpx.AsyncClient) -> int:
     return _unanswered.get(client, 0)
 
 
+class TooLong(Exception):
+    """A body is longer than any answer may be."""
+
+
+async def whole(response: httpx.Response, most: int) -> httpx.Response:
+    """The response with all of its body, decoded. Raises TooLong beyond ``most`` bytes, and httpx.RequestError."""
+    content = bytearray()
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > most:
+            raise TooLong
+    headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
+    return httpx.Response(response.status_code, headers=headers, content=bytes(content), extensions=response.extensions)
+
+
 class Transfer(httpx.AsyncByteStream):
     """One request that is being sent, and the body of its response."""
 

@@ -34,6 +34,10 @@ WIDE = 1.3
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+# The sorting of combining marks takes the square of their number, and it holds the interpreter.
+_MOST_AT_ONCE = 1_000
+_PIECE = re.compile(r"\s+|\S{1,500}")
+
 _PUNCTUATION = ".,:;!?…\"'«»“”()[]"
 _WORD = re.compile(r"[^\W_]+")
 # A name and its number ("GPT-5", "llama 3.1"), a number and its name ("3-НДФЛ"), two halves ("Wi-Fi").
@@ -69,10 +73,17 @@ def is_wide(text: str) -> bool:
     return len(storable(text).encode()) > WIDE * len(text)
 
 
+def compatible(text: str) -> str:
+    """The compatibility form (NFKC); of a long text word by word, and of a word of 500 characters piece by piece."""
+    if len(text) <= _MOST_AT_ONCE or unicodedata.is_normalized("NFKC", text):
+        return unicodedata.normalize("NFKC", text)
+    return _PIECE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+
+
 def normal(text: str) -> str:
     """Lower case, one form per character, ``е`` for ``ё``."""
     plain = storable(text)
-    return plain.lower() if plain.isascii() else unicodedata.normalize("NFKC", plain).lower().replace("ё", "е")
+    return plain.lower() if plain.isascii() else compatible(plain).lower().replace("ё", "е")
 
 
 def fold(text: str) -> str:

@@ -19,6 +19,7 @@ from memoryapp.engine.embeddings import EmbeddingError
 from memoryapp.ingestion.archiving import ArchiveMark, archive, limits, with_active_sessions
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
+from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser, Work
 from memoryapp.search import profiles
 from memoryapp.search.vectors import embed_pending
@@ -32,12 +33,12 @@ class Command(BaseCommand):
     help = "Archives sessions into topics and makes their passages and vectors; joins a worker already doing it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", metavar="NAME", help="only this chat user")
+        parser.add_argument("--user", type=utf8, metavar="NAME", help="only this chat user")
         parser.add_argument("--now", action="store_true", help="also sessions that may not have ended yet")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, now: bool, **options: Any) -> None:
-        owners = _owners(user)
+        owners = [named_user(user)] if user is not None else list(with_active_sessions())
         mark = ArchiveMark.now(owners)
         try:
             self._archive(owners, now)
@@ -65,12 +66,3 @@ class Command(BaseCommand):
         watch = partial(lines.watch, None, Work.Kind.EMBED)
         embedder = clients.embedder_of(profiles.profile_of(profiles.serving()))
         async_to_sync(embed_pending)(embedder, owner, wait=FOREVER, meanwhile=watch, worker="archive", report=lines)
-
-
-def _owners(user: str | None) -> list[ChatUser]:
-    if user is None:
-        return list(with_active_sessions())
-    owner = ChatUser.objects.filter(name=user).first()
-    if owner is None:
-        raise CommandError(_("There is no chat user named %(name)s.") % {"name": user})
-    return [owner]

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp.invariants import counted, violations
-from memoryapp.models import ChatUser
+from memoryapp.management.arguments import named_user, utf8
 from memoryapp.runs import repairing
 
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     help = "Checks every invariant of the memory; exit code 1 if one does not hold."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", metavar="NAME", help="only this chat user's memory")
+        parser.add_argument("--user", type=utf8, metavar="NAME", help="only this chat user's memory")
         parser.add_argument(
             "--repair",
             action="store_true",
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
-        owner = None if user is None else _owner(user)
+        owner = None if user is None else named_user(user)
         repaired = list(repairing.repair(owner)) if options["repair"] else []
         found = list(violations(owner))
         checked = counted(owner)
@@ -54,10 +54,3 @@ class Command(BaseCommand):
 def _repaired(repair: repairing.Repair) -> str:
     sentence = _("Run:%(run)s had lost events: it ends as crashed after event %(last)s, events removed: %(removed)s.")
     return sentence % asdict(repair)
-
-
-def _owner(name: str) -> ChatUser:
-    owner = ChatUser.objects.filter(name=name).first()
-    if owner is None:
-        raise CommandError(_("There is no chat user named %(name)s.") % {"name": name})
-    return owner

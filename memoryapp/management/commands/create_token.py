@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from memoryapp.accounts import tokens
-from memoryapp.management.arguments import named_user
+from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ApiToken
 
 GRANTED = [scope for scope in ApiToken.Scope if scope != ApiToken.Scope.EVERYONE]
@@ -20,10 +20,16 @@ class Command(BaseCommand):
     help = "Makes an API token and prints it, this once; the database stores only its digest."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the program or person the token is for")
+        parser.add_argument("name", type=utf8, metavar="NAME", help="the program or person the token is for")
         parser.add_argument("--scope", required=True, metavar="SCOPES", help=f"one or more of {','.join(GRANTED)}")
         parser.add_argument(
-            "--user", nargs="+", action="extend", default=[], metavar="NAME", help="only these chat users' memories"
+            "--user",
+            type=utf8,
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="NAME",
+            help="only these chat users' memories",
         )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 

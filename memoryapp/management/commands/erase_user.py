@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure, forgetting
-from memoryapp.management.arguments import named_user
+from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
 
 ACTOR = "command line"
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     help = "Erases a chat user with all rows and files, for good. Continues an erasure that was interrupted."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the chat user")
+        parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         parser.add_argument("--json", action="store_true", help="print one JSON document: a count per table")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from memoryapp.evaluation.questions import LabelledQuestion, QuestionsError, rea
 from memoryapp.evaluation.scores import QuestionScore
 from memoryapp.evaluation.table import regression_lines, table
 from memoryapp.evaluation.vectors import warnings
-from memoryapp.management.arguments import settings_given
+from memoryapp.management.arguments import settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, checked, strategy_named
@@ -36,9 +36,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("questions", type=Path, help="JSON Lines: user, qid, question, evidence or unanswerable")
         parser.add_argument("--strategy", default=DEFAULT.name, help=f"one or more of {', '.join(STRATEGIES)}")
-        parser.add_argument("--user", default="", help="whose memory, where a question does not say")
+        parser.add_argument("--user", type=utf8, default="", help="whose memory, where a question does not say")
         parser.add_argument("--k", default="5,10,50", help="where to cut recall, separated by commas")
-        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the runs")
+        parser.add_argument(
+            "--set", type=utf8, action="append", default=[], metavar="KEY=VALUE", help="a parameter of the runs"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
         parser.add_argument(
             "--gate",
@@ -47,7 +49,7 @@ class Command(BaseCommand):
             help=f"a document of --json to compare with; exit code {REGRESSED} where a figure got worse",
         )
         parser.add_argument(
-            "--margin", type=float, default=comparison.MARGIN, help="the gate: by how much a mean may fall"
+            "--margin", type=_share, default=comparison.MARGIN, help="the gate: by how much a mean may fall"
         )
 
     def handle(self, *, questions: Path, strategy: str, k: str, **options: Any) -> None:
@@ -93,6 +95,17 @@ class Command(BaseCommand):
             raise CommandError("\n".join(lines), returncode=REGRESSED)
 
 
+def _share(argument: str) -> float:
+    """A number from 0 to 1. With one that is none the gate would let everything pass."""
+    try:
+        share = float(argument)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ArgumentTypeError(f"a number from 0 to 1 is needed, not {argument!r}")
+    return share
+
+
 def _rows(source: str, names: Sequence[str], parameters: dict[str, Any]) -> list[Evaluation]:
     """A row for each strategy; the others refer to the first."""
     first = Evaluation.objects.create(source=source, strategy=names[0], parameters=parameters)
@@ -110,8 +123,12 @@ def _stored(path: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         reports = {each["strategy"]: each for each in document.get("reports", [document])}
         for each in reports.values():
             comparison.differences(each, each)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CommandError(f"{path} is no report of evaluate --json: {error!r}") from error
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CommandError(
+            f"{path} is no report of evaluate --json; write one with: evaluate … --json > FILE"
+        ) from error
     missing = [name for name in names if name not in reports]
     if missing:
         raise CommandError(f"{path} has no report of the strategy {missing[0]}.")

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp import transfer
-from memoryapp.management.arguments import named_user
+from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     help = "Writes everything a chat user's memory holds into a file, or to standard output where FILE is -."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the chat user")
+        parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument("file", metavar="FILE", help="the file to write, or -")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             _write(owner, sys.stdout)
             return
         try:
-            count = _whole(owner, Path(file))
+            count = _stored(owner, Path(file).resolve())
         except OSError as error:
             sentence = _("%(path)s cannot be written: %(error)s.") % {"path": file, "error": error.strerror}
             raise CommandError(sentence) from error
@@ -44,8 +44,16 @@ class Command(BaseCommand):
             self.stdout.write(form % {"count": f"{count:,}", "path": file})
 
 
+def _stored(owner: ChatUser, path: Path) -> int:
+    """A file appears when it is whole; a pipe or a device is written to, and stays what it is."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as device:
+            return _write(owner, device)
+    return _whole(owner, path)
+
+
 def _whole(owner: ChatUser, path: Path) -> int:
-    """The file appears when it is whole; whoever reads it may not be a stranger."""
+    """Whoever reads the file may not be a stranger."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", delete=False
     ) as draft:

@@ -23,6 +23,7 @@ from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, Unread
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.importers.telegram_chats import NOBODY
 from memoryapp.ingestion.imports import Imported, addressee_of, batch_of, import_chat
+from memoryapp.management.arguments import utf8
 from memoryapp.transfer import predecessor
 from memoryapp.transfer.predecessor import Brought
 from memoryapp.work import ProgressLines, Report
@@ -41,11 +42,19 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path, metavar="PATH")
         parser.add_argument(
-            "--user", default="", metavar="NAME", help="whose memory it is, unless the file names several users"
+            "--user",
+            type=utf8,
+            default="",
+            metavar="NAME",
+            help="whose memory it is, unless the file names several users",
         )
         parser.add_argument("--format", default="auto", choices=("auto", *FORMATS))
         parser.add_argument(
-            "--me", default="", metavar="NAME", help="which member of a group the user is, by name or id; - for none"
+            "--me",
+            type=utf8,
+            default="",
+            metavar="NAME",
+            help="which member of a group the user is, by name or id; - for none",
         )
         parser.add_argument("--start", type=_date, metavar="DATE", help="when a file without times began")
         parser.add_argument(

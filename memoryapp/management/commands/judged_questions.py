@@ -9,14 +9,14 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from memoryapp import judgements
-from memoryapp.management.arguments import named_user
+from memoryapp.management.arguments import named_user, utf8
 
 
 class Command(BaseCommand):
     help = "Prints the questions whose answers people found good, with the messages cited, as questions to evaluate."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, metavar="NAME", help="the chat user")
+        parser.add_argument("--user", type=utf8, required=True, metavar="NAME", help="the chat user")
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, user: str, **options: Any) -> None:

@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
-from memoryapp.management.arguments import named_user, settings_given
+from memoryapp.management.arguments import named_user, settings_given, utf8
 from memoryapp.models import ChatUser, Run
 from memoryapp.runs import lifecycle, recall_document, waiting
 from memoryapp.runs.clients import open_clients
@@ -23,9 +23,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("query")
-        parser.add_argument("--user", required=True, help="whose memory: the chat user's name")
+        parser.add_argument("--user", type=utf8, required=True, help="whose memory: the chat user's name")
         parser.add_argument("--strategy", default=DEFAULT.name, help=", ".join(STRATEGIES))
-        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the run")
+        parser.add_argument(
+            "--set", type=utf8, action="append", default=[], metavar="KEY=VALUE", help="a parameter of the run"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *, query: str, user: str, strategy: str, **options: Any) -> None:

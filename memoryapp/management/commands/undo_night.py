@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp import history
 from memoryapp.curation import CurationError
-from memoryapp.management.arguments import named_user
+from memoryapp.management.arguments import named_user, utf8
 
 ACTOR = "command line"
 
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     help = "Undoes all that the program merged by itself in a night, from noon to noon: all of it or nothing."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", metavar="NAME", help="the chat user")
+        parser.add_argument("name", type=utf8, metavar="NAME", help="the chat user")
         parser.add_argument(
             "--night", metavar="DATE", help="the day on whose noon it began, such as 2026-03-02; else the latest"
         )

@@ -10,6 +10,7 @@ import errno
 import http.client
 import ipaddress
 import os
+import select
 import shlex
 import signal
 import socket
@@ -17,7 +18,7 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +128,13 @@ class Command(BaseCommand):
     def _wait(self, running: Sequence[Child], host: str, port: int) -> None:
         """Waits until the web answers and every child runs."""
         deadline = time.monotonic() + _PATIENCE
-        while not (_answers(host, port) and all(child.alive for child in running)):
-            for child in running:
-                child.tend(self._say)
-                if child.failures >= _MOST_FAILURES or time.monotonic() > deadline:
-                    raise CommandError(f"{child.name} doesn't start; its output is above.")
-            time.sleep(0.05)
+        with closing(FirstRequest(host, port)) as request:
+            while not (request.is_answered() and all(child.alive for child in running)):
+                for child in running:
+                    child.tend(self._say)
+                    if child.failures >= _MOST_FAILURES or time.monotonic() > deadline:
+                        raise CommandError(f"{child.name} doesn't start; its output is above.")
+                time.sleep(0.05)
 
     def _tend(self, running: Sequence[Child], lease: Lease | None) -> None:
         while True:
@@ -314,14 +316,31 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def _answers(host: str, port: int) -> bool:
-    """Whether anything answers HTTP there, whatever the answer is."""
-    probe = http.client.HTTPConnection(host, port, timeout=5)
-    try:
-        probe.request("GET", "/healthz")
-        probe.getresponse()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        probe.close()
-    return True
+class FirstRequest:
+    """A request to a web process that starts. It waits as long as that takes, for of each request that is given up the
+    web complains; it is sent again only where the connection is lost."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._connection = http.client.HTTPConnection(host, port, timeout=5)
+        self._has_answer = False
+
+    def is_answered(self) -> bool:
+        """Whether anything answered HTTP by now, whatever the answer is."""
+        try:
+            if not self._has_answer and self._sent().poll(0):
+                self._connection.getresponse()
+                self._has_answer = True
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+        return self._has_answer
+
+    def _sent(self) -> select.poll:
+        """What tells whether there is an answer to the request, which is sent if it is not on its way."""
+        if self._connection.sock is None:
+            self._connection.request("GET", "/healthz")
+        answer = select.poll()
+        answer.register(self._connection.sock, select.POLLIN)
+        return answer
+
+    def close(self) -> None:
+        self._connection.close()

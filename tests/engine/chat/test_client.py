@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import Any
 
 import httpx
@@ -153,6 +155,24 @@ async def test_an_endpoint_that_echoes_the_api_key_gets_it_neither_stored_nor_sh
     assert keyless(*steps)
     assert all(not step.text.endswith("sec") for step in steps if isinstance(step, PartialReply))
     assert steps[-1].text == "it is [API key]"  # type: ignore[union-attr]
+
+
+async def longest_pause(work: asyncio.Task[Any]) -> float:
+    """The longest that the event loop stood still until the work was done, in seconds."""
+    pauses = [0.0]
+    while not work.done():
+        began = time.monotonic()
+        await asyncio.sleep(0)
+        pauses.append(time.monotonic() - began)
+    return max(pauses)
+
+
+async def test_a_long_answer_that_echoes_the_api_key_does_not_stop_the_loop() -> None:
+    began = time.monotonic()
+    answer = says("hi", notes=[[KEY, 1]] * 100_000)
+    asked = asyncio.create_task(collect(Endpoint(answer).chat().converse(PLAIN)))
+    assert await longest_pause(asked) < (time.monotonic() - began) / 2
+    assert keyless(*await asked)
 
 
 async def test_an_error_that_echoes_the_api_key_is_told_without_it(waits: list[float]) -> None:

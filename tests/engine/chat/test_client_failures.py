@@ -45,7 +45,18 @@ async def test_a_wait_beyond_the_time_left_ends_at_once(waits: list[float]) -> N
     assert waits == []
 
 
-@pytest.mark.parametrize("header", ["soon", "-5", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "soon",
+        "-5",
+        "nan",
+        "inf",
+        "Wed, 21 Oct 2015 07:28:00 GMT",
+        f"Wed, 21 Oct {'9' * 20} 07:28:00 GMT",
+        f"Wed, 21 Oct 2015 07:28:00 +{'9' * 14}",
+    ],
+)
 async def test_odd_retry_after_headers_do_no_harm(header: str, waits: list[float]) -> None:
     await reply(Endpoint(error(503, "busy", **{"Retry-After": header}), says("hi")))
     assert waits[0] in (0.0, 0.5)
@@ -91,6 +102,12 @@ async def test_a_failed_try_tells_what_it_was_billed(waits: list[float]) -> None
     assert isinstance(got, Reply)
     assert (retried.input_tokens, retried.output_tokens, retried.cost_usd) == (7, 1, 0.25)
     assert (got.usage.input_tokens, got.usage.cost_usd) == (107, 0.75)
+
+
+@pytest.mark.parametrize("code", ["9" * 5_000, "²", True, 4.5, [], -429, None])
+async def test_an_error_whose_code_is_no_status_is_a_failure_that_may_pass(code: object, waits: list[float]) -> None:
+    odd = httpx.Response(500, json={"error": {"code": code, "message": "odd"}})
+    assert (await reply(Endpoint(odd, says("hi")))).text == "hi"
 
 
 async def test_http_200_with_a_refusal_inside_is_a_refusal() -> None:

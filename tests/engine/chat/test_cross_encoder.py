@@ -72,6 +72,9 @@ async def test_without_texts_nobody_is_asked() -> None:
         httpx.Response(200, json={"answer": 42}),
         httpx.Response(200, content=b'[{"index": 0, "score": NaN}, {"index": 1, "score": 1}]'),
         httpx.Response(200, json="results"),
+        httpx.Response(200, json=[{"index": 0, "score": 10**400}, {"index": 1, "score": 1}]),
+        httpx.Response(200, content=b"[" * 100_000),
+        httpx.Response(200, content=b" " * 8_000_001),
     ],
     ids=lambda answer: f"{answer.status_code} {answer.content[:20]!r}",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 
@@ -12,7 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryapp.engine.storable import storable
-from memoryapp.engine.text.lexical import Matches, bm25, count_terms, fold, fold_query, idf, is_wide, stems
+from memoryapp.engine.text.lexical import (
+    Matches,
+    bm25,
+    compatible,
+    count_terms,
+    fold,
+    fold_query,
+    idf,
+    is_wide,
+    stems,
+)
 
 
 @pytest.mark.parametrize("written", ["GPT-5", "GPT 5", "gpt5", "gpt_5"])
@@ -27,6 +39,19 @@ def test_a_name_and_its_number_share_the_joined_form_however_they_are_written(wr
 )
 def test_two_spellings_of_one_thing_share_a_form(one: str, other: str) -> None:
     assert set(fold(one).split()) & set(fold(other).split())
+
+
+@pytest.mark.parametrize("marks", ["\u0315\u0300", "\uff9e\u0315"])
+def test_marks_in_no_order_take_time_by_their_number_and_no_more(marks: str) -> None:
+    """Sorted all at once, these would hold the interpreter for minutes, and the archive would never get past them."""
+    began = time.thread_time()
+    fold("a" + marks * 100_000)
+    assert time.thread_time() - began < 5
+
+
+@pytest.mark.parametrize("written", ["Ёлка и ﬁle GPT‑5 ½\u3000", "e\u0301te\u0301 и\u0306 ", "한국어 "])
+def test_a_long_text_is_folded_as_its_parts_are(written: str) -> None:
+    assert compatible(written * 500) == unicodedata.normalize("NFKC", written * 500)
 
 
 def test_the_number_in_a_hyphenated_name_is_not_negative() -> None:
