@@ -1,9 +1,9 @@
-"""Questions of agents to a chat model, each kept with every event of its conversation.
+"""Calls of agents: each question to a chat model is stored with every event of its conversation.
 
-A question is asked outside of transactions and event loops, and kept before its answer is used. An answer is paid for
-once: where the very same was asked of the same model for the same chat user, the answer that is kept serves, so that a
-process killed after it does not ask again. One killed between the arrival of a reply and its row does, at most one
-question a kill; only a provider that knows a question again could close that gap.
+A question is asked outside of transactions and event loops, and stored before its answer is used. Every answer is paid
+for once: if the same question was asked of the same model for the same chat user, the stored answer is used, so a
+killed process does not ask again. A process that is killed between the arrival of a reply and its row does ask again,
+at most one question for each kill; only a provider that recognises repeated questions could prevent that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OpenChat = Callable[[str], AbstractAsyncContextManager[Chat]]
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall(Generic[_Answer]):
-    """An answer, and the row of the question."""
+    """An answer, and the row of its question."""
 
     answer: _Answer
     call: AgentCall
@@ -45,7 +45,8 @@ class StoredAsk(Generic[_Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One that asks ``model`` about ``owner``'s memory. ``asked_by`` is the person who wants it, empty for none."""
+    """An agent that asks ``model`` about ``owner``'s memory. ``asked_by`` is the person who requested it, empty for
+    none."""
 
     owner: ChatUser
     kind: AgentCall.Agent
@@ -54,15 +55,16 @@ class Agent:
     asked_by: str = ""
 
     def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:
-        """The answer to ``question`` about ``topics``; a person is always answered anew.
+        """The answer to ``question`` about ``topics``; for a person the model is always asked again.
 
-        Raises LLMError (LLMTimeout) where the model gave none, UnreadableAnswer; what was asked is kept either way.
+        Raises LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the
+        question is stored either way.
         """
         asked = self.asked(question, topics)
         return AnsweredCall(asked.ask.result(), asked.call)
 
     def asked(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> StoredAsk[_Answer]:
-        """The same, for who also wants the row of a question that was not answered."""
+        """``ask`` for callers who also need the row of a question without an answer."""
         ask, kept = async_to_sync(self._finished)(question)
         return StoredAsk(ask, kept or self._keep(ask, topics))
 

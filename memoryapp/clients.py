@@ -1,7 +1,7 @@
-"""What speaks to the outside world, built from the settings: chat model, embedder, HTTP client.
+"""Clients for the outside world, created from the settings: chat model, embedder, HTTP client.
 
-Only tasks, runs, proposals, the demo, the bench and commands build clients; everything else receives them. The
-embedded models are loaded once a process, and a network client lives as long as the event loop that uses it.
+Only tasks, runs, proposals, the demo, the bench and commands create clients; everything else receives them. The
+embedded models are loaded once in each process, and a network client lives as long as the event loop that uses it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from memoryapp.engine.http_embedder import HttpEmbedder
 from memoryapp.engine.offline.scorer import OfflineChat
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 
-# A request that waits for a place in httpcore's pool and is cancelled may take the place with it; so there is no limit
-# but the one on runs at once.
+# When a request that waits in httpcore's pool is cancelled, its place in the pool may be lost; so the pool has no
+# limit, and only the number of concurrent runs is bounded.
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Limitation:
-    """What a ``model`` at ``host`` was found to lack; it is asked for again after ``seconds_left``."""
+    """What a ``model`` at ``host`` was found to lack; it is tried again after ``seconds_left``."""
 
     host: str
     model: str
@@ -56,7 +56,7 @@ def host_of(address: str) -> str:
 
 
 def profile() -> Profile:
-    """The profile whose vectors the settings ask for; makes no client."""
+    """The profile that the settings name; creates no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
     host, threshold = host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_TOPICS_THRESHOLD
@@ -64,7 +64,7 @@ def profile() -> Profile:
 
 
 def known_profile(provider: str, model: str, dimensions: int, threshold: float) -> Profile:
-    """The profile of these names, with what is known of its model."""
+    """The profile with this name, with what is known about its model."""
     embedded = offline_embedder().profile
     if (provider, model, dimensions) == (embedded.provider, embedded.model, embedded.dimensions):
         return embedded
@@ -77,9 +77,9 @@ def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
 
 
 def embedder_of(of: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
-    """The embedder whose vectors are of this profile, also where the settings ask for another by now.
+    """The embedder for vectors of this profile, even if the settings name another one by now.
 
-    A key goes to no host but the one it was given for. Where no setting names the address, it is one that refuses.
+    A key is sent only to the host it was given for. If no setting names the address, the embedder refuses.
     """
     if of == offline_embedder().profile:
         return offline_embedder()
@@ -91,12 +91,12 @@ def embedder_of(of: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
 
 
 def is_reachable(of: Profile) -> bool:
-    """Whether the settings say where vectors of this profile are made; whether that place answers is another matter."""
+    """Whether the settings say where vectors of this profile are made; that place may still not answer."""
     return not isinstance(embedder_of(of), UnreachableEmbedder)
 
 
 def _embedding_endpoints() -> list[tuple[str, str]]:
-    """Addresses and keys of the settings: the one in use, and the one that was before it."""
+    """Addresses and keys in the settings: the current endpoint, and the previous one."""
     named = (
         (settings.EMBEDDING_BASE_URL, settings.EMBEDDING_API_KEY),
         (settings.EMBEDDING_PREVIOUS_BASE_URL, settings.EMBEDDING_PREVIOUS_API_KEY),
@@ -106,12 +106,12 @@ def _embedding_endpoints() -> list[tuple[str, str]]:
 
 @cache
 def _learnt() -> dict[tuple[str, str], Learnt]:
-    """What this process knows of a model at an endpoint, whoever speaks to it; by address and model."""
+    """What this process has learnt about a model at an endpoint, by address and model."""
     return {}
 
 
 def limitations() -> list[Limitation]:
-    """What this process has learnt that endpoints cannot do and has not forgotten yet."""
+    """What this process has learnt that endpoints cannot do, and has not forgotten yet."""
     return [
         Limitation(host_of(address), model, known.step, known.seconds_left)
         for (address, model), learnt in sorted(_learnt().items())
@@ -130,7 +130,7 @@ def _options() -> ChatOptions:
 
 
 def chat(http: httpx.AsyncClient, model: str) -> Chat:
-    """The chat model of the settings under this name; the embedded one when no endpoint is set."""
+    """The chat model of this name; the embedded one when no endpoint is set."""
     if not settings.LLM_BASE_URL:
         return offline_chat()
     learnt = _learnt().setdefault((settings.LLM_BASE_URL, model), Learnt())
@@ -138,19 +138,19 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
 
 
 def cross_encoder(http: httpx.AsyncClient) -> CrossEncoder | None:
-    """The cross-encoder of the settings; None where none is configured."""
+    """The cross-encoder of the settings; None when none is configured."""
     if not settings.RERANK_BASE_URL:
         return None
     return HttpCrossEncoder(http, settings.RERANK_BASE_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL)
 
 
 def http_client() -> httpx.AsyncClient:
-    """The one client of an event loop."""
+    """The HTTP client of an event loop."""
     return httpx.AsyncClient(limits=LIMITS)
 
 
 @asynccontextmanager
 async def open_chat(model: str) -> AsyncIterator[Chat]:
-    """The chat model of this name for the running event loop, where nothing else is needed."""
+    """The chat model of this name for the running event loop, for callers that need nothing else."""
     async with http_client() as http:
         yield chat(http, model)

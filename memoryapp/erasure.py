@@ -1,10 +1,9 @@
-"""Erasing a chat user: every row and every file, with a count of what went from each table.
+"""Erases a chat user: every row and every file, and counts the deleted rows of each table.
 
 First the chat user is marked: from then on pages and the API hide them, and new messages and runs are refused. Then
-their rows go, a batch a transaction, each batch counted by the transaction that deletes it; the erasure of a killed
-process is continued by the worker where it stopped. A process that was writing when the chat user was marked may still
-write: the row of the chat user goes last, and while any row refers to it the database refuses that, so the tables are
-gone through once more.
+their rows are deleted, one batch in each transaction, which also counts it. If the process is killed, the worker
+continues where it stopped. A process that was writing when the chat user was marked may still write. So the row of the
+chat user is deleted last; while any row refers to it the database refuses, and the tables are processed once more.
 """
 
 from __future__ import annotations
@@ -50,11 +49,12 @@ from memoryapp.models import (
 from memoryapp.models.user import Owned
 from memoryapp.operations import advisory_locks
 
-# Sent in the process that erases, with the ``number`` of a chat user once it is gone.
+# Sent in the process that erases, with the ``number`` of a chat user after its end.
 erased = Signal()
 ERASER = "erase"
 FILES = "files"
-# Tables in the order of deletion, each with what refers to it, and rows a transaction: a run has hundreds of events.
+# Tables in the order of deletion, each with the tables that refer to it, and the number of rows in a transaction: a run
+# has hundreds of events.
 _ROOTS: Sequence[tuple[type[Owned], int]] = (
     (Run, 100),
     (Suggestion, 1_000),
@@ -82,7 +82,7 @@ class BeingErased(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How much there is to erase, for a person who decides about it."""
+    """How much there is to erase, for the person who decides."""
 
     messages: int
     topics: int
@@ -96,7 +96,7 @@ class Holding:
 
 
 def holding(owner: ChatUser) -> Holding:
-    """What would go with this chat user."""
+    """What would be erased with this chat user."""
 
     def count(model: type[Owned]) -> int:
         return model._base_manager.filter(owner=owner).count()
@@ -115,9 +115,9 @@ def holding(owner: ChatUser) -> Holding:
 
 
 def begin(owner: ChatUser, actor: str) -> Erasure:
-    """Hides the chat user for good; what was begun before goes on. Its rows are there until ``finish``."""
+    """Hides the chat user for good; an erasure that began earlier continues. The rows exist until ``finish``."""
     with transaction.atomic():
-        # Stronger than what a row that refers to it takes, so those who write now are waited for.
+        # A stronger lock than a referring row takes, so it waits for those who are writing now.
         row = ChatUser.with_erased.select_for_update().get(pk=owner.pk)
         if row.erasing_since is None:
             row.erasing_since = timezone.now()
@@ -136,7 +136,7 @@ def being_erased(name: str) -> ChatUser | None:
 def check_kept(owner: ChatUser) -> None:
     """Raises BeingErased for a chat user that is marked, or gone."""
     if not ChatUser.objects.filter(pk=owner.pk).exists():
-        raise BeingErased(_("This chat user is being erased; nothing is taken for them."))
+        raise BeingErased(_("This chat user is being erased; nothing can be added for them."))
 
 
 def found_or_made(name: str) -> ChatUser:
@@ -158,7 +158,7 @@ def erase(owner: ChatUser, actor: str) -> Erasure:
 
 
 def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
-    """Continues an erasure to its end; while another process works on it, waits for that one, at most ``wait``.
+    """Continues an erasure to its end. While another process works on it, waits for that one, at most ``wait``.
 
     The receipt has no ``ended_at`` when ``wait`` was too short.
     """
@@ -170,7 +170,8 @@ def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure
 
 
 def _go_through(erasure: Erasure) -> None:
-    """All tables until the chat user itself is gone. Raises IntegrityError when rows come however often that is."""
+    """Processes all tables until the chat user itself is deleted. Raises IntegrityError when new rows come
+    each time."""
     for last in (*[False] * _TIMES, True):
         erasure.refresh_from_db()
         if erasure.ended_at is not None:
@@ -192,7 +193,7 @@ def _delete_rows(erasure: Erasure) -> None:
 
 
 def _others() -> Iterator[tuple[type[Owned], int]]:
-    """Tables whose rows go with those of others; rows are left only if they were written meanwhile."""
+    """Tables whose rows are deleted with those of others; rows remain only if they were written meanwhile."""
     known = {model for model, _at_once in _ROOTS} | {Media, ImportFile}
     for model in apps.get_app_config("memoryapp").get_models():
         if issubclass(model, Owned) and model not in known:
@@ -205,7 +206,7 @@ def _in_batches(
     rows = model._base_manager.filter(owner=erasure.owner_number)
     while True:
         with transaction.atomic():
-            # In no order: by number the database might walk through everybody's rows to find a few.
+            # Without an order: ordered by id, the database might scan everybody's rows to find a few.
             numbers = list(rows.order_by().values_list("pk", flat=True)[:at_once])
             if not numbers:
                 return
@@ -218,7 +219,7 @@ def _delete(batch: QuerySet[Any]) -> Counter[str]:
 
 
 def delete_media(batch: QuerySet[Any]) -> Counter[str]:
-    """The rows, and the files nobody else's rows name; counts by table."""
+    """Deletes the rows, and the files that no other row refers to; returns counts by table."""
     media = list(batch)
     for path in sorted(row.path for row in media):
         advisory_locks.acquire_until_commit(path, 0)
@@ -261,12 +262,12 @@ def _own_tokens(owner: ChatUser | int) -> QuerySet[ApiToken]:
 
 
 def _raw(rows: QuerySet[Any]) -> Counter[str]:
-    """Deletes these rows alone; the database refuses where another row refers to one."""
+    """Deletes only these rows; the database refuses if another row refers to one."""
     return Counter({rows.model._meta.db_table: rows._raw_delete(rows.db)})
 
 
 def forget_in_log(model: type[Model], numbers: Sequence[Any]) -> Counter[str]:
-    """Entries of the administration's log quote these rows, so they go too; counts by table."""
+    """Entries of the administration's log quote these rows, so they are deleted as well; returns counts by table."""
     kind = ContentType.objects.get_for_model(model)
     rows = LogEntry.objects.filter(content_type=kind, object_id__in=[str(number) for number in numbers])
     return by_table(rows.delete()[1])

@@ -1,8 +1,8 @@
-"""The laws of the stored memory, as questions to the database for the rows that break them.
+"""Invariants of the stored memory, as database queries for the rows that break them.
 
-Each invariant is one set-based query; a healthy database answers every one with nothing. Ownership is read from the
-models, so a new relation is checked without a word here. Only the events of runs are read one by one: what a run's row
-must hold is known to ``recording.finished_columns`` alone.
+Each invariant is one set-based query that returns nothing on a healthy database. Ownership is read from the models, so
+a new relation is checked without a change here. Only the events of runs are read one by one, because only
+``recording.finished_columns`` knows what a run's row must contain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memoryapp.models.user import Owned
 from memoryapp.runs.recording import finished_columns
 
 MOST_A_KIND = 1000
-# Of a memory that is being erased any part may be gone already.
+# Any part of a memory that is being erased may already be deleted.
 STANDING = "x.owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE erasing_since IS NOT NULL)"
 SILENCE = 60
 COUNTED: dict[str, type[Owned]] = {
@@ -40,7 +40,7 @@ COUNTED: dict[str, type[Owned]] = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One row that breaks an invariant: ``subject`` names it (``Topic:42``), ``sentence`` says how."""
+    """A row that breaks an invariant: ``subject`` names it (``Topic:42``), ``sentence`` says how."""
 
     invariant: str
     subject: str
@@ -49,9 +49,9 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """``query`` selects the id of each broken row of ``subject``, and the values ``sentence`` names.
+    """``query`` selects the id of each broken row of ``subject``, and the values in ``sentence``.
 
-    In the query, ``{mine}`` limits its first table, called ``x``, to the owner asked for.
+    In the query, ``{mine}`` restricts its first table, called ``x``, to the requested owner.
     """
 
     name: str
@@ -113,7 +113,7 @@ INVARIANTS = (
         """SELECT x.id FROM memoryapp_topic x WHERE {mine}
            AND NOT EXISTS (SELECT FROM memoryapp_editedtopic e WHERE e.topic_id = x.id AND e.side = 'in')""",
     ),
-    # An undo brings the very topic back, so it may come and go several times.
+    # An undo brings the same topic back, so a topic may come and go several times.
     Invariant(
         "topic_comes_and_goes_in_turn",
         "Topic",
@@ -148,7 +148,7 @@ INVARIANTS = (
            FROM memoryapp_topicvector x JOIN memoryapp_embeddingprofile p ON p.id = x.profile_id
            WHERE vector_dims(x.vector) <> p.dimensions AND {mine}""",
     ),
-    # halfvec keeps 11 bits of each number, so a unit vector is one within a hundredth.
+    # halfvec stores 11 bits of each number, so a vector counts as a unit vector within a hundredth.
     Invariant(
         "passage_vector_is_unit",
         "Passage",
@@ -207,7 +207,7 @@ INVARIANTS = (
 
 
 def violations(owner: ChatUser | None = None) -> Iterator[Violation]:
-    """Everything that is wrong with the memory of ``owner``, or of all; at most a thousand of a kind."""
+    """Everything that is wrong with the memory of ``owner``, or of all; at most a thousand violations of each kind."""
     for invariant in INVARIANTS:
         yield from _broken(invariant, owner)
     yield from _foreign(owner)
@@ -215,7 +215,7 @@ def violations(owner: ChatUser | None = None) -> Iterator[Violation]:
 
 
 def counted(owner: ChatUser | None = None) -> dict[str, int]:
-    """How many rows of each kind were looked at."""
+    """How many rows of each kind were checked."""
     return {name: _of(model, owner).count() for name, model in COUNTED.items()}
 
 
@@ -236,7 +236,7 @@ def _broken(invariant: Invariant, owner: ChatUser | None) -> Iterator[Violation]
 
 
 def _foreign(owner: ChatUser | None) -> Iterator[Violation]:
-    """Rows that point at a row of another chat user."""
+    """Rows that refer to a row of another chat user."""
     mine = STANDING if owner is None else f"{STANDING} AND x.owner_id = %(owner)s"
     with connection.cursor() as cursor:
         cursor.execute(_foreign_query().replace("{mine}", mine), {"owner": owner.pk if owner else None})
@@ -247,7 +247,7 @@ def _foreign(owner: ChatUser | None) -> Iterator[Violation]:
 
 @cache
 def _foreign_query() -> str:
-    """One statement for all relations: to make and to send one for each takes longer than to answer them."""
+    """One statement for all relations: sending one for each takes longer than answering them."""
     return " UNION ALL ".join(
         f"""(SELECT '{model.__name__}', x."{model._meta.pk.column}"::text, '{field.name}', x.owner_id, y.owner_id
              FROM "{model._meta.db_table}" x
@@ -266,7 +266,7 @@ def _relations() -> Iterator[tuple[type[Owned], models.ForeignKey[Any, Any]]]:
 
 
 def _miscounted(owner: ChatUser | None) -> Iterator[Violation]:
-    """Finished runs whose row does not say what their events add up to."""
+    """Finished runs whose row differs from the totals of their events."""
     events = _of(RunEvent, owner).filter(run__state=Run.State.FINISHED).select_related("run")
     rows = events.order_by("run_id", "seq").iterator(chunk_size=200)
     for run, run_events in groupby(rows, key=lambda event: event.run):

@@ -1,8 +1,7 @@
-"""What operators think of answers, and the golden questions that come of it.
+"""Operators' judgements of answers, and the golden questions made from them.
 
-A question whose answer somebody found good, and nobody bad, is labelled: the messages that the answer cites are known
-to answer it, and of one that was rightly refused it is known that nothing does. An evaluation reads such questions as
-it reads any others.
+A question with an answer that somebody judged good, and nobody bad, is labelled: the cited messages are known to answer
+it, or nothing is known to answer it if it was rightly refused. An evaluation reads such questions like all others.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ CATEGORY = "judged"
 
 
 def judge(run: Run, operator: User, is_good: bool | None) -> None:
-    """Keep what this operator thinks of the run's answer; None takes it back."""
+    """Stores the operator's judgement of the run's answer; None deletes it."""
     if is_good is None:
         Judgement.objects.filter(run=run, operator=operator).delete()
         return
@@ -32,7 +31,7 @@ def judge(run: Run, operator: User, is_good: bool | None) -> None:
 def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
     """A golden question for each question with a good answer, as a line of a file for ``evaluate``.
 
-    The newest answer counts. One whose messages are gone is left out.
+    The newest answer counts. An answer whose messages were erased is left out.
     """
     asked = set()
     bad = Judgement.objects.filter(owner=owner, is_good=False).values("run")
@@ -46,7 +45,7 @@ def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
 
 
 def _expected(run: Run) -> dict[str, Any]:
-    """What a good answer of this run says should be found; nothing where it does not say."""
+    """What a good answer of this run expects to be found; empty when it does not say."""
     answered = answer_of([item.event for item in following.stored(run.pk)])
     if answered is None:
         return {}

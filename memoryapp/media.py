@@ -1,7 +1,7 @@
 """Files that came with queries: stored once under their hash, and given only to their owner's runs.
 
-A ``MediaItem`` in a run or an event is a name and nothing more. The bytes are checked against that name when they are
-read, so a model never gets other bytes than those that were sent.
+In a run or an event a ``MediaItem`` only names the file. The bytes are compared with that name when they are read, so a
+model never gets other bytes than those that were sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def store(owner: ChatUser, media: MediaContent) -> MediaItem:
         size_bytes=item.size_bytes,
     )
     with transaction.atomic():
-        # An erasure that takes the last row of these bytes takes the file too.
+        # An erasure that deletes the last row for these bytes deletes the file too.
         advisory_locks.acquire_until_commit(row.path, 0)
         if not _is_stored(row):
             default_storage.save(row.path, ContentFile(media.content))
@@ -52,12 +52,13 @@ def _is_stored(row: models.Media) -> bool:
 
 
 async def load(owner_id: int, item: MediaItem) -> MediaContent:
-    """The item with its bytes. Raises MediaError when this owner has none such, or when they are not as sent."""
+    """The item with its bytes. Raises MediaError when this owner has none, or when they differ from those that were
+    sent."""
     return await in_thread(read, owner_id, item)
 
 
 def read(owner_id: int, item: MediaItem) -> MediaContent:
-    """The same for code without an event loop."""
+    """``load`` for code without an event loop."""
     row = models.Media.objects.filter(owner=owner_id, sha256=item.sha256).first()
     if row is None:
         raise MediaError(_("There is no media %(hash)s in this memory.") % {"hash": item.sha256[:12]})

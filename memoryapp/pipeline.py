@@ -1,7 +1,8 @@
-"""The stages of a memory's life: what waits in each, what runs, what failed and why, and what was done each hour.
+"""The stages of background work: what waits in each, what is running, what failed and why, and what was done in each
+hour.
 
 Everything is read from the rows of the work itself. Counts stop at a bound, so that the page costs the same however
-much waits; a stage whose rows keep no time has no hours.
+much is waiting. A stage whose rows record no time has no hours.
 """
 
 from __future__ import annotations
@@ -43,16 +44,17 @@ MOST_FAULTS = 5
 HOURS = 24
 NAMES = ("import", "archive", "embed", "consolidate", "extract", "artifacts", "runs", "erase")
 _AGENTS = {stage: agent for agent, stage in costs.STAGE_OF.items()}
-# The ends of a recall that somebody meant; all others are its failures.
+# Ends of a recall that somebody intended; all others count as failures.
 _MEANT = ("", "disabled", "stopped", "no_candidates")
 
 
 @dataclass(frozen=True, slots=True)
 class StageFault:
-    """Something that failed within a day: of whom, when, why.
+    """A failure of the last day: whose memory, when, why.
 
-    ``count`` is how many failed so, ``call`` the question of an agent that shows it, ``topic`` one that could not be
-    read, ``code`` the outcome where that says why, ``file`` one that waits for a person after its import failed.
+    ``count`` is the number of equal failures. ``call`` is the call of an agent that shows it, ``topic`` a topic that
+    could not be read, ``code`` the outcome if that is the reason, ``file`` a file whose import failed and that waits
+    for a person.
     """
 
     owner: ChatUser | None
@@ -68,7 +70,7 @@ class StageFault:
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """The embedding profile that is to take over, and how many passages wait for their vector of it, up to a bound."""
+    """The embedding profile that is to take over, and how many passages lack its vector, up to a bound."""
 
     row: EmbeddingProfile
     waiting: int
@@ -80,11 +82,11 @@ class Successor:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStage:
-    """``waiting`` is counted up to a bound; ``hours`` are the last 24, oldest first, empty where no row tells.
+    """``waiting`` is counted up to a bound; ``hours`` are the last 24, oldest first, empty when the rows record none.
 
-    ``latest`` is the last work of it that ended, ``pause`` what keeps the worker from it: everybody's or, where the
-    page is one chat user's, that one's. ``away`` is the embedding profile whose model did not answer, ``successor``
-    the one that is to take over.
+    ``latest`` is the work that ended last. ``pause`` is what stops the worker: a pause for everybody or, on the page of
+    a chat user, for that one. ``away`` is an embedding profile whose model did not answer, ``successor`` the profile
+    that is to take over.
     """
 
     name: str
@@ -101,7 +103,7 @@ class PipelineStage:
 
     @property
     def kind(self) -> str:
-        """The kind of work that can be paused, empty where none can."""
+        """The kind of work that can be paused; empty when none can."""
         return self.name if self.name in Work.Kind.values else ""
 
     @property
@@ -123,7 +125,7 @@ class PipelineStage:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Whose stages, at which moment; ``owner`` where they are one chat user's."""
+    """The chat users and the moment of the page; ``owner`` if it shows a single one."""
 
     owners: QuerySet[ChatUser]
     owner: ChatUser | None
@@ -150,9 +152,9 @@ def stages(
     owner: ChatUser | None = None,
     erasures: bool = False,
 ) -> list[PipelineStage]:
-    """Every stage of these chat users, or of ``owner`` alone; that of erasures, which name nobody, where asked for.
+    """Every stage of these chat users, or of ``owner`` alone; that of erasures, which name nobody, if requested.
 
-    About twenty queries, whatever there is.
+    About twenty queries, whatever the memory contains.
     """
     scope = _Scope(owners, owner, profile, now)
     works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
@@ -176,14 +178,14 @@ def stages(
 
 
 def _embedding(scope: _Scope) -> dict[str, Any]:
-    """What the stage of vectors has beside its own: a model that is away, and a profile that is to take over."""
+    """What only the stage of vectors has: a model that does not answer, and a profile that is to take over."""
     row = profiles.being_made()
     waiting = passages_without_vector(scope.seen, profiles.profile_of(row)) if row else 0
     return {"away": profiles.away(), "successor": Successor(row, waiting) if row else None}
 
 
 def _works(scope: _Scope) -> list[work.WorkProgress]:
-    """What runs, failed or ended within a day, the latest first."""
+    """Work that is running, or failed or ended within a day, the latest first."""
     rows = scope.of(Work.objects.filter(at__gte=scope.day_ago)).select_related("owner")
     return [work.progress(row) for row in rows.order_by("-at")[:200]]
 
@@ -201,7 +203,7 @@ def _counted(rows: QuerySet[Any]) -> int:
 
 
 def _files(scope: _Scope) -> int:
-    """Files that were given and are not imported; some wait for a person's decision."""
+    """Files that were uploaded and not imported; some wait for a person's decision."""
     ended = (ImportFile.State.DONE, ImportFile.State.FAILED)
     return _counted(scope.of(ImportFile.objects.exclude(state__in=ended)))
 
@@ -228,7 +230,7 @@ _WAITING: Mapping[str, Callable[[_Scope], int]] = {
 
 
 def _hours(scope: _Scope, name: str) -> list[int]:
-    """What the stage did in each of the last hours: messages, topics, vectors, files, questions, runs or erasures."""
+    """The work of the stage in each of the last hours: messages, topics, vectors, files, calls, runs or erasures."""
     since = scope.day_ago
     if name == "import":
         batches = scope.of(ImportBatch.objects.filter(started_at__gte=since))
@@ -242,7 +244,7 @@ def _hours(scope: _Scope, name: str) -> list[int]:
         return _by_hour(scope, asked, "at", Count("pk"))
     if name == "embed":
         vectors = scope.of(PassageVector.objects.filter(made_at__gte=since))
-        # Rows, not numbers: the index of times alone tells.
+        # Counts rows instead of summing numbers: the index of times is then enough.
         return _by_hour(scope, vectors, "made_at", Count("*"))
     if name == "artifacts":
         return _by_hour(scope, scope.of(Artifact.objects.filter(read_at__gte=since)), "read_at", Count("pk"))
@@ -265,7 +267,7 @@ def _by_hour(scope: _Scope, rows: QuerySet[Any], column: str, counted: Aggregate
 
 
 def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
-    """What failed within a day, by stage, the latest first."""
+    """Failures of the last day by stage, the latest first."""
     found: dict[str, list[StageFault]] = {}
     unread = scope.of(UnreadTopic.objects.filter(state=UnreadTopic.State.FAILED)).select_related("owner")
     for row in unread.order_by("-at")[:MOST_FAULTS]:
@@ -274,7 +276,7 @@ def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
     for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
         fault = StageFault(file.owner, file.at, why=f"{file.source}: {file.fault}", file=file.pk)
         found.setdefault("import", []).append(fault)
-    # Of an import that had begun there may be a row of work, too.
+    # An import that had begun may also have a row of work.
     named = refused.filter(owner=OuterRef("owner"), source=OuterRef("source"))
     is_shown = Q(kind=Work.Kind.IMPORT) & Exists(named)
     failed = Work.objects.filter(~is_shown, state=Work.State.FAILED, at__gte=scope.day_ago)
@@ -295,7 +297,7 @@ def _unreadable(scope: _Scope) -> list[StageFault]:
 
 
 def _fallen_back(scope: _Scope) -> list[StageFault]:
-    """Runs of the day that fell back, by why."""
+    """Runs of the day that fell back, by reason."""
     runs = scope.of(Run.objects.filter(created_at__gte=scope.day_ago).exclude(fallback__in=_MEANT))
     counted = runs.order_by().values_list("fallback").annotate(n=Count("pk")).order_by("-n")
     return [StageFault(None, None, code=fallback, count=n) for fallback, n in counted[:MOST_FAULTS]]

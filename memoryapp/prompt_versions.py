@@ -1,8 +1,8 @@
-"""Versions of prompts as people edit them; at most one of a name and a language is in force.
+"""Versions of prompts as people edit them; at most one for each name and language is in force.
 
-The engine has texts of its own, which are version 0 and always there. A stored text never changes, so the label of a
-run (``rerank-en-3``) names for ever what was sent to its model. A run reads what is in force when it begins, so a
-change holds from the next run on, in every process.
+The engine's own texts are version 0 and always available. A stored text never changes, so the label of a run
+(``rerank-en-3``) always names what was sent to its model. A run reads the version in force when it begins, so a change
+applies from the next run on, in every process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class PromptError(Exception):
-    """A text that is not saved, or not put in force."""
+    """A text that was not saved, or not put in force."""
 
 
 class Faulty(PromptError):
@@ -56,7 +56,7 @@ class StaleVersion(PromptError):
 
 
 class Duplicate(PromptError):
-    """The text is saved already, word for word, as ``version``."""
+    """The text is already saved, word for word, as ``version``."""
 
     def __init__(self, version: int) -> None:
         super().__init__(str(version))
@@ -65,7 +65,7 @@ class Duplicate(PromptError):
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """When ``version`` was put in force, and by whom; 0 when that was going back to the built-in text."""
+    """When ``version`` was put in force, and by whom; 0 stands for the return to the built-in text."""
 
     version: int
     at: datetime
@@ -73,22 +73,22 @@ class Since:
 
 
 def text_of(prompt: Prompt) -> PromptText:
-    """The row as the engine takes it."""
+    """The row as a prompt of the engine."""
     return _text(prompt.name, prompt.language, prompt.version, prompt.system, prompt.user)
 
 
 def _text(name: str, language: str, version: int, system: str, user: str) -> PromptText:
-    """From a row, whose columns hold no other names and languages than the engine has."""
+    """From a row, whose names and languages are always known to the engine."""
     return replace(BUILT_IN[name, language], version=version, system=system, user=user)
 
 
 def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
-    """``base`` with ``prompt`` in the place of its name and language, whether it is in force or not."""
+    """``base`` with ``prompt`` in place of the one with its name and language, whether it is in force or not."""
     return {**base, (prompt.name, prompt.language): text_of(prompt)}
 
 
 def book(found: Iterable[Mapping[str, Any]] | None) -> PromptBook:
-    """Every text as runs use it now, out of what ``IN_FORCE`` found: those that runs use, four at most.
+    """The prompts that runs use now, made of the rows of ``IN_FORCE``; four at most are read.
 
     A stored text that this version of the program cannot fill would end every run, so it is left out.
     """
@@ -121,12 +121,12 @@ def history(key: Key) -> QuerySet[Prompt]:
 
 
 def newest_versions() -> QuerySet[Prompt]:
-    """The last version of each name and language that people edited."""
+    """The newest version for each name and language that people edited."""
     return Prompt.objects.order_by("name", "language", "-version").distinct("name", "language")
 
 
 def text_at(key: Key, version: int) -> PromptText | None:
-    """The text of a version, 0 being the built-in one; None where there is no such version."""
+    """The text of a version (0 is the built-in one); None when there is no such version."""
     if not version:
         return BUILT_IN.get(key)
     prompt = history(key).filter(version=version).first()
@@ -136,8 +136,8 @@ def text_at(key: Key, version: int) -> PromptText | None:
 def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
     """Saves ``text`` as the next version, not in force. ``text.version`` is ignored.
 
-    ``seen`` is the newest version that whoever wrote it knew of. Raises Faulty, StaleVersion where there is a newer one
-    and Duplicate where the text is one of the versions; nothing is written then.
+    ``seen`` is the newest version that the author knew of. Raises Faulty; StaleVersion when there is a newer one;
+    Duplicate when the text is one of the versions. In these cases nothing is written.
     """
     _refuse_faulty(text)
     with transaction.atomic():
@@ -151,7 +151,7 @@ def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
 
 
 def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
-    """A version with this text to try on a run: the one there is, else a new one. Raises Faulty."""
+    """A version with this text to try on a run: an existing one, or a new one. Raises Faulty."""
     _refuse_faulty(text)
     with transaction.atomic():
         _last((text.name, text.language))
@@ -160,10 +160,10 @@ def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
 
 
 def put_in_force(key: Key, version: int, *, by: str) -> None:
-    """Runs use this version from the next one on; 0 goes back to the built-in text.
+    """Puts this version in force from the next run on; 0 returns to the built-in text.
 
-    What is in force already goes on as it was put there. Raises Faulty for a text that cannot be used and
-    Prompt.DoesNotExist for a version that there is not.
+    Does nothing when it is in force already. Raises Faulty for a text that cannot be used, and Prompt.DoesNotExist for
+    an unknown version.
     """
     with transaction.atomic():
         _last(key)
@@ -178,14 +178,14 @@ def put_in_force(key: Key, version: int, *, by: str) -> None:
 
 
 def in_force_since() -> Mapping[Key, Since]:
-    """Since when each text is in force, and by whom, where a person put it there; one query."""
+    """Since when each text is in force, and by whom, if a person put it there; one query."""
     rows = Prompt.objects.filter(Q(in_force=True) | Q(replaced_at__isnull=False)).defer("system", "user")
     last = rows.order_by("name", "language", "-in_force", "-replaced_at").distinct("name", "language")
     return {(row.name, row.language): since for row in last if (since := _since(row))}
 
 
 def _since(row: Prompt) -> Since | None:
-    """None where it was put in force before that was recorded."""
+    """None when it was put in force before that was recorded."""
     if row.in_force:
         return Since(row.version, row.forced_at, row.forced_by) if row.forced_at else None
     return Since(0, row.replaced_at, row.replaced_by) if row.replaced_at else None
@@ -226,8 +226,8 @@ def _add(text: PromptText, by: str, note: str) -> Prompt:
 
 
 def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
-    """How many of the last ``LOOKED_AT`` runs, or questions of agents, about these chat users used each text, by its
-    label."""
+    """How many of the last ``LOOKED_AT`` runs, or calls of agents, for these chat users used each text, by
+    its label."""
     recent = Run.objects.filter(owner__in=owners).order_by("-created_at", "-id")[:LOOKED_AT]
     used = dict(recent.values_list("pk", "prompt_version"))
     enriched = RunEvent.objects.filter(run__in=used, kind="query_enriched")

@@ -1,8 +1,8 @@
 """Proposals of models for a curator: the parts of a topic, a summary, similar topics.
 
-A connected chat model is asked only when a person presses a button, outside of any transaction; each question and its
-answer are stored as an ``AgentCall`` with their events. A proposal does not change the memory: the person edits and
-commits it like a text of their own. Proposals of the embedder and the segmenter need no chat model.
+A connected chat model is asked only when a person presses a button, outside of any transaction; each question is stored
+with its events as an ``AgentCall``. A proposal does not change the memory: the person edits it and commits it like a
+text of their own. Proposals of the embedder and the segmenter need no chat model.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ class ProposalError(Exception):
 
 
 def is_model_connected() -> bool:
-    """Whether a chat model that writes is connected; the embedded one only chooses."""
+    """Whether a chat model that can write is connected; the embedded one only selects."""
     return bool(settings.LLM_BASE_URL)
 
 
 def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicDraft]:
-    """How the model would cut ``topic``: drafts in order, each a run of its messages, together all of them.
+    """The drafts into which the model would divide ``topic``: in order, each of consecutive messages, all of them
+    together.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
@@ -89,7 +90,7 @@ def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) ->
 
 
 def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> AnsweredCall[MergeVerdict]:
-    """Whether the model finds that ``topics`` are one, asked anew.
+    """Whether the model judges that ``topics`` are one; it is asked again each time.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
@@ -101,7 +102,7 @@ def merge_judged(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> Ans
 def merge_judged_by(
     open_chat: OpenChat, owner: ChatUser, topics: Sequence[Topic], asked_by: str = ""
 ) -> AnsweredCall[MergeVerdict]:
-    """The same of a model that somebody else opened; without a person who asks, an answer that is kept serves.
+    """``merge_judged`` with a model that the caller opens. Without a person who asks, a stored answer may be used.
 
     Raises LLMError, UnreadableAnswer.
     """
@@ -113,22 +114,22 @@ def merge_judged_by(
 
 
 def summariser() -> Callable[[Sequence[MessageContent]], str]:
-    """Makes a summary of the most telling sentences of messages; not for an event loop."""
+    """Makes a summary of the most telling sentences of messages; do not call it in an event loop."""
     return curation.extractive(_embedder())
 
 
 def summary_extracted(messages: Sequence[MessageContent]) -> str:
-    """A summary of the most telling sentences of the messages; not for an event loop."""
+    """A summary of the most telling sentences of the messages; do not call it in an event loop."""
     return summariser()(messages)
 
 
 def topics_segmented(owner: ChatUser, topic_id: int) -> list[TopicDraft]:
-    """How the segmenter would cut the topic, see ``curation.propose_split``."""
+    """The drafts into which the segmenter would divide the topic; see ``curation.propose_split``."""
     return curation.propose_split(owner, topic_id, _embedder(), settings.SPLIT_THRESHOLD_CHARS)
 
 
 def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
-    """The owner's live topics nearest to what ``words`` mean; none while the embedder does not answer."""
+    """The owner's live topics nearest in meaning to ``words``; none while the embedder does not answer."""
     embedder = _embedder()
     try:
         [vector] = async_to_sync(embedder.embed)([words])
@@ -138,13 +139,13 @@ def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
 
 
 def _embedder() -> Embedder:
-    """The embedder of the profile that serves searches, whose vectors of topics there are."""
+    """The embedder of the serving profile, in which topics have vectors."""
     return clients.embedder_of(profiles.serving_profile())
 
 
 def _check_connected() -> None:
     if not is_model_connected():
-        raise ProposalError(_("No chat model is connected that could make a proposal."))
+        raise ProposalError(_("No chat model is connected to make a proposal."))
 
 
 def _answer(agent: Agent, topics: Sequence[Topic], question: Callable[[Chat], Ask[Proposal]]) -> Proposal:
@@ -155,7 +156,7 @@ def _answer(agent: Agent, topics: Sequence[Topic], question: Callable[[Chat], As
 
 @contextmanager
 def _failures_in_words() -> Iterator[None]:
-    """Makes a ProposalError of what a model may do wrong."""
+    """Turns whatever a model may do wrong into a ProposalError."""
     try:
         yield
     except LLMError as error:

@@ -1,4 +1,4 @@
-"""What the memory holds, as the engine reads it: topics with their messages, and who asks. Always of one owner."""
+"""Reads the memory for the engine: topics with their messages, and the user's background. Always of one owner."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from memoryapp.operations.database import array, together
 MOST_TOPICS = 200
 MOST_MESSAGES = 1_000
 RECENT_TOPICS = 3
-# The facts that every query is sent with: the most important ones.
+# The most important facts; every query is sent with them.
 MOST_FACTS = 50
 IMPORTANT = 80
 MOST_OF_CIRCLE = 20
-# The circles that every query is sent with; other people are found by search.
+# The circles of people that every query is sent with; other people are found by search.
 INNER_CIRCLE = ("Family", "Work_Inner")
 _BIO_CHARS = 200
 _SUMMARY_CHARS = 200
@@ -45,7 +45,7 @@ ONE_BY_ONE = """
 SELECT id, role, author, sent_at, text, forwarded_from, coalesce(metadata ->> 'username', ''), session
 FROM memoryapp_message WHERE owner_id = %(owner)s AND id = ANY(%(ids)s::bigint[])
 """
-# Of a row ``asked``: its owner_id, and the running conversation where messages are given.
+# For a row ``asked`` with its owner_id, and the running conversation if messages are given.
 BACKGROUND = """
 json_build_object(
     'facts', (SELECT json_agg(fact) FROM (
@@ -71,7 +71,7 @@ json_build_object(
         ORDER BY sent_at DESC, id DESC LIMIT %(last_messages)s
     ) AS message)
 )"""
-# Nothing of the running conversation is wanted.
+# The running conversation is not needed.
 PROFILE = f"SELECT ({BACKGROUND})::text FROM (SELECT %(owner)s::bigint AS owner_id, '[]'::text AS messages) AS asked"
 HOW_MUCH: Mapping[str, Any] = {
     "important": IMPORTANT,
@@ -98,9 +98,9 @@ Connection = psycopg.AsyncConnection[Any]
 def background(
     found: Mapping[str, Any], *, profile: str = "", messages: Sequence[MessageContent] | None = None
 ) -> Background:
-    """What ``BACKGROUND`` found, with ``HOW_MUCH``.
+    """The background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``.
 
-    ``profile`` is put before the facts; ``messages`` are the running conversation, None is the active session.
+    ``profile`` precedes the facts; ``messages`` is the running conversation, None the active session.
     """
     facts, circle, recent, last = (found[name] or () for name in ("facts", "circle", "recent", "last"))
     running = tuple(map(_message, reversed(last))) if messages is None else tuple(messages)
@@ -113,7 +113,7 @@ def background(
 
 
 def profile(owner: ChatUser) -> str:
-    """What is known of the owner, a line for each fact, as every query is sent with; one query."""
+    """What is known of the owner, one line for each fact, as every query is sent with it; one query."""
     with connection.cursor() as cursor:
         cursor.execute(PROFILE, {**HOW_MUCH, "owner": owner.pk})
         [found] = cursor.fetchone()
@@ -143,7 +143,7 @@ def _day(moment: datetime) -> str:
 
 
 def content(row: Message) -> MessageContent:
-    """The message of a row of the table, as the engine reads it."""
+    """The message of a row, as a value of the engine."""
     username = row.metadata.get("username") or ""
     return MessageContent(
         row.pk, row.role, row.author, row.sent_at, row.text, row.forwarded_from, str(username), row.session
@@ -173,7 +173,7 @@ async def read_messages(connection: Connection, owner_id: int, ids: Sequence[int
 async def read_items(
     connection: Connection, owner_id: int, people: Sequence[int], artifacts: Sequence[int]
 ) -> tuple[list[ContextItem], list[ContextItem]]:
-    """The owner's people and files among these numbers, in that order, as they stand in the context."""
+    """The owner's people and files with these numbers, in that order, as the context contains them."""
     persons, files = await together(
         connection,
         (PEOPLE, {"owner": owner_id, "ids": list(people)}),

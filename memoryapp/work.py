@@ -1,7 +1,7 @@
-"""Background work and its progress: one row for each archive, import or embedding, with how far it is.
+"""Background work and its progress: one row for each archive, import or embedding.
 
-The rows are for people who watch or wait; a worker finds what to do in the messages and passages themselves. The row
-of a killed process gets no more signs of life, and the next sweep takes the work up.
+The rows are for people who watch or wait; a worker finds its work in the messages and passages themselves. The row of a
+killed process is no longer updated, and the next sweep continues the work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.operations.logs import cause
 from memoryapp.operations.pauses import StagePaused
 
-# Signs of life are written this often at most; without one for this long, nobody is at work.
+# The heartbeat of a row is written at most this often; after this long without one, nobody is at work.
 BEAT_SECONDS = 0.5
 SILENT = timedelta(seconds=60)
 # How long a failure is shown.
@@ -35,7 +35,7 @@ WORKER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class WorkProgress:
-    """One piece of work as people are shown it: ``rate`` a second and ``seconds_left`` are None while unknown."""
+    """A piece of work as people are shown it; ``rate`` per second and ``seconds_left`` are None while unknown."""
 
     work: Work
     is_going_on: bool
@@ -51,9 +51,9 @@ Report = Callable[[WorkProgress], None]
 
 
 class Steps:
-    """Writes into the row how far the work is; ``report`` is called after each write.
+    """Writes the progress of the work into its row; ``report`` is called after each write.
 
-    The worker stops where its kind of work was paused meanwhile; a person's own command goes on.
+    The worker stops when its kind of work was paused meanwhile; a person's own command continues.
     """
 
     def __init__(self, row: Work, report: Report, *, heeds_pauses: bool) -> None:
@@ -61,7 +61,7 @@ class Steps:
         self._heeds_pauses = heeds_pauses
 
     def reached(self, done: int, share: float) -> None:
-        """``done`` is the number of messages or passages so far, ``share`` what part of all that is.
+        """``done`` is the number of messages or passages so far, ``share`` its share of the total.
 
         Raises StagePaused.
         """
@@ -76,13 +76,13 @@ class Steps:
     def write(self, state: Work.State, fault: str = "") -> None:
         row = self._row
         row.state, row.fault, row.at = state, fault, timezone.now()
-        # An update, for the chat user may be erased meanwhile.
+        # An update, because the chat user may be erased meanwhile.
         fields = ("state", "fault", "at", "done", "share")
         Work.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in fields})
 
 
 def process(name: str) -> str:
-    """This process in words, for people who ask who works."""
+    """A name for this process, for people who ask who is at work."""
     return _("%(name)s (process %(pid)s)") % {"name": name, "pid": os.getpid()}
 
 
@@ -104,7 +104,7 @@ def tracked(
         steps.write(Work.State.WAITING)
         raise
     except BaseException as error:
-        # The lost connection may be the reason; a row without signs of life says the same.
+        # The lost connection may be the reason of the failure; a row without heartbeat says the same.
         with suppress(DatabaseError, InterfaceError):
             steps.write(Work.State.FAILED, _fault(error))
             if isinstance(error, Exception):
@@ -120,7 +120,7 @@ def _fault(error: BaseException) -> str:
 
 
 class JointWork:
-    """One piece of work for several chat users at once; ``totals`` has how much there is for each, by id."""
+    """One piece of work for several chat users at once; ``totals`` is the amount for each, by id."""
 
     def __init__(
         self, kind: Work.Kind, worker: str, totals: Mapping[int, int], report: Report, source: str = ""
@@ -132,14 +132,14 @@ class JointWork:
         self._done: Counter[int] = Counter()
 
     def begin(self, owners: Iterable[int]) -> None:
-        """Work for these is under way: their rows are there before the first thing is done; time counts from now."""
+        """Begins the work: the rows exist before the first item is done, and time counts from now."""
         for owner in set(owners):
-            # A chat user who is erased meanwhile needs no row, and takes nobody's work down.
+            # A chat user who is erased meanwhile needs no row, and must not stop the work for others.
             with suppress(IntegrityError):
                 self._of(owner)
 
     def add(self, owners: Sequence[int]) -> None:
-        """One thing more is done for each of ``owners``."""
+        """Counts one item as done for each of ``owners``."""
         for owner, count in Counter(owners).items():
             self._done[owner] += count
             with suppress(IntegrityError):
@@ -152,12 +152,12 @@ class JointWork:
         return self._steps[owner]
 
     def end(self, error: BaseException | None = None) -> None:
-        """Ends the rows; when the work failed, with its error."""
+        """Ends the rows; if the work failed, with its error."""
         self._stack.__exit__(type(error) if error else None, error, None)
 
 
 class ProgressLines:
-    """Progress as lines for who waits at a terminal: the first one at once, then one every few seconds."""
+    """Progress as lines for a terminal: the first one at once, then one every few seconds."""
 
     def __init__(self, write: Callable[[str], object], every: float = 2.0) -> None:
         self._write, self._every, self._written_at = write, every, 0.0
@@ -167,7 +167,7 @@ class ProgressLines:
             self._write(sentence(shown))
 
     def watch(self, owner: ChatUser | None, kind: Work.Kind) -> None:
-        """A line about what another process does."""
+        """Prints a line about the work of another process."""
         if self._is_due():
             shown = current(owner, kind)
             self._write(sentence(shown) if shown else _("Another process is working on it; waiting until it ends."))
@@ -180,7 +180,7 @@ class ProgressLines:
 
 
 def ask_to_archive(owner: ChatUser, asked_by: str) -> None:
-    """The worker archives the owner's sessions soon, those that may still go on too; asking twice is asking once."""
+    """Asks the worker to archive the owner's sessions soon, including active ones; a second call changes nothing."""
     asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
     waits = {**asked, "state": Work.State.WAITING, "done": 0, "share": 0.0, "fault": ""}
     row, made = Work.objects.get_or_create(owner=owner, kind=Work.Kind.ARCHIVE, source="", defaults=waits)
@@ -201,7 +201,7 @@ def is_asked(owner: ChatUser) -> bool:
 
 
 def pause(kind: Work.Kind, by: str, owner: ChatUser | None = None) -> None:
-    """Keeps the worker from this kind of work, for one chat user or, without one, for all; pausing twice is once."""
+    """Pauses this kind of work, for one chat user or, without one, for all; a second call changes nothing."""
     if owner:
         Pause.objects.get_or_create(owner=owner, kind=kind, defaults={"by": by[:150]})
     else:
@@ -209,27 +209,27 @@ def pause(kind: Work.Kind, by: str, owner: ChatUser | None = None) -> None:
 
 
 def resume(kind: Work.Kind, owner: ChatUser | None = None) -> None:
-    """Ends a pause; that of all chat users ends no chat user's own."""
+    """Ends a pause; ending the pause for all chat users does not end that of a single one."""
     paused = Pause.objects.filter(owner=owner) if owner else StagePause.objects.all()
     paused.filter(kind=kind).delete()
 
 
 def is_paused(kind: Work.Kind, owner: ChatUser | int | None = None) -> bool:
-    """Whether the worker is kept from this kind of work for everybody, or for this chat user."""
+    """Whether this kind of work is paused for everybody, or for this chat user."""
     if StagePause.objects.filter(kind=kind).exists():
         return True
     return owner is not None and Pause.objects.filter(kind=kind, owner=owner).exists()
 
 
 def unpaused(owners: QuerySet[ChatUser], kind: Work.Kind) -> QuerySet[ChatUser]:
-    """Those of ``owners`` for whom the worker may do this kind of work."""
+    """Those of ``owners`` for whom this kind of work is not paused."""
     if is_paused(kind):
         return owners.none()
     return owners.exclude(pk__in=Pause.objects.filter(kind=kind).values("owner"))
 
 
 def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
-    """That somebody paused this kind of work for the chat user or for all; empty where nobody did."""
+    """The sentence that somebody paused this kind of work for the chat user or for all; empty when nobody did."""
     everybodys = StagePause.objects.filter(kind=kind).first()
     paused = everybodys or Pause.objects.filter(kind=kind, owner=owner).first()
     if paused is None:
@@ -241,7 +241,7 @@ def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
 
 
 def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
-    """Work that is asked for, runs, or failed lately for these chat users, the latest first."""
+    """Work that was requested, is running, or failed recently for these chat users, the latest first."""
     now = timezone.now()
     going = Q(state=Work.State.GOING_ON, at__gte=now - SILENT) | Q(asked_at__isnull=False)
     failed = Q(state=Work.State.FAILED, at__gte=now - REMEMBERED)
@@ -265,12 +265,12 @@ def progress(row: Work) -> WorkProgress:
 
 
 def sentence(shown: WorkProgress) -> str:
-    """What runs for whom, and how far it is."""
+    """The work that is running, for whom, and its progress."""
     return f"{shown.work.get_kind_display()} ({shown.work.owner}): {line(shown)}"
 
 
 def line(shown: WorkProgress) -> str:
-    """How far a piece of work is: how many, how fast, how long yet, and who is at it."""
+    """The progress of a piece of work: how much, how fast, the remaining time, and who does it."""
     parts = [counted(shown)]
     if shown.rate is not None:
         rate = f"{shown.rate:,.0f}" if shown.rate >= 10 else f"{shown.rate:.1f}"
@@ -294,7 +294,7 @@ def counted(shown: WorkProgress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """About how long: seconds up to two minutes, then minutes, then hours."""
+    """A rough duration: in seconds up to two minutes, then minutes, then hours."""
     if seconds < 120:
         return _("%(n)s s") % {"n": round(seconds)}
     return (

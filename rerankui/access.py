@@ -1,7 +1,7 @@
-"""Who may see what: every view asks here, none filters by itself.
+"""Access: decides who may see what. Every view asks here; none filters by itself.
 
-A row of a chat user whom the operator may not see is answered exactly like one that does not exist: 404.
-A person who is signed in without being an operator is refused with a sentence, for an admin can change that.
+A row of a chat user whom the operator may not see gets the same answer as a row that does not exist: 404. A person who
+is signed in without being an operator is refused with a sentence, because an admin can change that.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def operator_for(user: AbstractBaseUser | AnonymousUser) -> Operator | None:
 
 
 def operator_of(request: HttpRequest) -> Operator:
-    """The operator who asks. Raises PermissionDenied for a user who is none."""
+    """The operator who made the request. Raises PermissionDenied for a user who is no operator."""
     asked = cast(Request, request)
     if not hasattr(asked, "operator"):
         operator = operator_for(request.user)
@@ -95,7 +95,7 @@ def seen_owners(request: HttpRequest) -> QuerySet[ChatUser]:
 
 
 def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
-    """The chat user, who becomes the one the frame shows."""
+    """The chat user, who becomes the one that the frame shows."""
     return _remember(request, get_object_or_404(seen_owners(request), pk=pk))
 
 
@@ -108,7 +108,7 @@ def topic_or_404(request: HttpRequest, pk: int) -> Topic:
 
 
 def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
-    """A run with its owner and whoever asked for it."""
+    """A run with its owner, and the operator or token that started it."""
     seen = Run.objects.filter(owner__in=seen_owners(request))
     run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
     _remember(request, run.owner)
@@ -131,7 +131,8 @@ def _remember(request: HttpRequest, owner: ChatUser) -> ChatUser:
 
 
 def run_still_seen_by(session_key: str | None, pk: uuid.UUID) -> bool:
-    """``run_seen_by`` for whoever the session is now: signed out, with another password or role, it may be nobody."""
+    """``run_seen_by`` for the present user of the session, who may meanwhile be signed out or have another password or
+    role."""
     return run_seen_by(login_sessions.user_of(session_key), pk)
 
 

@@ -1,4 +1,4 @@
-"""An agent's conversation as pages show it: with the event views of a run, on a time axis made from its turns."""
+"""The conversation of an agent as pages show it: with the event views of a run, on a time axis made from its turns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNANSWERED: dict[str, Promise] = {
 
 
 def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
-    """What the partials of a run need to show the conversation as it was after the event of that number."""
+    """What the partials of a run need to show the conversation as of the event with that number."""
     stored = stored_events(call)
     last = len(stored)
     step = min(max(step, 1), last) if step is not None and last else last
@@ -35,7 +35,7 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
     replies = [item.event for item in stored if isinstance(item.event, ModelReplied)]
     return {
         "views": views,
-        # what the partials of events ask a run's first event for
+        # what the partials of events expect from a run's first event
         "run_started": {"model": call.model},
         "last": last,
         "step": step,
@@ -49,7 +49,8 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
 
 
 def stored_events(call: AgentCall) -> list[StoredEvent]:
-    """The events of the conversation, oldest first; each turn's lie evenly between its start and its reply."""
+    """The events of the conversation, oldest first; those of a turn are spread evenly between its start and
+    its reply."""
     events = [from_payload(each["kind"], each["payload"]) for each in call.events if each["kind"] in KINDS]
     began = call.at - timedelta(seconds=call.seconds)
     return [
@@ -81,5 +82,5 @@ def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 
 def _ended(views: list[EventView]) -> list[EventView]:
-    """A conversation has no event that ends it: nothing goes on after its last one."""
+    """A conversation has no event that ends it; nothing is going on after its last event."""
     return [*views[:-1], *(replace(view, stage=RunStage("", "")) for view in views[-1:])]

@@ -1,4 +1,4 @@
-"""An answer as HTML, for the page and for its socket: the whole of it each time, for it is short."""
+"""An answer as HTML, for the page and its socket; always the whole answer, because it is short."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rerankui.run.answer_view import answer_context
 def frame(
     run_id: UUID, *, seen: Seen, language: str, user: AbstractBaseUser | AnonymousUser, zone: tzinfo = UTC
 ) -> SocketFrame:
-    """The answer as it is now, empty where nothing is new to a viewer who has ``seen`` this much."""
+    """The answer as it is now; empty when nothing is new to a viewer who has ``seen`` this much."""
     newest = look(run_id, seen)
     if newest.seen == seen:
         return SocketFrame("", seen, newest.is_over)

@@ -1,7 +1,7 @@
 """The sockets of a run's page and of an answer: each follows a run and sends its rows as HTML; it decides nothing else.
 
-The first frame is the whole run so far, later frames append, and between them the words of the turn that is going
-on grow.
+The first frame is the whole run so far, later frames append events. In between, frames update the words of the current
+turn.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         except PermissionDenied:
             await self.close(NOT_FOUND)
         except (DatabaseError, OSError) as error:
-            # On this code the page connects anew, and its first frame brings everything that was missed.
+            # On this code the page reconnects, and its first frame contains everything that was missed.
             logger.warning("the rows of run %s are out of reach: %s", self.run_id, error)
             await self.close(TRY_AGAIN)
         else:
@@ -78,7 +78,7 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await asyncio.sleep(BETWEEN_FRAMES)
 
     async def _check_right(self) -> None:
-        """Raises PermissionDenied once the session that opened the socket was ended, or may not see the run."""
+        """Raises PermissionDenied when the session that opened the socket was ended, or may no longer see the run."""
         session, now = self.scope.get("session"), asyncio.get_running_loop().time()
         if session is None or now - self.checked_at < CHECK_AGAIN:
             return
@@ -91,12 +91,12 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     @property
     def _reader(self) -> dict[str, Any]:
-        """The language and the clock of whoever looks."""
+        """The language and time zone of the viewer."""
         return {"language": _language(self.scope), "zone": reader_zone(self.scope.get("cookies", {}))}
 
 
 class AnswerConsumer(RunConsumer):
-    """One viewer of one answer on the page on which questions are asked."""
+    """One viewer of one answer on the page *Ask*."""
 
     async def _frame(self, seen: fragments.Seen) -> fragments.SocketFrame:
         return await in_thread(answer_fragments.frame, self.run_id, seen=seen, user=self.scope["user"], **self._reader)

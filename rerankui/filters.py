@@ -1,4 +1,4 @@
-"""What lists understand in their address: bounded, and forgiving, for a link must outlive a renamed option."""
+"""Filters of lists, read from the address: bounded and lenient, because a link must outlive a renamed option."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def _choice(label: Any, first: Any, choices: Choices) -> forms.ChoiceField:
 
 
 class _MomentInput(forms.DateTimeInput):
-    """Shows the exact moment of a link as its minute on the reader's clock: a browser's field takes no zone.
+    """Shows the exact moment of a link as a minute on the reader's clock, because a browser's field has no time zone.
 
-    Rounded by ``later``, so that what the link lists stays in the list when the form is sent.
+    Rounded up with ``later``, so that the rows listed by the link stay listed when the form is sent.
     """
 
     def __init__(self, later: timedelta, **options: Any) -> None:
@@ -60,7 +60,7 @@ def _moment(label: Any, later: timedelta = timedelta(0)) -> forms.DateTimeField:
 
 
 class Filter(forms.Form):
-    """``chosen`` holds what was readable; a value that is not counts as not given."""
+    """``chosen`` contains the values that could be read; others count as not given."""
 
     SORTS: dict[str, tuple[str, str]] = {}
     placeholder: Any = _("Search")

@@ -1,4 +1,4 @@
-"""What people may send."""
+"""The forms of pages: what people may send."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN = {
 _CONTEXTS = [*zip(CONTEXTS, (_("whole topics"), _("passages only")), strict=True)]
 # what a scope opens, in the order one reads them
 ALLOWS: Mapping[str, Promise] = {
-    ApiToken.Scope.RECALL: _("Ask a memory, and look at the runs that come of it."),
+    ApiToken.Scope.RECALL: _("Ask a memory, and read the resulting runs."),
     ApiToken.Scope.INGEST: _("Add messages to a memory."),
     ApiToken.Scope.READ: _("Read topics with their messages, and all runs."),
     ApiToken.Scope.CURATE: _("Merge, split, move and reword topics, and undo any change."),
@@ -72,7 +72,7 @@ class RecallForm(forms.Form):
         return self.cleaned_data
 
     def parameters(self) -> dict[str, Any]:
-        """What was set by hand, as ``runs.start`` takes it."""
+        """The parameters that a person set, as ``runs.start`` takes them."""
         known = declared()
         given = {name: self.cleaned_data.get(name) for name in known}
         return {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
@@ -98,7 +98,7 @@ class AskForm(forms.Form):
         return bool(settings.ENABLE_AGENT)
 
     def clean_strategies(self) -> list[str]:
-        """In the form's order, the plain path instead of *react* where that is switched off."""
+        """In the order of the form; *plain* in place of *react* while that is switched off."""
         chosen = set(self.cleaned_data["strategies"])
         if chosen & PLANNING and not self.has_react:
             chosen = chosen - PLANNING | {PLAIN.name}
@@ -123,7 +123,7 @@ class PromptForm(forms.Form):
         return self._with_plain_lines("user")
 
     def _with_plain_lines(self, name: str) -> str:
-        """Browsers end lines with two characters; the stored texts, which diffs compare, with one."""
+        """Browsers end lines with two characters, stored texts with one; diffs compare the latter."""
         text: str = self.cleaned_data[name]
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -135,9 +135,9 @@ class PromptForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """A token as somebody asks for it: ``users`` are whose memories it opens, none of them for every memory.
+    """The form of a token: ``users`` are the chat users whose memories it opens; none means every memory.
 
-    Chat users are told by name: the first ones are boxes to tick, any of them can be typed, one a line.
+    Chat users are given by name: the first ones are boxes to tick, and any can be typed, one a line.
     """
 
     LISTED = 30
@@ -157,7 +157,7 @@ class TokenForm(forms.Form):
     )
     whose = forms.ChoiceField(
         choices=[("chosen", _("only these chat users’ memories")), ("every", _("every memory, also those to come"))],
-        error_messages={"required": _("Say whose memories it opens.")},
+        error_messages={"required": _("Choose the memories that it gives access to.")},
         widget=forms.RadioSelect,
     )
     owners = forms.Field(required=False, widget=forms.CheckboxSelectMultiple)
@@ -203,7 +203,7 @@ class TokenForm(forms.Form):
         for name in [name for name in wanted if name not in found][: self.UNKNOWN_LISTED]:
             self.add_error("owners", _("There is no chat user “%(name)s”.") % {"name": name})
         if not wanted:
-            self.add_error("owners", _("Choose at least one chat user, or let it open every memory."))
+            self.add_error("owners", _("Choose at least one chat user, or give access to every memory."))
         return list(found.values())
 
 

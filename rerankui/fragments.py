@@ -33,7 +33,7 @@ from rerankui.run.trial import trial_of
 from rerankui.run.waterfall import axis, milliseconds
 
 LANES = {"candidates_found": "candidates", "answered": "result", "run_finished": "result"}
-# How an event is drawn; one that is not named here quietly.
+# How an event is drawn; kinds that are not listed are drawn inconspicuously.
 LOOKS = {
     "candidates_found": "candidates",
     "turn_started": "turn",
@@ -50,7 +50,8 @@ LOOKS = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a viewer has: events up to ``last`` (-1: not even the section), words spoken until ``spoken_at``."""
+    """What a viewer already has: events up to ``last`` (-1: not even the section), and the model's words up to
+    ``spoken_at``."""
 
     last: int = -1
     spoken_at: datetime | None = None
@@ -69,8 +70,8 @@ class SocketFrame:
 class EventView:
     """One event as its partial shows it. ``offset_ms`` counts from the run's first event, ``stage`` begins with it.
 
-    ``is_ahead`` tells that the step shown has not reached it, ``is_current`` that the step shown is this one and not
-    the last.
+    ``is_ahead`` means that the shown step is before this event, ``is_current`` that the shown step is this event and
+    not the last one.
     """
 
     seq: int
@@ -112,7 +113,7 @@ class EventView:
 
 
 def event_views(stored: Sequence[StoredEvent], step: int | None = None) -> list[EventView]:
-    """The run as it was after the event of that number, without one as it is."""
+    """The run as it was after the event ``step``; without it, as it is now."""
     last = stored[-1].seq if stored else 0
     step = last if step is None else step
     views, turn = [], 0
@@ -192,7 +193,7 @@ def _items(found: CandidatesFound | None) -> dict[str, ItemCandidate]:
 
 
 def _is_going_on(progress: RunProgress, events: Sequence[Event]) -> bool:
-    """Whether the turn it belongs to has not ended: the row outlives it until the next one speaks."""
+    """Whether the turn has not ended yet: the row exists until the next turn begins to speak."""
     if any(isinstance(event, RunFinished) for event in events[-1:]):
         return False
     return progress.turn > max((event.turn for event in events if isinstance(event, ModelReplied)), default=0)
@@ -209,7 +210,7 @@ def progress_of(run_id: UUID) -> RunProgress | None:
 
 
 def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> SocketFrame:
-    """What a viewer who has ``seen`` this much lacks, in the words and on the clock of the reader."""
+    """What is new to a viewer who has ``seen`` this much, in the reader's language and time zone."""
     newest = look(run_id, seen)
     if newest.seen == seen:
         return SocketFrame("", seen, newest.is_over)
@@ -225,7 +226,7 @@ def frame(run_id: UUID, *, seen: Seen, language: str, zone: tzinfo = UTC) -> Soc
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """How far a run has come: what somebody who looks now has ``seen``, and what its model says just now."""
+    """The newest state of a run: what a viewer has ``seen`` after looking now, and what its model is saying."""
 
     seen: Seen
     progress: RunProgress | None

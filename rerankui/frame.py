@@ -1,4 +1,4 @@
-"""What surrounds every page: the rail, the chat-user switcher, the theme.
+"""The frame of every page: the navigation, the chat-user switcher, the theme.
 
 Everything is looked up when a template asks for it, so a fragment, which shows no frame, costs no query.
 """
@@ -47,7 +47,7 @@ _SECTIONS = (
     ("tokens", pgettext_lazy("section", "API tokens"), "lock", False),
 )
 _FOR_ADMINS = {"embedding", "tokens"}
-# A phone's bar has room for five; the others open behind its last place.
+# A phone's bar has room for five; the others are behind its last entry.
 _ON_A_PHONE = {"overview", "recall", "runs", "topics", "queue"}
 _SECTION_OF = {
     "memory": "overview",
@@ -109,7 +109,7 @@ _SECTION_OF = {
 
 @dataclass(frozen=True)
 class Section:
-    """``waiting`` is how much there is to decide there."""
+    """``waiting`` is the number of decisions that are waiting there."""
 
     name: str
     label: str
@@ -171,7 +171,7 @@ class PageFrame:
 
     @property
     def owner_route(self) -> str:
-        """Where the switcher leads: the same section of the other chat user."""
+        """The target of the switcher: the same section of the other chat user."""
         of_one = {name for name, _label, _icon, is_owned in _SECTIONS if is_owned}
         return self.current if self.current in of_one else "memory"
 
@@ -212,13 +212,13 @@ class PageFrame:
 
     @cached_property
     def _findings(self) -> int:
-        """How many of this chat user's are to be decided."""
+        """How many findings of this chat user wait for a decision."""
         rows = Finding.objects.filter(owner=self.owner, state=Finding.State.WAITING)
         return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
 
     @cached_property
     def suggestions(self) -> int:
-        """How many of this chat user's are to be decided."""
+        """How many suggestions of this chat user wait for a decision."""
         rows = Suggestion.objects.filter(owner=self.owner, state=Suggestion.State.OPEN)
         return len(rows.order_by()[:MOST_WAITING].values_list("pk")) if self.owner else 0
 

@@ -72,19 +72,19 @@ class MemorySettingsForm(forms.Form):
     """All of a chat user's own settings. ``values`` are the fields of the row."""
 
     silence_seconds = DurationField(
-        label=gettext_lazy("Silence that ends a session"),
+        label=gettext_lazy("Pause that ends a session"),
         help_text=gettext_lazy("After a pause of this length the talk is archived into topics. Write 45m, 6h or 2d."),
         required=False,
         widget=forms.TextInput(attrs={"class": "field", "autocomplete": "off"}),
     )
     session_messages = _number(
-        gettext_lazy("Most messages of a session"),
+        gettext_lazy("Maximum of messages in a session"),
         gettext_lazy("A talk without a pause is archived when it has this many."),
         2,
         MOST_SESSION,
     )
     topic_messages = _number(
-        gettext_lazy("Least messages of a topic"),
+        gettext_lazy("Minimum of messages in a topic"),
         gettext_lazy("A smaller one is joined to a neighbour of the same session. 1 joins nothing."),
         1,
         MOST_TOPIC,

@@ -1,7 +1,7 @@
-"""A person, a fact or an artifact as its pages handle it: where it is, and what people may send of it.
+"""A person, a fact or an artifact as its pages handle it: its address, and the fields that people may send.
 
-A form carries what its row said when it was drawn (``seen``), so somebody's change in between is noticed: what
-one did not touch follows it, what one did is kept and shown beside it.
+A form contains the values that its page showed (``seen``), so a change that somebody made meanwhile is noticed: fields
+that a person did not edit take the new values, edited fields are kept and shown beside them.
 """
 
 from __future__ import annotations

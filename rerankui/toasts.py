@@ -1,4 +1,4 @@
-"""Toasts: what was done, shown for ten seconds, with a button that takes it back.
+"""Toasts: what was done, shown for ten seconds, with a button that undoes it.
 
 They wait in the session until the next page or fragment shows them.
 """

@@ -111,7 +111,7 @@ class TopicAdmin(OwnedAdmin):
         sentence = ngettext("Merged %(n)d topic into %(topic)s.", "Merged %(n)d topics into %(topic)s.", len(topics))
         self.message_user(request, sentence % {"n": len(topics), "topic": topic_id(made.pk)}, messages.SUCCESS)
 
-    @admin.action(description=gettext_lazy("Split the selected topics anew"))
+    @admin.action(description=gettext_lazy("Split the selected topics again"))
     def split_anew(self, request: HttpRequest, queryset: QuerySet[models.Topic]) -> None:
         if queryset.count() > MOST_SPLIT_AT_ONCE:
             raise too_many_splits(MOST_SPLIT_AT_ONCE)

@@ -1,7 +1,7 @@
-"""Files in a memory: how they arrive, and how what is in them becomes findable.
+"""Files in a memory: how they arrive, and how their content becomes searchable.
 
 In: bytes that were uploaded or came with a query. Out: an ``Artifact`` with the text of its file, a summary, keywords
-and names, found by recall like a person; of pictures and sound a chat model says what is in them (``describing``). What
-a person edited of an artifact stays as they wrote it. It imports the rows, ``media``, ``documents``, ``agent_calls``,
+and names, which recall finds like a person; a chat model describes pictures and sound (``describing``). What a person
+edited in an artifact is never overwritten. It imports the rows, ``media``, ``documents``, ``agent_calls``,
 ``prompt_versions``, and from ``knowledge`` the lock under which people and artifacts change.
 """

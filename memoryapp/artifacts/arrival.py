@@ -1,4 +1,4 @@
-"""Bytes become an artifact, once a chat user however often they come."""
+"""Makes artifacts of bytes; the same bytes make one artifact for each chat user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def put(owner: ChatUser, name: str, mime_type: str, content: bytes) -> tuple[Art
 
 
 def attach(message: Message, name: str, mime_type: str, content: bytes) -> bool:
-    """Makes an artifact of bytes that came with the message, unless there is one or a person deleted it."""
+    """Makes an artifact of bytes that came with the message, unless it exists or a person deleted it."""
     if hashlib.sha256(content).hexdigest() in _deleted(message.owner_id):
         return False
     artifact, is_new = put(message.owner, name, mime_type, content)
@@ -41,9 +41,9 @@ def attach(message: Message, name: str, mime_type: str, content: bytes) -> bool:
 
 
 def take_in(owner: ChatUser | None = None) -> int:
-    """Makes artifacts of the readable files that came with queries and have none; how many.
+    """Makes artifacts of the readable files that came with queries and have none yet. Returns how many.
 
-    One that a person deleted stays gone.
+    Artifacts that a person deleted are not made again.
     """
     has_one = Artifact.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
     rows = StoredMedia.objects.filter(~Exists(has_one), reading.readable(), owner__erasing_since__isnull=True)

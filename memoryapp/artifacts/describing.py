@@ -1,4 +1,4 @@
-"""Pictures and recordings, of which a connected chat model says what is in them."""
+"""Descriptions of pictures and recordings by a connected chat model."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
 from memoryapp.models import AgentCall, Artifact
 
-# Shorter than a file's claim, so that no other worker takes it up meanwhile.
+# Shorter than the claim on a file, so that no other worker claims it meanwhile.
 MOST_SECONDS = 240.0
 
 
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """Which chat model is asked, how many seconds it has for a file, and of how many bytes that may be."""
+    """The chat model to ask, the seconds it has for a file, and the largest file in bytes."""
 
     model: str
     seconds: float
@@ -30,20 +30,21 @@ class Describer:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is in a file, by the model of this name."""
+    """The description of a file, and the model that made it."""
 
     description: Description
     model: str
 
 
 def kind_of(mime_type: str) -> MediaType | None:
-    """Which kind of media a file is that a model describes; None for any other."""
+    """The kind of media of a file that a model can describe; None for any other file."""
     kinds: dict[str, MediaType] = {"image": "image", "audio": "audio"}
     return kinds.get(mime_type.partition("/")[0])
 
 
 def described(row: Artifact, media: MediaContent, describer: Describer) -> Described:
-    """What is in the file. Raises Unreadable where the model takes no such files, LLMError, UnreadableAnswer."""
+    """The description of the file. Raises Unreadable when the model accepts no such files, LLMError,
+    UnreadableAnswer."""
     if media.item.size_bytes > describer.most_bytes:
         size = {"most": f"{describer.most_bytes:,}"}
         raise Unreadable(_("The file has more than %(most)s bytes: it is not sent to the chat model.") % size)

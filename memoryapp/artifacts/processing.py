@@ -1,7 +1,8 @@
-"""Files read one after another: claimed, read, and written; a failed one is tried again after 1, 5 and 30 minutes.
+"""Reads files one after another: each is claimed, read and written. After a failure it is read again after 1, 5 and 30
+minutes.
 
-The state is in the row. A worker that is killed while it reads leaves a claim that lapses, and the next one takes the
-file up; a file at which workers die again and again is given up like one that cannot be read.
+The state is in the row. A worker that is killed leaves a claim that lapses, and the next worker reads the file. A file
+at which workers die repeatedly is given up like one that cannot be read.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Work
 from memoryapp.models import Media as StoredMedia
 
 WAITS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
-# Longer than any file takes: a claim older than this is of a worker that was killed.
+# Longer than reading any file takes: the worker of an older claim was killed.
 CLAIM = timedelta(minutes=5)
-# Who wrote the summary and the keywords of a file where no chat model did.
+# The author of summary and keywords when no chat model wrote them.
 EXTRACTIVE = "extractive"
 
 logger = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ State = Artifact.State
 
 
 def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
-    """Files whose bytes are here, that wait for their turn or were left by a worker that was killed; nobody's for
-    whom the reading of files is paused."""
+    """Files whose bytes are stored and that wait for their turn, or whose worker was killed. Paused chat users are left
+    out."""
     stored = StoredMedia.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
     waiting = Q(state__in=(State.PENDING, State.PROCESSING)) & (Q(due_at__isnull=True) | Q(due_at__lte=timezone.now()))
     owners = work.unpaused(ChatUser.objects.all(), Work.Kind.ARTIFACTS)
@@ -54,9 +55,10 @@ def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
 
 
 def process_due(owner: ChatUser | None = None, describer: Describer | None = None) -> int:
-    """Reads what is due, the oldest first; how many files were read. A file that cannot be read stops no other.
+    """Reads the files that are due, oldest first; returns how many were read. A file that cannot be read stops no
+    other.
 
-    Pictures and sound wait where there is no ``describer``.
+    Pictures and sound wait while there is no ``describer``.
     """
     made = 0
     for number in due(owner).values_list("pk", flat=True)[:1_000]:
@@ -73,7 +75,7 @@ def retry(row: Artifact) -> None:
 
 @transaction.atomic
 def _claim(number: int) -> Artifact | None:
-    """The row, claimed for a while; None where another worker was faster, or too many died at it."""
+    """The row, claimed for a while; None when another worker claimed it, or too many workers died at it."""
     row = due().filter(pk=number).select_for_update(skip_locked=True, of=("self",)).first()
     if row is None:
         return None
@@ -109,7 +111,7 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What was read of a file: its text, and the values of the fields that tell of it, by whom."""
+    """What was read from a file: its text, the fields that describe it, and their author."""
 
     text: str
     is_cut: bool
@@ -138,7 +140,7 @@ def _described(row: Artifact, found: MediaContent, describer: Describer) -> _Con
 
 @transaction.atomic
 def _write(row: Artifact, found: _Contents) -> None:
-    """Writes what was read, but nothing over the words of a person."""
+    """Stores what was read, without overwriting what a person wrote."""
     lock(row.owner)
     current = Artifact.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
     if current is None:
@@ -151,17 +153,17 @@ def _write(row: Artifact, found: _Contents) -> None:
 
 
 def edited_by_hand(row: Artifact) -> set[str]:
-    """The fields of the artifact that a person wrote or took back, as its history tells."""
+    """The fields of the artifact that a person wrote or restored, according to its history."""
     changes = KnowledgeEdit.objects.filter(
         owner=row.owner_id, noun=KnowledgeEdit.Noun.ARTIFACT, call__isnull=True, after__has_key=str(row.pk)
     )
-    # A row that came back by an undo has all its fields in the change, also those that nobody wrote.
+    # A row that an undo brought back has all its fields in the change, including those that nobody wrote.
     partial = [change.after[str(row.pk)] for change in changes if change.before.get(str(row.pk)) is not None]
     return {name for values in partial if values for name in values} & set(EDITABLE[KnowledgeEdit.Noun.ARTIFACT])
 
 
 def _wait_for_model(row: Artifact) -> None:
-    """Looks again later, and no try is lost."""
+    """Tries again later, without counting this as an attempt."""
     row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
     row.fault = _("No chat model is connected that could describe pictures and sound.")
     Artifact.objects.filter(pk=row.pk).update(state=row.state, attempts=0, due_at=row.due_at, fault=row.fault)
@@ -173,7 +175,7 @@ def _give_up(row: Artifact, sentence: str) -> None:
 
 
 def _put_off(row: Artifact, sentence: str) -> None:
-    """Tries again later, as long as there are tries left."""
+    """Tries again later, until the attempts are used up."""
     if row.attempts > len(WAITS):
         _give_up(row, sentence)
         return
@@ -182,6 +184,6 @@ def _put_off(row: Artifact, sentence: str) -> None:
 
 
 def _save_state(row: Artifact) -> None:
-    # An update, for a person may have edited or deleted the artifact meanwhile.
+    # An update, because a person may have edited or deleted the artifact meanwhile.
     fields = ("state", "fault", "due_at")
     Artifact.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in fields})

@@ -1,7 +1,7 @@
-"""Topics beside each other, with their terms, people and times, so that a person sees whether they are one.
+"""Compares topics by their terms, people and times, so that a person sees whether they are one.
 
-Texts are read up to a bound shared by all topics, and messages are counted by time in the database. A term weighs more
-the fewer passages of the whole memory hold it.
+Texts are read up to a bound that all topics share; messages are counted by time in the database. A term counts more if
+fewer passages of the whole memory contain it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MESSAGE_TIMES = """
 SELECT topic_id, width_bucket(extract(epoch FROM sent_at), %(first)s, %(last)s, %(slices)s), count(*)
 FROM memoryapp_message WHERE owner_id = %(owner)s AND topic_id = ANY(%(topics)s) GROUP BY 1, 2
 """
-# What the database keeps of the words that most passages of all memories hold, since it looked at them last.
+# The database's statistics on the words that most passages of all memories contain.
 COMMON_TERMS = """
 SELECT most_common_elems::text::text[], most_common_elem_freqs FROM pg_stats
 WHERE schemaname = current_schema() AND tablename = 'memoryapp_passage' AND attname = 'terms'
@@ -63,9 +63,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TopicColumn:
-    """One topic: the people and terms that another topic holds too come first and say so.
+    """One topic. People and terms that another topic shares come first and are marked.
 
-    ``slices`` are its numbers of messages in each of the equal parts of the comparison's time.
+    ``slices`` are its numbers of messages in equal parts of the comparison's period.
     """
 
     topic: Topic
@@ -76,13 +76,13 @@ class TopicColumn:
 
     @property
     def unread(self) -> int:
-        """How many of its messages are not among the first ones."""
+        """How many of its messages were not read."""
         return self.topic.message_count - len(self.opening)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """``people`` are those that at least two of the topics speak of."""
+    """``people`` are those that at least two of the topics mention."""
 
     columns: tuple[TopicColumn, ...]
     people: tuple[str, ...]
@@ -92,7 +92,8 @@ class TopicComparison:
 
 @dataclass(slots=True)
 class _Words:
-    """The stems of a topic's texts with their counts and spellings; ``spelled`` are its words with their capitals."""
+    """The stems of a topic's texts with their counts and spellings; ``spelled`` are its words with their capital
+    letters."""
 
     counts: Counter[str] = field(default_factory=Counter)
     written: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -106,7 +107,7 @@ class _Words:
                 self.written[stem][word] += 1
 
     def frequent(self) -> list[str]:
-        """The stems that may tell what this is about, most frequent first."""
+        """The stems that may name the subject, most frequent first."""
         long = {stem: n for stem, n in self.counts.items() if len(stem) >= _SHORTEST_TERM and not stem.isdigit()}
         return sorted(long, key=lambda stem: (-long[stem], stem))[:_TERMS_WEIGHED]
 
@@ -140,7 +141,7 @@ def _words_by_topic(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, _Word
 
 
 def _people(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
-    """Who is named in each topic, in whatever case."""
+    """The people mentioned in each topic, in any grammatical case of their names."""
     known = Person.objects.filter(owner=owner).order_by("-mention_count", "pk")
     names = {
         name: [spellings(form) for form in (name, *aliases)]
@@ -159,7 +160,7 @@ def _is_named(name: Sequence[frozenset[str]], spelled: set[str]) -> bool:
 
 
 def _terms(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term, ...]]:
-    """A few terms that other topics share, the same ones for all of them, and then the topic's own."""
+    """A few terms that other topics share (the same ones for all), and then the topic's own terms."""
     frequent = {pk: counted.frequent() for pk, counted in texts.items()}
     among = Counter(stem for found in frequent.values() for stem in found)
     rarity = _rarity(owner, among)
@@ -180,10 +181,10 @@ def _terms(owner: ChatUser, texts: Mapping[int, _Words]) -> dict[int, tuple[Term
 
 
 def _rarity(owner: ChatUser, terms: Iterable[str]) -> dict[str, float]:
-    """What each term weighs by how few of the owner's passages hold it.
+    """The weight of each term, by how few of the owner's passages contain it.
 
-    Rare ones are counted. Counting common ones would read most of a memory at each page, so what the database knows
-    of them from its statistics serves, which is the share of all memories' passages.
+    Rare terms are counted. Counting common ones would read most of a memory for each page, so the database's statistics
+    are used for them: the share of passages in all memories.
     """
     wanted = list(terms)
     passages = Passage.objects.filter(owner=owner).count()
@@ -215,7 +216,7 @@ def _slices(owner: ChatUser, topics: Sequence[Topic], first: datetime, last: dat
 
 
 def _openings(owner: ChatUser, topics: Sequence[Topic]) -> dict[int, tuple[Message, ...]]:
-    """The first messages of each topic that say something."""
+    """The first messages of each topic that contain text."""
     rows = Message.objects.of(owner).filter(topic__in=[topic.pk for topic in topics]).exclude(text="")
     place = Window(RowNumber(), partition_by="topic_id", order_by=("sent_at", "id"))
     found: dict[int, list[Message]] = {topic.pk: [] for topic in topics}

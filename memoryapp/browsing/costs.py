@@ -1,4 +1,4 @@
-"""What models cost: by stage and day, and by stage and chat user. From the rows of runs and of agents' questions."""
+"""Costs of models: by stage and day, and by stage and chat user. From the rows of runs and of agents' calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a memory can be compared by meaning: which passages and topics have a vector of a profile."""
+"""How much of a memory can be compared in meaning: which passages and topics have a vector of a profile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ MOST_PASSAGES = 2_000
 
 
 def passages_without_vector(owners: QuerySet[ChatUser], profile: Profile) -> int:
-    """How many of the newest ``MOST_PASSAGES`` search cannot compare by meaning yet: vectors of another profile do not
-    help. Vectors are made in the order of passages, so missing ones belong to the newest.
-    """
+    """How many of the newest ``MOST_PASSAGES`` have no vector of the profile yet. Vectors are made in the order of
+    passages, so missing ones are among the newest."""
     vectors = PassageVector.objects.filter(
         passage=OuterRef("pk"),
         profile__provider=profile.provider,
@@ -27,5 +26,5 @@ def passages_without_vector(owners: QuerySet[ChatUser], profile: Profile) -> int
 
 
 def has_vector(topic: Topic, profile: Profile) -> bool:
-    """Whether the topic can be compared by meaning yet; its messages are searched in any case."""
+    """Whether the topic has a vector; its messages are searched in any case."""
     return vectors_of_profile(topic.owner_id, profile).filter(topic=topic).exists()

@@ -1,4 +1,4 @@
-"""Counts of what each chat user's memory holds, for lists of chat users and for the page of one.
+"""Counts of each chat user's memory, for lists of chat users and for the page of one.
 
 The number of queries does not grow with the number of chat users.
 """
@@ -18,9 +18,10 @@ from memoryapp.models import Artifact, ChatUser, Fact, Message, Person, Run, Top
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """How much one chat user's memory holds; ``waiting`` messages are in no topic yet, withdrawn ones do not count.
+    """The content of a chat user's memory in numbers. ``waiting`` messages are in no topic yet, withdrawn ones are not
+    counted.
 
-    ``months`` counts the messages of the last twelve months, this one last; it is empty unless it was asked for.
+    ``months`` counts the messages of the last twelve months, the current one last; it is empty unless requested.
     """
 
     messages: int = 0
@@ -38,7 +39,7 @@ def holdings(owners: Iterable[ChatUser], *, by_month: bool = False) -> dict[int,
     """What each of these chat users has, by id; seven queries for any number of them, ``by_month`` one more."""
     ids = [owner.pk for owner in owners]
     messages = Message.objects.filter(owner__in=ids)
-    # Apart from those that wait: then an index tells either, and a long memory's texts stay on the disk.
+    # Counted separately from waiting messages: each count then uses an index, and the texts are not read.
     counts = {
         row["owner"]: row for row in messages.present().values("owner").annotate(n=Count("id"), last=Max("sent_at"))
     }

@@ -1,4 +1,4 @@
-"""How many messages each month brought, for the charts that show when a memory grew."""
+"""Messages by month, for the charts that show how a memory grew."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def last_year(owners: Sequence[int]) -> dict[int, tuple[int, ...]]:
 
 
 def messages_by_month(owner: ChatUser) -> list[tuple[date, int]]:
-    """The latest months that hold messages, with how many, oldest first, and the empty ones between them.
+    """The latest months with messages, with their numbers, oldest first, and the empty months between them.
 
-    Where one message is dated centuries off, only the months that hold some; never more than ``MOST_MONTHS``.
+    If a message is dated centuries off, only months with messages; never more than ``MOST_MONTHS``.
     """
     values: dict[str, int | str] = {
         "owner": owner.pk,

@@ -1,4 +1,4 @@
-"""The live topics nearest in meaning to a topic, to a vector, or to parts of a topic."""
+"""The live topics that are nearest in meaning to a topic, to a vector, or to parts of a topic."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def nearest(owner: ChatUser, vector: Sequence[float], profile: Profile, most: in
 def nearest_to_parts(
     topic: Topic, parts: Sequence[Sequence[int]], profile: Profile, most: int = 3
 ) -> list[list[Neighbour]]:
-    """For each part, the ids of its messages, the live topics but ``topic`` that are nearest to it, nearest first.
+    """For each part, given as ids of its messages, the nearest live topics except ``topic``, nearest first.
 
-    A part is where the mean of its passages is; without vectors it has no neighbours. Two queries for all parts.
+    The vector of a part is the mean of its passages; without vectors it has no neighbours. Two queries for all parts.
     """
     messages = [number for part in parts for number in part]
     places = [place for place, part in enumerate(parts) for _number in part]

@@ -1,4 +1,4 @@
-"""Embedding profiles as people see them: how much has its vectors, and what those that are missing will cost."""
+"""Embedding profiles as people see them: how many texts have vectors, and what the missing ones will cost."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from memoryapp.models import (
 )
 from memoryapp.search import missing, profiles
 
-# Characters of a token, on the safe side: English has more, Russian about three.
+# Characters per token, a cautious estimate: English has more, Russian about three.
 _LATIN_CHARS, _WIDE_CHARS = 4.0, 2.5
-# What stands before a piece of a topic beside its summary, and before each of its messages.
+# Text before each piece of a topic beside its summary, and before each of its messages.
 _HEAD_CHARS, _LINE_CHARS = 40, 14
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of one kind of texts have a vector."""
+    """How many texts of one kind have a vector."""
 
     made: int
     total: int
@@ -43,7 +43,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingForecast:
-    """What the missing vectors will take: about so many tokens; ``cost_usd`` is None where no price is known."""
+    """What the missing vectors will take: an estimate of tokens; ``cost_usd`` is None when the price is not known."""
 
     texts: int
     tokens: int
@@ -52,9 +52,9 @@ class EmbeddingForecast:
 
 @dataclass(frozen=True, slots=True)
 class ProfileState:
-    """A profile: whether the settings ask for it and can reach its model, and how far its vectors are.
+    """A profile: whether the settings name it and can reach its model, and which vectors it has.
 
-    ``forecast`` is None where nothing is missing; ``refusals`` are the latest of ``refused``.
+    ``forecast`` is None when nothing is missing; ``refusals`` are the latest of the ``refused`` texts.
     """
 
     row: EmbeddingProfile
@@ -73,12 +73,12 @@ class ProfileState:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it took over and nobody decided on its thresholds."""
+        """Whether it took over and nobody has decided on its thresholds."""
         return self.row.is_serving and self.row.decision == EmbeddingProfile.Decision.DUE
 
     @property
     def removable(self) -> int:
-        """How many vectors nothing needs any longer: those of a profile that neither serves nor is to."""
+        """How many vectors are no longer needed: those of a profile that neither serves nor is to take over."""
         is_used = self.row.is_serving or self.is_wanted
         return 0 if is_used else self.passages.made + self.cards.made + self.topics.made
 
@@ -97,9 +97,9 @@ def states() -> list[ProfileState]:
 
 
 def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingForecast | None:
-    """What the vectors that are missing in this profile will take, with ``topics_anew`` those of all topics.
+    """What the missing vectors of this profile will take; with ``topics_anew``, including those of all topics.
 
-    None where nothing is missing.
+    None when nothing is missing.
     """
     passages, cards = (_sizes(rows) for rows in (missing.passages(row), missing.cards(row)))
     without = Topic.objects.live() if topics_anew else missing.topics(row)
@@ -108,7 +108,7 @@ def forecast(row: EmbeddingProfile, *, topics_anew: bool = False) -> EmbeddingFo
     if not texts:
         return None
     chars = passages.chars + cards.chars
-    # The messages of topics are those of passages: as much of them is written beyond Latin.
+    # Topics have the same messages as passages, so the same share of them is written in non-Latin letters.
     of_all = _sizes(Passage.objects.all())
     topic_wide = topic_chars * of_all.wide / of_all.chars if of_all.chars else 0.0
     wide = passages.wide + cards.wide + topic_wide
@@ -124,7 +124,8 @@ def _cost(row: EmbeddingProfile, tokens: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """How many texts of how many characters, ``wide`` of them in texts that are written beyond Latin."""
+    """Numbers of texts and characters; ``wide`` are the characters of texts that are mostly written in non-Latin
+    letters."""
 
     texts: int
     chars: int
@@ -141,7 +142,7 @@ def _sizes(rows: QuerySet[Passage] | QuerySet[Card]) -> _Sizes:
 
 
 def _topic_sizes(topics: QuerySet[Topic], most_chars: int) -> tuple[int, int]:
-    """How many topics, and the characters of their texts: the summary stands before each piece."""
+    """The number of topics, and the characters of their texts; the summary precedes each piece."""
     pieces = F("size_chars") / most_chars + 1
     chars = F("size_chars") + _LINE_CHARS * F("message_count") + pieces * (Length("summary") + _HEAD_CHARS)
     sums = topics.order_by().aggregate(n=Count("pk"), chars=Coalesce(Sum(chars), 0))
@@ -155,7 +156,7 @@ def _state(row: EmbeddingProfile, *, is_wanted: bool) -> ProfileState:
     topics = Coverage(
         TopicVector.objects.filter(profile=row, topic__is_live=True).count(), Topic.objects.live().count()
     )
-    # Where every text has its vector, none is looked for: that takes longer than all the rest.
+    # If every text has its vector, missing ones are not searched for: that takes longer than everything else.
     is_complete = all(kind.made >= kind.total for kind in (passages, cards, topics))
     return ProfileState(
         row=row,

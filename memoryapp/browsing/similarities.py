@@ -1,7 +1,7 @@
-"""How similar the texts of a memory are in a profile, measured, and the thresholds that follow from it.
+"""Measures how similar the texts of a memory are in a profile, and derives thresholds from that.
 
-Cosines of different models do not compare, so a threshold that fits one is nonsense for another. What is measured are
-pairs of one memory picked at random, nearly all of which have nothing to do with each other.
+Cosines of different models cannot be compared, so a threshold of one model is meaningless for another. Measured are
+random pairs of one memory, nearly all of which are unrelated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db import connection
 
 from memoryapp.models import EmbeddingProfile
 
-# Of so many memories so many vectors each, picked by a hash, so that the same page shows the same picture.
+# How many memories, and how many vectors of each; chosen by a hash, so that the same page shows the same picture.
 _OWNERS, _VECTORS = 12, 100
 PAIRS = """
 WITH owners AS (
@@ -30,21 +30,21 @@ SELECT -(a.vector <#> b.vector) FROM sample a JOIN sample b ON a.owner_id = b.ow
 """
 _LIVE = "JOIN memoryapp_topic t ON t.id = v.topic_id AND t.is_live"
 
-# Fewer pairs say nothing about the rare ones.
+# Fewer pairs say nothing about rare ones.
 LEAST_PAIRS = 200
-# A topic that is less like a query than nearly all random pairs are like each other is plainly unrelated. A model that
-# reads finds what a cosine misses, so no more is kept from it. In the demo memory this is 0.06 for the embedded model,
-# where the best passage for a question lies above 0.14 in 99 of 100.
+# A topic that is less similar to a query than nearly all random pairs are to each other is clearly unrelated. A model
+# finds what a cosine misses, so nothing more is withheld from it. In the demo memory this is 0.06 for the embedded
+# model; there the best passage for a question is above 0.14 in 99 of 100 cases.
 SEARCH_SHARE = 0.05
-# Topics are worth comparing that are more alike than all but few pairs.
+# Topics are worth comparing if they are more similar than all but a few pairs.
 MERGE_SHARE = 0.995
-# The picture: columns of this width from the first to the last.
+# The columns of the picture: their width, the first and the last.
 WIDTH, FIRST, LAST = 0.025, -0.25, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarityShare:
-    """So large a part of all pairs, from 0 to 1, has a cosine from ``start`` on."""
+    """The share of all pairs, from 0 to 1, whose cosine is in the column that begins at ``start``."""
 
     start: float
     share: float
@@ -52,7 +52,7 @@ class SimilarityShare:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The cosines of ``pairs``: what part of them lies in each column; ``proposed`` is a threshold, if enough were."""
+    """The cosines of ``pairs``, as shares for each column; ``proposed`` is a threshold, if there were enough pairs."""
 
     pairs: int
     columns: Sequence[SimilarityShare]

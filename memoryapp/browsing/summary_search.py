@@ -1,4 +1,4 @@
-"""Topics found by the words of their summaries, as lists and pickers search them."""
+"""Finds topics by the words of their summaries, for lists and pickers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memoryapp.models import Topic
 
 
 def topics_by_words(topics: QuerySet[Topic], words: str, pk: int | None) -> QuerySet[Topic]:
-    """Topics whose summary holds each of the words, or that one by its id."""
+    """Topics whose summary contains all of the words, or the topic with that id."""
     wanted = Q()
     for word in words.split():
         wanted &= Q(summary__icontains=word)

@@ -1,7 +1,7 @@
-"""A memory's topics as points on a plane: what lies near in meaning lies near on the page.
+"""The map of topics: points on a plane, where topics near in meaning are near each other.
 
-It is made anew for each look: fifteen hundred topics take tens of milliseconds, less than keeping it right
-would cost. Only the latest topics of a very large memory are placed.
+It is computed for each request: fifteen hundred topics take tens of milliseconds, less than a cache would cost. Of a
+very large memory only the latest topics are placed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
 from memoryapp.operations.database import array
 
 MOST_TOPICS = 1_500
-# So many texts of a region, evenly among them, tell what it is about as well as all.
+# This many texts of a region, evenly selected, describe it as well as all of them.
 NAMED_BY = 100
 
-# Of the latest topics with a vector. Times as seconds: to make thousands of them takes longer than the query.
+# The latest topics with a vector. Times are read as seconds, because creating thousands of datetimes takes longer than
+# the query.
 TOPICS = """
 SELECT id, summary, floor(date_part('epoch', started_at))::bigint, floor(date_part('epoch', ended_at))::bigint,
        message_count, size_chars
@@ -38,7 +39,7 @@ WHERE owner_id = %(owner)s AND is_live
 AND EXISTS (SELECT FROM memoryapp_topicvector v WHERE v.topic_id = t.id AND v.profile_id = %(profile)s)
 ORDER BY ended_at DESC, id DESC LIMIT %(most)s
 """
-# The four bytes before the numbers tell their count; halves come in network order.
+# The four bytes before the numbers contain their count; half floats are in network order.
 VECTORS = """
 SELECT string_agg(int8send(topic_id), ''::bytea ORDER BY topic_id),
        string_agg(substr(halfvec_send(vector), 5), ''::bytea ORDER BY topic_id)
@@ -48,9 +49,9 @@ WHERE owner_id = %(owner)s AND profile_id = %(profile)s AND topic_id = ANY(%(top
 
 
 class MapTopic(NamedTuple):
-    """What the map shows of a topic; it ``began`` and ``ended`` so many seconds after 1970 began.
+    """What the map shows of a topic; ``began`` and ``ended`` are seconds since 1970.
 
-    So many whole rows take longer to make and clear away than all the rest.
+    That many complete rows would take longer to create and delete than everything else.
     """
 
     pk: int
@@ -77,7 +78,7 @@ class MapPoint:
 
 @dataclass(frozen=True, slots=True)
 class MapRegion:
-    """Topics that lie together: words that set them apart, how many they are, and the corners around them."""
+    """Topics near each other: the words that distinguish them, their number, and the corners of their outline."""
 
     words: tuple[str, ...]
     count: int
@@ -86,7 +87,7 @@ class MapRegion:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last finished run by hand, and the numbers of the topics it read and those it chose."""
+    """The last finished run by hand, and the numbers of the topics that it read and selected."""
 
     run: Run
     read: frozenset[int]
@@ -95,9 +96,9 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class TopicMap:
-    """``points``, the latest topic first, in ``regions`` where there are many; ``waiting`` ones have no vector yet.
+    """``points``, the latest topic first, in ``regions`` if there are many; ``waiting`` topics have no vector yet.
 
-    ``left_out`` live topics are too many to place. ``shown`` is the share of the differences that two dimensions keep.
+    ``left_out`` counts topics beyond the limit. ``shown`` is the share of the variance that two dimensions keep.
     """
 
     points: tuple[MapPoint, ...]
@@ -142,7 +143,7 @@ def _regions(points: Sequence[MapPoint]) -> tuple[MapRegion, ...]:
 
 
 def _sample(points: Sequence[MapPoint]) -> tuple[list[str], list[int]]:
-    """Summaries by which regions are named, and the region of each; every region has at least one."""
+    """Summaries that name the regions, and the region of each; every region has at least one."""
     members: dict[int, list[str]] = defaultdict(list)
     for point in points:
         members[point.region].append(point.topic.summary)
@@ -151,7 +152,7 @@ def _sample(points: Sequence[MapPoint]) -> tuple[list[str], list[int]]:
 
 
 def last_run(owner: ChatUser) -> LastRun | None:
-    """What the last finished run made of the topics, under the numbers they have today; three queries."""
+    """The last finished run's topics, under the numbers they have today; three queries."""
     run = Run.objects.of(owner).by_hand().filter(state=Run.State.FINISHED).order_by("-created_at", "-pk").first()
     end = (
         RunEvent.objects.filter(run=run, kind="run_finished").values_list("payload", flat=True).first() if run else None

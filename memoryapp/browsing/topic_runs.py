@@ -1,4 +1,4 @@
-"""What recent runs did with one topic: how many read it, how many chose it, and which those are."""
+"""Recent runs that concern one topic: how many read it, how many selected it, and which they are."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RUNS_LOOKED_AT = 300
 
 @dataclass(frozen=True, slots=True)
 class TopicRuns:
-    """How many recent runs showed a topic to the model as a candidate, read it and chose it.
+    """How many recent runs showed a topic to the model, read it and selected it.
 
-    ``runs`` are the latest of those that read or chose it.
-    ``former`` are the numbers under which some of its messages were seen before, latest first.
+    ``runs`` are the latest that read or selected it. ``former`` are earlier topics with some of its messages, latest
+    first.
     """
 
     candidate: int
@@ -30,9 +30,9 @@ class TopicRuns:
 
 
 def topic_runs(topic: Topic, former: Sequence[int] = (), most: int = 6) -> TopicRuns:
-    """The topic, or one of the ``former`` ones that held its messages, in the last few hundred runs by hand.
+    """Counts for the topic, including the ``former`` ones, in the last few hundred runs by hand.
 
-    Two events of each run are looked into, its candidates and its small last one, by containment in the database.
+    Two events of each run are searched, its candidates and its last one, by containment in the database.
     """
     names = [topic_id(number) for number in (topic.pk, *former)]
     recent = {run.pk: run for run in Run.objects.of(topic.owner_id).by_hand().order_by("-created_at")[:RUNS_LOOKED_AT]}

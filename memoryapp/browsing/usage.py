@@ -1,6 +1,6 @@
 """Recalls of the last days: how many, how they ended, how long they took, what they cost.
 
-Runs of evaluations do not count, for nobody waited for them.
+Runs of evaluations are not counted, because nobody waited for them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memoryapp.models import ChatUser, Run
 
 DAYS = 30
 
-# An operator switched the model off: the run ended as it was meant to.
+# An operator switched the model off: the run ended as intended.
 _MEANT = ("", "disabled")
 
 
@@ -76,7 +76,7 @@ def usage(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int 
 
 
 def worst_runs(owners: QuerySet[ChatUser], *, now: datetime, zone: tzinfo, days: int = DAYS) -> QuerySet[Run]:
-    """Finished recalls of the last ``days`` that are worth a look: those that fell back first, then the slowest."""
+    """Finished recalls of the last ``days`` that deserve a look: first fallbacks, then the slowest."""
     rank = Case(When(_as_meant(), then=Value(1)), default=Value(0))
     runs = _lately(owners, now, zone, days).filter(_is_finished())
     return runs.select_related("owner").order_by(rank, "-seconds", "-id")

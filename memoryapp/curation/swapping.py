@@ -208,7 +208,7 @@ def check_summary(summary: str) -> None:
 def _check_not_settled(owner: ChatUser, ids: Sequence[int]) -> None:
     settled = settled_by_hand(owner.pk, ids) if ids else ()
     if settled:
-        sentence = _("%(topics)s was edited by hand; this can only be proposed to a person.")
+        sentence = _("%(topics)s was edited by hand; only a person can change it.")
         raise ByHand(sentence % {"topics": named(settled)}, settled)
 
 
@@ -243,9 +243,9 @@ def _check_partition(
         if ids != set(messages):
             raise Stale(_("Some of these messages are in a topic already."))
     elif ids - set(messages):
-        raise CurationError(_("A topic would get a message that none of the topics taken out holds."))
+        raise CurationError(_("A topic would get a message that is in none of the replaced topics."))
     elif set(messages) - ids - spare:
-        raise CurationError(_("A message of the topics taken out would be in no topic."))
+        raise CurationError(_("A message of the replaced topics would be in no topic."))
 
 
 def _were_read(owner: ChatUser, ids: Sequence[int]) -> bool:

@@ -91,7 +91,7 @@ def undo_between(
     lock_owner(owner)
     lasts, blocking = standing_between(owner, by, since, until)
     if not lasts:
-        raise CurationError(_("They made no change in that time that can be undone."))
+        raise CurationError(_("This person made no change in that time that can be undone."))
     if blocking:
         raise _depends(blocking)
     made = [_undo_last(owner, _chain(owner, last), actor, reason) for last in lasts]
@@ -195,7 +195,7 @@ def _sides(edit: TopicEdit) -> tuple[list[int], list[int]]:
 def _check_nothing_archived_since(owner: ChatUser, batch: ImportBatch, put: Sequence[int]) -> None:
     elsewhere = Message.objects.of(owner).filter(batch=batch, topic__isnull=False).exclude(topic__in=put)
     if elsewhere.exists():
-        raise CurationError(_("More of this import was archived since; withdraw the import anew."))
+        raise CurationError(_("More of this import was archived since; withdraw the import again."))
 
 
 def _standing_on(owner_id: int, ids: Sequence[int]) -> list[TopicEdit]:
@@ -217,7 +217,7 @@ def _check_count(count: int) -> None:
 
 
 def _depends(edits: Sequence[TopicEdit]) -> Depends:
-    sentence = _("Later changes stand on this one and have to be undone first: %(edits)s.")
+    sentence = _("Later changes depend on this one and have to be undone first: %(edits)s.")
     named = ", ".join(f"{edit.get_kind_display()} ({edit.actor})" for edit in edits[:5])
     return Depends(sentence % {"edits": named + (", …" if len(edits) > 5 else "")}, edits)
 

@@ -1,7 +1,7 @@
 """Which message is in which topic, today and after a change, and how a search ranks the topics of either.
 
-Only the messages of the topics taken out change their topic; nothing is written. The new topics come last where two
-are equally good, as they will when they have their numbers.
+Only messages of retired topics change their topic; nothing is written. Of equally good topics the new ones come last,
+as they will when they have numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WHERE m.owner_id = %s AND m.topic_id IS NOT NULL
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A ranked topic's place, from 1, and whether the model is shown it."""
+    """The rank of a topic, from 1, and whether the model is shown it."""
 
     rank: int
     shown: bool
@@ -42,9 +42,9 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class MessagePassages:
-    """Which messages stand in which passages: one row for each pair, and one for each message in no passage.
+    """Which messages are in which passages: one row for each pair, and one for each message without a passage.
 
-    ``places`` are positions among the passages compared, -1 for none; every array has shape (rows,).
+    ``places`` are positions among the compared passages, -1 for none; every array has shape (rows,).
     """
 
     messages: Ids
@@ -54,7 +54,8 @@ class MessagePassages:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which message is in which topic: ``of`` says the topic of each (0: none), ``chars`` how long the topics are."""
+    """Which message is in which topic: ``of`` is the topic of each message (0: none), ``chars`` the lengths of the
+    topics."""
 
     of: Mapping[int, int]
     chars: Mapping[int, int]
@@ -62,13 +63,13 @@ class Assignment:
 
     @classmethod
     def of_rows(cls, rows: MessagePassages, topics: Ids, chars: Mapping[int, int]) -> Assignment:
-        """The assignment in which each row of ``rows`` is of that one of ``topics``."""
+        """The assignment in which the topic of each row of ``rows`` is the one at that position in ``topics``."""
         here = np.flatnonzero((rows.places >= 0) & (topics > 0))
         of = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
         return cls(of, chars, TopicPassages.of(topics[here], rows.places[here]))
 
     def ranked(self, found: Compared, *, threshold: float, shown: int) -> dict[int, Rank]:
-        """The first 200 topics of a search, of which the model is shown so many; as ``retrieval`` ranks them, but
+        """The first 200 topics of a search and how many of them the model is shown, as ``retrieval`` ranks them, except
         that a text in several topics counts in each."""
         best = self.passages.best(found.fused, RANKED, found.topic_lifts(self.passages))
         relevant = found.relevant(threshold)[best.passages]
@@ -77,7 +78,7 @@ class Assignment:
         return {topic: Rank(rank, shown) for rank, (topic, shown) in ranked}
 
     def standing(self, messages: Collection[int], ranks: Mapping[int, Rank]) -> Standing:
-        """Where ``messages`` stand in a search that ranked these topics so."""
+        """The standing of ``messages`` in a search with this order of topics."""
         topics = [self.of.get(message, 0) for message in messages]
         places = [ranks.get(topic) for topic in topics]
         known = [place.rank for place in places if place]
@@ -91,7 +92,7 @@ class Assignment:
 
 
 def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
-    """The owner's archived messages, and where they stand in the ``passages``."""
+    """The owner's archived messages, and their positions among the ``passages``."""
     with connection.cursor() as cursor:
         cursor.execute(MESSAGE_PASSAGES, [owner_id])
         messages, topics, wanted = map(int64s, cursor.fetchone())
@@ -111,7 +112,7 @@ def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[A
 
 
 def _moved(rows: MessagePassages, out: Collection[int], put: Mapping[int, int]) -> Ids:
-    """The topic of each row once the messages of the topics taken ``out`` are ``put`` where they go."""
+    """The topic of each row after the messages of the retired topics ``out`` are moved to the topics ``put``."""
     topics = rows.topics.copy()
     for at in np.flatnonzero(np.isin(topics, list(out))).tolist():
         topics[at] = put.get(int(rows.messages[at]), 0)

@@ -1,7 +1,8 @@
-"""Past runs as questions whose answer is known: what was asked, and which messages answered it.
+"""Past runs as questions with a known answer: the query, and the messages that answered it.
 
-A golden question names its messages. Of any other run they are what its choice rested on: the messages that the
-excerpts lie in, and of a topic chosen without an excerpt those of its best passage, which only a search can tell.
+A golden question names its messages. For any other run they are derived from its selection: the messages with the
+excerpts, and for a topic that was selected without an excerpt the messages of its best passage, which only a search can
+find.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from memoryapp.runs.parameters import of_run
 MOST_BY_HAND = 200
 MOST_GOLDEN = 500
 
-# Topics that held these messages before, too: a run of last month saw what today's topic was made of.
+# Also includes topics that held these messages earlier: a run of last month saw what today's topic was made from.
 FORMER = """
 SELECT DISTINCT listed.topic_id FROM memoryapp_message m
 JOIN memoryapp_topicmessage listed ON listed.message_id = m.id
@@ -66,7 +67,7 @@ ORDER BY r.created_at DESC, r.id DESC
 class PastRun:
     """A finished run; ``shown`` is how many topics the model was shown.
 
-    ``messages`` are known to answer it; ``chosen`` are the topics, live or retired, whose best passage does.
+    ``messages`` are known to answer it; ``chosen`` are selected topics, live or retired, whose best passage answers it.
     """
 
     id: UUID
@@ -80,11 +81,12 @@ class PastRun:
 
 
 def runs_that_saw(owner_id: int, topics: Sequence[int]) -> list[PastRun]:
-    """The owner's runs that these topics mattered to, newest first.
+    """The owner's runs that involve these topics, newest first.
 
-    They are those of the latest 200 by hand, and of the latest of each golden question, that found one of
-    the topics or what it was made of, and golden questions whose answer lies there. One whose search was bounded by
-    days, chats or authors is left out, for messages it never saw might answer it. Two statements.
+    Considered are the latest 200 runs by hand and the latest run of each golden question. A run counts if it found one
+    of the topics or an earlier version of it; a golden question also if its answer is in one of them. A run whose
+    search was restricted to days, chats or authors is left out, because messages it never saw might answer it. Two
+    statements.
     """
     values: dict[str, Any] = {"owner": owner_id, "topics": list(topics), "by_hand": MOST_BY_HAND, "golden": MOST_GOLDEN}
     with connection.cursor() as cursor:
@@ -117,7 +119,7 @@ def _run(
 
 
 def _rested_on(selected: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The messages that excerpts lie in, and the topics chosen without one."""
+    """The messages with excerpts, and the topics selected without one."""
     messages: list[int] = []
     chosen: list[int] = []
     for item in selected:

@@ -1,9 +1,9 @@
 """Tries a change of topics on past runs.
 
-Each run's query is searched again, once over its passages and twice over topics: as they are and as they would be.
-What counts is where the messages that answered it end up: whether the model is still shown their topic, at which
-rank, and how much there is to read for them. Merging never costs a topic its rank, for a topic is as good as its best
-passage: a bad merge shows in how much there is to read, and so does a good split.
+Each run's query is searched again: once over its passages, and twice over topics, as they are and as they would be. The
+measure is the position of the messages that answered the query: whether the model is still shown their topic, at which
+rank, and how much it has to read for them. Merging never lowers the rank of a topic, because a topic ranks by its best
+passage; a bad merge shows in how much there is to read, and so does a good split.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _WORST_FIRST = {"worse": 0, "better": 1, "same": 2}
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """One past run, and what the change would do to it.
+    """A past run, and what the change would do to it.
 
-    Ranks count from 1 and are those of the evidence that is hardest to find, None where some is in no topic or
-    beyond the first 200. ``shown`` tells whether the model is shown all of it; ``chars`` are those of the topics
-    that hold it. A run that chose no topic has no evidence, and no ranks.
+    Ranks count from 1; they are those of the evidence that is hardest to find, None when some of it is in no topic or
+    beyond the first 200. ``shown`` says whether the model is shown all of it; ``chars`` is the length of the topics
+    that contain it. A run that selected no topic has no evidence and no ranks.
     """
 
     run_id: UUID
@@ -55,9 +55,9 @@ class RunEffect:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """``rows`` are the ``affected`` runs, worse ones first, golden before others, the newest first.
+    """``rows`` are the ``affected`` runs: worse ones first, golden questions before others, newest first.
 
-    ``words_only`` is how many of them were compared by words alone, their query's vector not being known.
+    ``words_only`` counts those that were compared by words alone, because their query's vector is not known.
     """
 
     affected: int
@@ -69,10 +69,10 @@ class Effect:
 
 
 def effect_of(owner: ChatUser, change: Change) -> Effect:
-    """What ``change`` would do to the owner's past runs. Raises CurationError, Stale.
+    """What ``change`` would do to the owner's past runs. Raises CurationError or Stale.
 
-    Looked at are the latest 200 runs by hand and the latest run of each golden question, as far as they found one
-    of the topics taken out, or one that held their messages before.
+    Considered are the latest 200 runs by hand and the latest run of each golden question, if they found one of the
+    retired topics, or an earlier one with their messages.
     """
     live = dict(Topic.objects.of(owner).filter(pk__in=change.out).values_list("pk", "is_live"))
     check_live(owner, change.out, live)
@@ -85,7 +85,8 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class _TrialMemory:
-    """What all runs are tried on: the topics taken ``out``, and which message is in which topic today and ``then``."""
+    """What all runs are tried on: the retired topics ``out``, and which message is in which topic today and
+    ``then``."""
 
     out: frozenset[int]
     rows: MessagePassages
@@ -95,12 +96,13 @@ class _TrialMemory:
     chosen: Mapping[int, Ids]
 
     def evidence(self, run: PastRun, found: Compared) -> list[int]:
-        """The messages known to answer the run, and those of the best passage of each topic chosen without any."""
+        """The messages known to answer the run, and those of the best passage of each topic selected without an
+        excerpt."""
         best = [message for topic in run.chosen for message in self._best(topic, found)]
         return list(dict.fromkeys((*run.messages, *best)))
 
     def _best(self, topic: int, found: Compared) -> list[int]:
-        """The messages of the topic, as it was then, that stand in its best passage."""
+        """The messages of the topic, as it was then, that are in its best passage."""
         here = np.flatnonzero(np.isin(self.rows.messages, self.chosen[topic]) & (self.rows.places >= 0))
         if not len(here):
             return []
@@ -109,7 +111,7 @@ class _TrialMemory:
         return found_here
 
     def standings(self, run: PastRun, found: Compared, evidence: Collection[int]) -> tuple[Standing, Standing]:
-        """Where the evidence stands today, and then."""
+        """The standing of the evidence today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (
             assignment.standing(evidence, assignment.ranked(found, threshold=threshold, shown=run.shown))
@@ -118,7 +120,7 @@ class _TrialMemory:
         return today, then
 
     def touched(self, evidence: Collection[int]) -> list[int]:
-        """The messages whose topic is taken out."""
+        """The messages whose topic is retired."""
         return [message for message in evidence if self.today.of.get(message) in self.out]
 
 
@@ -135,7 +137,7 @@ def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> list[Run
 
 
 def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
-    """The messages that chosen topics were made of."""
+    """The messages of the selected topics."""
     chosen = {topic for run in runs for topic in run.chosen}
     listed: dict[int, list[int]] = {topic: [] for topic in chosen}
     rows = TopicMessage.objects.filter(owner=owner_id, topic__in=chosen)
@@ -172,4 +174,4 @@ def _without(run: PastRun) -> str:
 
 
 def _by_words() -> str:
-    return _("Compared by words alone, for the vector of its query is not known.")
+    return _("Compared by words alone, because the vector of its query is not known.")

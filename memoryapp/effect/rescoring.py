@@ -1,8 +1,8 @@
 """Compares the queries of many past runs with one memory at once.
 
 Passages do not change with topics, so they are compared once for all orders of topics that are tried. The database
-hands over the vectors and where each word of any query stands; what is made of them is what every search makes of
-them (``similarity.weighed``), so that a query is answered here as a real search would answer it.
+returns the vectors and the positions of each word of any query. The rest is computed like in every search
+(``similarity.weighed``), so that the result is the same as that of a real search.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ GROUP BY t.lexeme
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as search saw it; ``vector`` has shape (dimensions,) in the profile, None compares words alone.
+    """A query as the search saw it; ``vector`` has shape (dimensions,) in the profile; with None only words are
+    compared.
 
-    ``typed`` is how it was typed, where that was searched beside it.
+    ``typed`` is the query as it was typed, if that was searched as well.
     """
 
     text: str
@@ -68,9 +69,9 @@ def passages(owner_id: int) -> Passages:
 
 
 def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:
-    """The owner's passages against each query, in the order of the queries.
+    """The owner's passages compared with each query, in the order of the queries.
 
-    A few statements and one look at each vector, however many queries there are.
+    A few statements, and one pass over the vectors, however many queries there are.
     """
     wordings = [(query.typed, query) if query.typed else (query,) for query in queries]
     found = _compared(owner_id, passages, wordings)
@@ -79,7 +80,7 @@ def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Ite
 
 
 def _compared(owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]]) -> Iterator[Compared]:
-    """The passages against all wordings of the first query that was ``asked``, then against those of the next."""
+    """The passages compared with all wordings of the first query in ``asked``, then with those of the next."""
     queries = [wording for wordings in asked for wording in wordings]
     cosines = _cosines(owner_id, passages.ids, queries)
     terms = _stems([folded(query.text) for query in queries])
@@ -98,7 +99,8 @@ def _compared(owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]
 def _found(
     asked: Sequence[Sequence[Query]], terms: Sequence[Sequence[str]], matches: Mapping[str, Matches | None], n: int
 ) -> Iterator[tuple[Mapping[str, Matches | None], Mapping[str, int]]]:
-    """For each wording the matches that a search in ``n`` passages finds, and about how many hold its common words."""
+    """For each wording, the matches that a search in ``n`` passages finds, and the estimated frequency of its common
+    words."""
     each = iter(terms)
     for wordings in asked:
         of_wordings = [{term: matches.get(term) for term in next(each)} for _wording in wordings]
@@ -108,7 +110,7 @@ def _found(
 
 
 def _instructions(owner_id: int, queries: Sequence[Query], spoken: PassageOrigins) -> Ids:
-    """The passages with standing instructions, where any of the queries is one that they are meant for."""
+    """The passages with standing instructions, if any of the queries asks for something to be made."""
     asked = instructions_sql(owner_id, [query.text for query in queries], spoken)
     return int64s(_fetched(*asked)[0][0]) if asked else np.zeros(0, np.int64)
 
@@ -146,7 +148,7 @@ def vectors_of(owner_id: int, profile: int, ids: Ids) -> tuple[Ids, Floats]:
 def halves(sent: bytes | memoryview, count: int) -> Floats:
     """Vectors that ``halfvec_send`` wrote one after the other, shape (count, dimensions).
 
-    Each is its length, two bytes nobody uses, and its half floats.
+    Each consists of its length, two unused bytes, and its half floats.
     """
     if not count:
         return np.zeros((0, 0))
@@ -163,7 +165,7 @@ def _stems(folded_texts: Sequence[str]) -> list[list[str]]:
 
 
 def term_matches(owner_id: int, ids: Ids, terms: Sequence[Sequence[str]]) -> dict[str, Matches | None]:
-    """Which of the owner's passages ``ids`` hold each term, by their position; all in one statement."""
+    """For each term, the positions of the owner's passages ``ids`` that contain it; all in one statement."""
     wanted = sorted({term for each in terms for term in each})
     rows = _fetched(COUNTS, {"owner": owner_id, "terms": wanted}) if wanted else []
     return {term: matches_in(ids, passages, counts) for term, passages, counts in rows}

@@ -1,8 +1,8 @@
 """Whether a run would end better or worse after a change, and why, in sentences for people.
 
-Whether the model is shown the evidence weighs most, then whether its topic can be handed over whole, then a long way
-up or down the list, then much more or less to read. A step up or down counts last: a reader of fifty lines hardly
-minds which of two comes first.
+What counts most is whether the model is shown the evidence; then whether its topic can be handed over whole; then a
+large change of rank; then a large change in how much there is to read. A small change of rank counts last: for a reader
+of fifty lines it hardly matters which of two comes first.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Verdict = Literal["better", "worse", "same"]
 
 FAR = 3
 MUCH = 2
-# Below this nobody minds twice as much to read.
+# Below this length twice as much to read makes no difference.
 LITTLE_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the evidence of a run, ``messages`` in number, stands in one assignment of messages to topics.
+    """The position of a run's evidence, ``messages`` in number, in one assignment of messages to topics.
 
-    ``rank`` is that of the topic hardest to find, None beyond the ranked ones; ``shown`` and ``excerpted`` count the
-    messages whose topic the model is shown, and whose topic is too long to be handed over whole. ``chars`` are those
-    of all topics that hold any.
+    ``rank`` is that of the topic hardest to find, None beyond the ranked ones. ``shown`` counts the messages whose
+    topic the model is shown, ``excerpted`` those whose topic is too long to be handed over whole. ``chars`` is the
+    length of all topics with evidence.
     """
 
     messages: int
@@ -42,12 +42,12 @@ class Standing:
 
     @property
     def place(self) -> int:
-        """The rank, and one further than any for what has none."""
+        """The rank; without one, a number larger than any rank."""
         return RANKED + 1 if self.rank is None else self.rank
 
 
 def verdict_of(before: Standing, after: Standing, *, touched: bool) -> Verdict:
-    """``touched`` says that the change is over the evidence itself; otherwise only being shown or not counts."""
+    """``touched`` says that the change concerns the evidence itself; otherwise only being shown or not counts."""
     if before.shown != after.shown:
         return _better(after.shown - before.shown)
     if not touched:
@@ -85,7 +85,7 @@ def _sentences(before: Standing, after: Standing, touched: bool) -> Iterator[str
     yield _ranks(before.rank, after.rank)
     if before.chars != after.chars:
         chars = {"before": _number(before.chars), "after": _number(after.chars)}
-        yield _("To read for it: %(before)s characters today, then %(after)s.") % chars
+        yield _("Characters to read: %(before)s today, %(after)s afterwards.") % chars
     if after.excerpted > before.excerpted:
         limit = {"limit": _number(WHOLE_TOPIC_CHARS)}
         yield _("Above %(limit)s characters only excerpts of a topic are handed over.") % limit

@@ -1,4 +1,4 @@
-"""The questions asked, one run each, and what each run scores."""
+"""Runs the questions, one run each, and scores each run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from memoryapp.runs import following, lifecycle
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.parameters import strategy_named
 
-# How much of what is ranked is looked through for evidence: a share that does not hang on how large topics are.
+# The part of the ranked topics that is searched for evidence, in characters: a measure that does not depend on the size
+# of topics.
 FIRST_CHARS = 20_000
 
 
 async def evaluate(
     questions: Sequence[LabelledQuestion], clients: Clients, *, evaluation: Evaluation, parameters: Mapping[str, Any]
 ) -> AsyncGenerator[QuestionScore, None]:
-    """One score a question, in order, as each run ends. Raises QuestionsError for a user or message unknown."""
+    """One score for each question, in order, as its run ends. Raises QuestionsError for an unknown user or message."""
     memories = await sync_to_async(_evidence)(questions)
     for question in questions:
         owner, messages = memories[question.user]
@@ -50,7 +51,7 @@ async def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """A message's number, and the topic that holds it."""
+    """A message's number, and the topic that contains it."""
 
     number: int
     topic: int | None
@@ -86,7 +87,7 @@ def _score(run: Run, question: LabelledQuestion, messages: Mapping[str, _Evidenc
 
 
 def _early(owner: ChatUser, ranked: Sequence[str], evidence: Collection[int]) -> int:
-    """How many messages of the evidence lie whole within the first characters of the topics, read in their order."""
+    """How many messages of the evidence are completely within the first characters of the topics, read in order."""
     places = {number: place for place, id in enumerate(ranked) if (number := parse_topic_id(id)) is not None}
     rows = Message.objects.of(owner).filter(topic__in=places).in_order()
     lengths = sorted(rows.values_list("topic", "pk", Length("text")), key=lambda row: places[row[0]])
@@ -96,7 +97,7 @@ def _early(owner: ChatUser, ranked: Sequence[str], evidence: Collection[int]) ->
 
 
 def _evidence(questions: Sequence[LabelledQuestion]) -> dict[str, tuple[ChatUser, dict[str, _Evidence]]]:
-    """Each user's row, and where each message that a question names lies, by the message's external id."""
+    """Each user's row, and where each message named by a question is, by the message's external id."""
     wanted: dict[str, set[str]] = defaultdict(set)
     for question in questions:
         wanted[question.user].update(question.messages)

@@ -1,8 +1,8 @@
-"""How sure a difference is: the paired bootstrap over questions (Efron and Tibshirani, 1993, ch. 13).
+"""How certain a difference is: the paired bootstrap over questions (Efron and Tibshirani, 1993, ch. 13).
 
-Both strategies were asked the same questions, so the differences question by question are drawn anew, with replacement,
-and the interval lies between the 2.5th and the 97.5th percentile of their means. The draws are seeded: the same
-differences have the same interval, and the other way round its mirror image.
+Both strategies answered the same questions. The differences for each question are resampled with replacement, and the
+interval is between the 2.5th and the 97.5th percentile of their means. The generator is seeded: the same differences
+have the same interval, and reversed differences have its mirror image.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 SHARE = 0.95
 RESAMPLES = 10_000
 SEED = 20_250_925
-# Numbers drawn at a time, so that a file of many questions takes no more memory than one of few.
+# How many numbers are drawn at a time, so that a file with many questions needs no more memory.
 _AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean difference over ``n`` questions and the interval that holds it with 95 % confidence."""
+    """A mean difference over ``n`` questions, and its 95 % confidence interval."""
 
     n: int
     mean: float
@@ -40,7 +40,7 @@ class Interval:
 
 
 def interval(differences: Sequence[float], resamples: int = RESAMPLES) -> Interval:
-    """Of at least one difference. All numbers are rounded to four digits."""
+    """The interval of at least one difference. All numbers are rounded to four digits."""
     values = np.asarray(differences, dtype=np.float64)
     random = np.random.default_rng(SEED)
     at_once = max(1, _AT_ONCE // len(values))

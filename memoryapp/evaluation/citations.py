@@ -1,9 +1,9 @@
 """What a run cites, and whether it refuses.
 
 A run that answers in words (the event ``answered``) cites messages, and says whether it refuses. For any other run the
-excerpts of the chosen topics stand for citations: those it has, else the exchange of each topic that holds most of the
-query's rarer words, as ``memoryapp.engine.context`` hands it over. An exchange is one citation. Such a run refuses when
-it ends as its strategy meant it to and chooses nothing.
+excerpts of the selected topics count as citations: those in the run, or else the exchange of each topic with most of
+the query's rarer words, as ``memoryapp.engine.context`` hands it over. An exchange is one citation. Such a run refuses
+when it ends as its strategy intended and selects nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from memoryapp.engine.text.passages import exchanges
 from memoryapp.models import Message, Run, RunEvent
 from memoryapp.reading import content
 
-# About as long as a passage, so that a topic is cited by one exchange or a few short ones.
+# About the length of a passage, so that a topic is cited by one exchange or a few short ones.
 EXCERPT_CHARS = 600
 ANSWERED = "answered"
 
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """``places`` has an entry for each citation: the numbers of the messages that it points at."""
+    """``places`` has an entry for each citation: the numbers of the messages that it refers to."""
 
     places: tuple[frozenset[int], ...]
     refused: bool
@@ -39,7 +39,7 @@ class Citations:
 
 
 def cited(run: Run, outline: Outline) -> Citations:
-    """By the run's answer, else by what it chose."""
+    """The citations in the run's answer, or those of its selection."""
     rows = RunEvent.objects.filter(run=run, kind=ANSWERED).order_by("-seq")
     answer = rows.values_list("payload", flat=True).first()
     if answer is not None:
@@ -69,7 +69,7 @@ def _of_choice(run: Run, finished: RunFinished) -> Citations:
 
 
 def _excerpted(query: str, topic: Selected, messages: Sequence[MessageContent]) -> list[frozenset[int]]:
-    """The exchanges of a chosen topic that its excerpt lies in."""
+    """The exchanges of a selected topic that contain its excerpt."""
     numbers = {piece.message for piece in topic.excerpt} - {None}
     if not numbers and messages:
         numbers = {piece.message for piece in best_exchanges(query, messages, EXCERPT_CHARS)}

@@ -1,8 +1,8 @@
-"""What tells two reports apart: differences with their intervals, whether to go, and what regressed.
+"""Compares two reports: differences with their intervals, the verdict *go* or *no go*, and regressions.
 
-Reports are compared question by question, over those that both asked. Whether to go is decided by four bounds: so many
-answerable questions are supported by citations in full; unanswerable ones are refused more often than by the reference,
-which is what fewer made-up answers means where no person judges them; the average latency is at most twice that of the
+Reports are compared question by question, over the questions of both. The verdict depends on four bounds: enough
+answerable questions are fully supported by citations; unanswerable ones are refused more often than by the reference
+(the measure for fewer invented answers when no person judges them); the average latency is at most twice that of the
 reference; and no question takes half a minute.
 """
 
@@ -22,13 +22,13 @@ Row = Mapping[str, Any]
 LEAST_SUPPORTED = 0.7
 MOST_SLOWDOWN = 2.0
 MOST_SECONDS = 30.0
-# A mean that falls by more is a regression even where so few questions cannot make sure of it.
+# A mean that falls by more than this is a regression, even if there are too few questions to be certain.
 MARGIN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure that each question of its kind has. ``sign`` is 1 where more of it is better, else -1."""
+    """A figure of each question of its kind. ``sign`` is 1 if more is better, otherwise -1."""
 
     name: str
     column: str
@@ -40,7 +40,7 @@ class Measure:
         return float(row[self.column])
 
     def of(self, rows: Iterable[Row]) -> list[Row]:
-        """The questions that have it."""
+        """The questions that have this figure."""
         return [row for row in rows if row["answerable"] == self.of_answerable]
 
 
@@ -52,14 +52,14 @@ MEASURES = (
     Measure("citation_coverage", "citation_coverage", True),
     Measure("refused_unanswerable", "refused", False),
     Measure("refused_answerable", "refused", True, sign=-1),
-    # Seconds of two runs on one machine say little of the program, so they fail no gate.
+    # Seconds of two runs on one machine say little about the program, so they fail no gate.
     Measure("seconds", "seconds", True, sign=-1, is_gated=False),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One condition of going: ``value`` must be at least or at most ``bound``; None where it cannot be judged."""
+    """One condition of the verdict: ``value`` must be at least or at most ``bound``; None when it cannot be judged."""
 
     name: str
     value: float | None
@@ -69,7 +69,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """A figure that got worse; ``difference`` is the new one less the stored one, both as they are."""
+    """A figure that got worse; ``difference`` is the new value minus the stored one."""
 
     name: str
     difference: Interval
@@ -77,19 +77,19 @@ class Regression:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A figure of one question, and by how much it got worse, above 0."""
+    """A figure of one question, and by how much it got worse (above 0)."""
 
     name: str
     amount: float
 
 
 def questions_of(report: Report) -> dict[str, Row]:
-    """The rows of a report by the questions' ids; none in one that was stored before reports kept them."""
+    """The rows of a report by the questions' ids; none in a report that was stored before reports had them."""
     return {row["qid"]: row for row in report.get("questions", ())}
 
 
 def pairs(reference: Report, other: Report) -> list[tuple[Row, Row]]:
-    """Each question that both asked, and that is answerable in both or in neither, in the order of the reference."""
+    """Each question of both reports that is answerable in both or in neither, in the order of the reference."""
     rows = questions_of(other)
     return [
         (row, rows[key])
@@ -99,13 +99,13 @@ def pairs(reference: Report, other: Report) -> list[tuple[Row, Row]]:
 
 
 def figure(report: Report, measure: Measure) -> float | None:
-    """The mean over the questions that have it."""
+    """The mean over the questions that have this figure."""
     values = [measure.value(row) for row in measure.of(report.get("questions", ()))]
     return statistics.fmean(values) if values else None
 
 
 def differences(reference: Report, other: Report) -> dict[str, Interval]:
-    """How much more ``other`` has of each measure, by name; a measure that no shared question has is left out."""
+    """How much more ``other`` has of each measure, by name; a measure without a common question is left out."""
     shared = pairs(reference, other)
     found = {}
     for measure in MEASURES:
@@ -134,7 +134,8 @@ def may_go(judged: Sequence[Bound]) -> bool:
 
 
 def regressions(stored: Report, report: Report, margin: float = MARGIN) -> list[Regression]:
-    """The gated figures that got worse: the whole interval lies on that side, or the mean by more than ``margin``."""
+    """The gated figures that got worse: the whole interval is on that side, or the mean fell by more than
+    ``margin``."""
     found = differences(stored, report)
     gated = [measure for measure in MEASURES if measure.is_gated and measure.name in found]
     return [
@@ -150,7 +151,7 @@ def _is_worse(difference: Interval, sign: int, margin: float) -> bool:
 
 
 def loss(reference: Row, other: Row) -> Loss | None:
-    """The figure of a question that got worse most; None where none did."""
+    """The figure that got worse most for a question; None when none did."""
     losses = [
         Loss(measure.name, measure.sign * (measure.value(reference) - measure.value(other)))
         for measure in MEASURES

@@ -10,10 +10,10 @@ from memoryapp.evaluation.scores import QuestionScore
 
 
 def report(scores: Sequence[QuestionScore], *, strategy: str, cuts: Sequence[int]) -> dict[str, Any]:
-    """The document of ``evaluate --json``: figures in [0, 1], latencies in milliseconds; None where nothing counts.
+    """The document of ``evaluate --json``: figures in [0, 1], latencies in milliseconds; None when nothing was counted.
 
     Refusals are shares of their own questions, all other figures are means over the answerable ones. ``questions`` has
-    a row for each, by which ``comparison`` tells two reports apart.
+    a row for each, which ``comparison`` uses to compare two reports.
     """
     categories = sorted({score.category for score in scores if score.category})
     return {

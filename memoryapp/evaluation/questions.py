@@ -1,9 +1,10 @@
-"""Files of labelled questions: JSON Lines, or one JSON list. What cannot be read is named; the rest is used.
+"""Files of labelled questions: JSON Lines, or one JSON list. Entries that cannot be read are reported; the others are
+used.
 
-A question has ``user``, ``question`` and ``evidence``, the ids of the messages that answer it, or ``unanswerable``
-instead, where the memory holds no answer and a good strategy chooses nothing. Optional are ``qid``, unique in the file,
-``category``, and ``citations``: ids that an answer should cite, where they are others than the evidence. Unknown fields
-are ignored.
+A question has ``user``, ``question`` and ``evidence``, the ids of the messages that answer it. If the memory contains
+no answer, and a good strategy should select nothing, it has ``unanswerable`` instead. Optional are ``qid``, unique in
+the file, ``category``, and ``citations``: ids that an answer should cite, if they differ from the evidence. Unknown
+fields are ignored.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ class LabelledQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What a file holds: the questions that can be asked, and a sentence about each that cannot."""
+    """The content of a file: the questions that can be used, and a sentence about each that cannot."""
 
     asked: tuple[LabelledQuestion, ...]
     faults: tuple[str, ...] = ()
 
 
 def read_questions(path: Path, user: str = "") -> Questions:
-    """The questions of a file; those that name no chat user are about ``user``.
+    """The questions of a file; those without a chat user are about ``user``.
 
-    Raises QuestionsError where the file cannot be read, or holds no question that can be asked.
+    Raises QuestionsError when the file cannot be read, or contains no usable question.
     """
     try:
         if path.stat().st_size > LONGEST_FILE:
@@ -81,7 +82,7 @@ def read_questions(path: Path, user: str = "") -> Questions:
 
 
 def _entries(text: IO[str]) -> Iterator[tuple[str, Any]]:
-    """Each entry's place and value; the value of a line that is no JSON is the exception that says why."""
+    """The place and value of each entry; for a line that is no JSON, the value is the exception with the reason."""
     first = text.read(1)
     while first.isspace():
         first = text.read(1)
@@ -124,7 +125,7 @@ def _gathered(entries: Iterable[tuple[str, Any]], user: str) -> Questions:
 
 
 def _question(raw: Any, user: str, place: int) -> LabelledQuestion:
-    """Raises _Unreadable about the first field that is not as it must be."""
+    """Raises _Unreadable about the first wrong field."""
     if isinstance(raw, Exception):
         raise _Unreadable(str(raw))
     if not isinstance(raw, dict):
@@ -160,7 +161,7 @@ def _ids(raw: dict[str, Any], field: str) -> tuple[str, ...]:
 
 
 def _id(raw: dict[str, Any], place: int) -> str:
-    """The question's own id, a text or a number, else its place in the file."""
+    """The question's own id, a text or a number, otherwise its place in the file."""
     given = raw.get("qid", raw.get("id", place))
     if isinstance(given, int) and not isinstance(given, bool):
         return str(given)
@@ -177,5 +178,5 @@ def _words(raw: dict[str, Any], field: str) -> str:
 
 
 def _is_words(value: object) -> bool:
-    """Whether it is a text with something in it, of characters that the database can hold."""
+    """Whether it is a text that is not empty, of characters that the database can store."""
     return isinstance(value, str) and bool(value.strip()) and storable(value) == value

@@ -4,8 +4,8 @@ Metrics as in the field: recall@k is the share of evidence messages that lie in 
 (Manning et al., Introduction to Information Retrieval, ch. 8), MRR the reciprocal rank of the first topic
 with evidence; precision, recall and F1 count topics, per question, and an empty selection scores 0.
 
-A citation is right where it holds a message of the evidence or of the expected citations; coverage is the share of
-expected citations that were made. No citation at all scores 0 in both.
+A citation is right if it contains a message of the evidence or of the expected citations; coverage is the share of
+expected citations that were made. Without any citation both are 0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class QuestionScore:
-    """``ranked`` holds, by candidate rank, the evidence messages that topic has; ``run`` is the run's id.
+    """``ranked`` lists, by rank of the candidate, the evidence messages in that topic; ``run`` is the run's id.
 
-    ``early`` is how many of the evidence messages lie within the first 20,000 characters of the ranked topics.
-    ``cited`` counts the citations, ``rightly`` those that are right, ``expected`` and ``covered`` the expected ones and
-    those made. All are 0 for an unanswerable question, whose ``evidence`` is 0. ``failed`` marks a run that did not end
-    as its strategy meant it to.
+    ``early`` is how many of the evidence messages are within the first 20,000 characters of the ranked topics.
+    ``cited`` counts the citations, ``rightly`` the right ones, ``expected`` the expected ones and ``covered`` those of
+    them that were made. All are 0 for an unanswerable question, whose ``evidence`` is 0. ``failed`` marks a run that
+    did not end as its strategy intended.
     """
 
     qid: str
@@ -79,7 +79,7 @@ class QuestionScore:
         return self.expected > 0 and self.covered == self.expected
 
     def row(self) -> dict[str, Any]:
-        """What a report keeps of the question, so that two reports can be compared question by question.
+        """The part of the score that a report stores, so that two reports can be compared question by question.
 
         It names no chat user and quotes nothing: a report belongs to nobody and outlives the memories it is about.
         """

@@ -1,4 +1,4 @@
-"""Reports as text for a terminal: figures in rows, strategies in columns, and below them whether each may go."""
+"""Reports as text for a terminal: figures in rows, strategies in columns, and below them each strategy's verdict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIMITS: Mapping[str, str] = {
 
 
 def table(reports: Sequence[Mapping[str, Any]]) -> str:
-    """The first report alone, or with the others beside it and their differences from it in brackets."""
+    """The first report, with the others beside it and their differences from it in brackets."""
     return "\n".join((*_figures(reports), "", *_verdicts(reports)))
 
 

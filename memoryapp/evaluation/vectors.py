@@ -1,4 +1,4 @@
-"""What the memories that are asked lack before figures mean anything: vectors of their topics and passages."""
+"""Warns about memories that lack vectors of topics and passages, because their figures would mean little."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memoryapp.search import missing, profiles
 
 
 def warnings(questions: Sequence[LabelledQuestion]) -> list[str]:
-    """A sentence for each chat user asked about whose topics or passages have no vector yet."""
+    """A sentence for each chat user in the questions whose topics or passages have no vector yet."""
     row = profiles.serving()
     sentences = []
     for owner in ChatUser.objects.filter(name__in={question.user for question in questions}).order_by("name"):

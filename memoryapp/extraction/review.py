@@ -135,7 +135,7 @@ def merge(finding: Finding, number: int, *, actor: str) -> KnowledgeEdit | None:
 
 
 def _gone() -> CurationError:
-    return CurationError(_("There is no such row to merge it into: somebody deleted or merged it."))
+    return CurationError(_("It cannot be merged into that: somebody deleted or merged it."))
 
 
 def _joined(person: Person, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""How well cuts find what is known to be relevant, over runs that are stored: no search is repeated.
+"""How well cuts find what is known to be relevant, over stored runs; no search is repeated.
 
-What is relevant in a run is the topics that hold its evidence messages, for a golden question, and else what a model
-chose. Runs of another embedding profile are left out, for their cosines have another scale.
+The relevant topics of a run are those with its evidence messages, for a golden question, and otherwise those that a
+model selected. Runs of another embedding profile are left out, because their cosines have another scale.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from memoryapp.models import ChatUser, Run, RunEvent, TopicMessage
 
 MOST = 100
 _KINDS = (RunStarted.kind, CandidatesFound.kind, RunFinished.kind)
-# Runs whose events are read together: each has some sixty kilobytes.
+# How many runs' events are read together: each has some sixty kilobytes.
 _BATCH = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Means over runs, from 0 to 1, and how many topics were kept; an empty choice has precision and recall 0."""
+    """Means over runs, from 0 to 1, and how many topics were kept; an empty selection has precision and recall 0."""
 
     precision: float
     recall: float
@@ -51,14 +51,14 @@ class _Case:
 
 
 def on_choices(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
-    """Against what models chose in the owner's latest runs; None without any."""
+    """Compared with what models selected in the owner's latest runs; None without any."""
     runs = Run.objects.of(owner).by_hand().filter(fallback="", selected_count__gt=0)
     models = [strategy for strategy in runs.values_list("strategy", flat=True).distinct() if needs_model(strategy)]
     return _compared(_cases(runs.filter(strategy__in=models), profile), before, after)
 
 
 def on_golden_questions(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
-    """Against the evidence of the owner's latest golden questions; None without any."""
+    """Compared with the evidence of the owner's latest golden questions; None without any."""
     return _compared(_cases(Run.objects.of(owner).exclude(evidence=[]), profile), before, after)
 
 
@@ -88,7 +88,7 @@ def _of_batch(runs: Sequence[Run], profile: str) -> Iterable[_Case]:
 
 
 def _holders(runs: Sequence[Run]) -> Mapping[int, set[str]]:
-    """Every topic that ever held an evidence message, by the message's number."""
+    """Every topic that ever contained an evidence message, by the message's number."""
     evidence = {number for run in runs for number in run.evidence}
     holders: dict[int, set[str]] = defaultdict(set)
     for message, topic in TopicMessage.objects.filter(message__in=evidence).values_list("message", "topic"):

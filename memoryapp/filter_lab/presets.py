@@ -41,7 +41,8 @@ def bounds() -> Mapping[str, Declaration]:
 
 
 def cuts_in(given: Mapping[str, Any], default: Cuts) -> Cuts:
-    """The cuts among ``given``, the nearest that the bounds allow; ``default`` for what is missing or no number."""
+    """The cuts in ``given``, each the nearest that its bounds allow; ``default`` for what is missing or not
+    a number."""
     return Cuts(
         **{name: _number(declared, given.get(name, ""), getattr(default, name)) for name, declared in bounds().items()}
     )
@@ -65,7 +66,7 @@ def of_profile(name: str, profile: EmbeddingProfile | None) -> list[Preset]:
 
 
 def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Preset:
-    """Store the cuts under this name, in place of those it had. Raises PresetError."""
+    """Stores the cuts under this name, in place of earlier ones. Raises PresetError."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST_NAME:
         raise PresetError(_("Give the preset a name of at most %(n)s characters.") % {"n": LONGEST_NAME})

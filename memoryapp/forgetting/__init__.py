@@ -1,8 +1,8 @@
-"""Messages, a person or a whole chat user erased everywhere, with a receipt by which residue can be looked for.
+"""Erasure of messages, a person or a whole chat user everywhere, with a receipt that allows to look for residue.
 
-In: the numbers of what has to go. Out: an ``Erasure``, which the worker carries to its end whatever happens. It may
-import curation, ingestion and knowledge, whose locks it takes and whose rows it makes whole again; the scanner that
-checks it (``memoryapp/verification.py``) shares no code with it.
+In: the numbers of what is to be erased. Out: an ``Erasure``, which the worker carries to its end whatever happens. It
+may import curation, ingestion and knowledge, whose locks it takes and whose rows it restores to a valid state; the
+scanner that checks it (``memoryapp/verification.py``) shares no code with it.
 """
 
 from memoryapp.forgetting.course import (

@@ -1,8 +1,8 @@
-"""Runs and questions of agents: what they were shown of the erased is taken out of their events.
+"""Redacts runs and calls of agents: whatever they saw of the erased messages is removed from their events.
 
-Who was shown a message itself, by reading its topic or in the running conversation, may say it in other words, so of
-those nothing but numbers, ids and codes stays; of others go the lines and values that name or quote what is erased. The
-totals of a run are those of its events as before.
+A model that read a message, in its topic or in the running conversation, may repeat it in other words. Of such
+conversations only numbers, ids and codes are kept. Of others, the lines and values that name or quote erased text are
+removed. The totals of a run remain those of its events.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _READ = (("topics_read", ("read", "omitted")), ("run_finished", ("selected", "dr
 
 @dataclass(slots=True)
 class Changes:
-    """How many rows of each table went, and how many changed."""
+    """How many rows of each table were deleted, and how many were changed."""
 
     gone: Counter[str] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)
 
 
 def redact_runs(owner: int, redaction: Redaction, cut_at: datetime) -> Changes:
-    """All runs of the owner. One that began after the cut is about the rows as they are now: it may name them."""
+    """Redacts all runs of the owner. A run that began after the cut used the rows as they are now, and may
+    name them."""
     changes, later = Changes(), redaction.by_words()
     numbers = Run.objects.of(owner).order_by("created_at", "pk").values_list("pk", "created_at")
     for number, began in list(numbers):
@@ -44,7 +45,7 @@ def redact_runs(owner: int, redaction: Redaction, cut_at: datetime) -> Changes:
 
 @transaction.atomic
 def _run(number: UUID, redaction: Redaction, changes: Changes) -> None:
-    # Locked as the journal locks it, so no event comes in between.
+    # Locked like the journal locks it, so that no event is added meanwhile.
     run = Run.objects.filter(pk=number).select_for_update(no_key=True).first()
     if run is None:
         return
@@ -78,7 +79,7 @@ def _payload(kind: str, payload: dict[str, Any], redaction: Redaction, deep: boo
 
 
 def _question(run: Run, redaction: Redaction, deep: bool) -> bool:
-    """What the run's own row says; whether that changed."""
+    """Redacts what the run's own row contains; returns whether it changed."""
     messages = None if run.messages is None else redaction.bare(run.messages) if deep else redaction.json(run.messages)
     query = run.query if redaction.text(run.query) == run.query else ERASED
     new = {"query": query, "messages": messages}
@@ -91,7 +92,7 @@ def _question(run: Run, redaction: Redaction, deep: bool) -> bool:
 
 
 def _saw(kind: str, payload: dict[str, Any], redaction: Redaction) -> bool:
-    """Whether this event says that a model was shown, or chose, what is erased."""
+    """Whether this event says that a model was shown, or selected, what is erased."""
     if kind in _SEEN_BY_MODELS and redaction.quotes_beside_names(payload):
         return True
     listed = [item for of, names in _READ if of == kind for name in names for item in payload.get(name, ())]
@@ -99,7 +100,7 @@ def _saw(kind: str, payload: dict[str, Any], redaction: Redaction) -> bool:
 
 
 def redact_calls(owner: int, redaction: Redaction, cut_at: datetime) -> Changes:
-    """All questions of agents. An answer that was redacted serves no later question."""
+    """Redacts all calls of agents. A redacted answer is not used for later questions."""
     changes, later = Changes(), redaction.by_words()
     for number in list(AgentCall.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True)):
         with transaction.atomic():
@@ -126,6 +127,6 @@ def _event(event: dict[str, Any], redaction: Redaction, deep: bool) -> dict[str,
     payload = _payload(event.get("kind", ""), event.get("payload", {}), redaction, deep)
     if payload == event.get("payload", {}) and "message" not in event:
         return event
-    # The reply as it came is JSON in a text, of which no line can be left out.
+    # The raw reply is JSON inside a text, from which no line can be removed.
     kept = "message" in event and not deep and redaction.text(event["message"]) == event["message"]
     return {key: item for key, item in event.items() if key != "message" or kept} | {"payload": payload}

@@ -1,8 +1,8 @@
-"""The course of an erasure, from the receipt that begins it to the last look, each step of which may be repeated.
+"""The course of an erasure: from the receipt that begins it to the last check. Each step may be repeated.
 
-The marks come first, while the text is still there; then the rows go in one transaction, and everything that was made
-of them or quotes them is redacted. A process that read the text before the cut may write it afterwards: the erasure
-ends when the runs that were going on have ended, and looks once more when no answer of a model can be under way.
+First the marks are made, while the text still exists. Then the rows are deleted in one transaction, and everything that
+was made from them or quotes them is redacted. A process that read the text before may write it afterwards. So the
+erasure ends only when the runs of that time have ended, and it checks once more when no model can still be answering.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person,
 from memoryapp.operations import advisory_locks
 
 MOST_MESSAGES = 5_000
-# Nobody waits for a model longer than this.
+# No request waits longer for a model.
 LOOK_AGAIN = timedelta(minutes=15)
 _TRIES = 5
 _MARKS_OF_A_TEXT = 3
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of words by which texts are recognised, and how many texts are too short to have any."""
+    """Runs of words that identify texts, and how many texts are too short to have any."""
 
     runs: frozenset[str]
     unmarked: int
@@ -55,7 +55,7 @@ class Runs:
         return Runs(frozenset(marks.without_shared(set(self.runs), texts)), self.unmarked)
 
     def beyond(self, texts: Iterable[str]) -> Runs:
-        """The runs with a word that none of the ``texts`` has."""
+        """The runs with a word that is in none of the ``texts``."""
         known = {word for text in texts for word in marks.words(text)}
         return Runs(frozenset(run for run in self.runs if not known.issuperset(run.split(" "))), self.unmarked)
 
@@ -65,7 +65,7 @@ class Nothing(Exception):
 
 
 def begin(target: Target, actor: str) -> Erasure:
-    """The receipt of an erasure that the worker carries out; nothing is gone yet. Raises Nothing."""
+    """The receipt of an erasure that the worker carries out; nothing is deleted yet. Raises Nothing."""
     if len(target.messages) > MOST_MESSAGES:
         raise Nothing(_("At most %(most)s messages can be erased at once.") % {"most": f"{MOST_MESSAGES:,}"})
     reach = reach_of(target)
@@ -82,15 +82,15 @@ def begin(target: Target, actor: str) -> Erasure:
 
 
 def due() -> QuerySet[Erasure]:
-    """Erasures that have not ended, and those that have to look once more."""
+    """Erasures that have not ended, and those that have to check once more."""
     late = Q(looked_again_at__isnull=True, ended_at__lt=timezone.now() - LOOK_AGAIN)
     return Erasure.objects.filter(Q(ended_at__isnull=True) | late).order_by("pk")
 
 
 def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
-    """Continues an erasure as far as it goes; while another process works on it, waits for that one.
+    """Continues an erasure as far as possible; while another process works on it, waits for that one.
 
-    It has no ``ended_at`` while a run goes on that may have read what is erased, or when ``wait`` was too short.
+    It has no ``ended_at`` while a run is going on that may have read what is erased, or when ``wait`` was too short.
     """
     with advisory_locks.exclusive(_LOCK, erasure.pk, wait=wait) as is_alone:
         if is_alone:
@@ -100,7 +100,7 @@ def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure
 
 
 def look_again(erasure: Erasure) -> None:
-    """Erases once more what was written since the cut by somebody who had read before it."""
+    """Erases what was written after the cut by a process that had read before it."""
     with transaction.atomic():
         deleted(TopicVector.objects.filter(owner=erasure.owner_number, topic__in=_topics_of(erasure)))
     _redact(erasure)
@@ -135,7 +135,7 @@ def _erase_user(erasure: Erasure) -> None:
 def _erase_part(erasure: Erasure) -> None:
     owner = ChatUser.objects.filter(pk=erasure.owner_number).first()
     if owner is None:
-        # The whole chat user is being erased, or was, and took everything along.
+        # The whole chat user is being erased, or was, and everything with it.
         erasure.ended_at = erasure.looked_again_at = timezone.now()
         erasure.save(update_fields=["ended_at", "looked_again_at"])
         return
@@ -149,14 +149,16 @@ def _erase_part(erasure: Erasure) -> None:
 
 
 def _cut(erasure: Erasure, owner: ChatUser) -> None:
-    """Marks, then the cut; again when somebody changed the topics in between. Raises Moved when that never ends."""
+    """Makes the marks, then the cut; repeats both when somebody changed the topics meanwhile. Raises Moved when that
+    happens each time."""
     for last in (*[False] * _TRIES, True):
         reach = reach_of(Target.of(erasure))
         erasure.touched = reach.ids
         erasure.save(update_fields=["touched"])
         spoken = runs_of(_texts(Message.objects.filter(pk__in=reach.messages)))
         stays = Message.objects.exclude(owner=owner, pk__in=reach.messages)
-        # What stays in these topics is summed up and read for facts anew, in words of its own that may be the old ones.
+        # Topics that keep messages get new summaries and are read for facts again; the new words may equal the old
+        # ones.
         beside = stays.filter(topicmessage__topic__in=reach.touched)
         made = runs_of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(_texts(beside))
         _store_marks(erasure, spoken, made, stays=stays)
@@ -181,7 +183,7 @@ def runs_of(texts: Iterable[str], most: int = 0) -> Runs:
 
 
 def _store_marks(erasure: Erasure, *found: Runs, stays: QuerySet[Message]) -> None:
-    """Marks of what was found, but for the runs of words that messages which stay hold as well."""
+    """Stores marks of what was found, except runs of words that remaining messages also contain."""
     runs = set().union(*(each.runs for each in found))
     left = marks.without_shared(runs, _texts(stays))
     erasure.marks, erasure.lengths = marks.packed(left, bytes(erasure.salt))
@@ -190,7 +192,7 @@ def _store_marks(erasure: Erasure, *found: Runs, stays: QuerySet[Message]) -> No
 
 
 def _texts(rows: QuerySet[Message]) -> Iterator[str]:
-    """What messages say, and what they carry beside it."""
+    """The texts of messages, and the texts in their metadata."""
     for text, metadata in rows.order_by().values_list("text", "metadata").iterator(_AT_ONCE):
         yield text
         yield from strings(metadata)
@@ -205,7 +207,7 @@ def _texts_made(reach: Reach) -> Iterator[str]:
 
 
 def _texts_made_otherwise(reach: Reach) -> Iterator[str]:
-    """What was made of what stays: words that these share with what goes tell nobody anything."""
+    """Texts that were made of remaining messages: words that they share with erased text reveal nothing."""
     for model, name, numbers in (
         (Topic, "summary", reach.touched),
         (Fact, "content", reach.facts),
@@ -217,7 +219,7 @@ def _texts_made_otherwise(reach: Reach) -> Iterator[str]:
 
 
 def _texts_of_owner(owner: ChatUser) -> Iterator[str]:
-    """What was said in a memory, and what was made of it."""
+    """The texts of a memory: messages, and what was made from them."""
     yield from (owner.name, owner.display_name, owner.profile)
     yield from _texts(Message.objects.of(owner))
     yield from Topic.objects.of(owner).values_list("summary", flat=True).iterator(_AT_ONCE)
@@ -263,7 +265,7 @@ def _still_running(erasure: Erasure) -> bool:
 
 
 def vacuum(erasure: Erasure) -> None:
-    """Frees the room of the rows in the tables' files; in a transaction that is left to autovacuum."""
+    """Releases the space of deleted rows; inside a transaction that is left to autovacuum."""
     if connection.in_atomic_block:
         return
     tables = {*erasure.counts, *erasure.redacted} & set(connection.introspection.table_names())

@@ -1,7 +1,7 @@
-"""The cut: the rows of what is erased go, and what stays is made whole without them, in one transaction.
+"""The cut: deletes the erased rows and makes the rest consistent without them, in one transaction.
 
-A message leaves every topic that ever listed it, so the edits of those topics still lead from and to the same
-messages, and an undo brings back topics without it. The laws of the database yield to the erasure that the
+A message is removed from every topic that ever listed it. So the edits of those topics still have the same messages on
+both sides, and an undo brings topics back without it. The triggers of the database permit this for the erasure that the
 transaction names.
 """
 
@@ -52,7 +52,7 @@ FROM (
     FROM memoryapp_topicmessage tm JOIN memoryapp_message m ON m.id = tm.message_id WHERE tm.topic_id = %(topic)s
 ) real WHERE t.id = %(topic)s
 """
-# All edits of the chains of undo that an edit is in.
+# All edits of the undo chains of an edit.
 CHAINED = """
 WITH RECURSIVE chained AS (
     SELECT id, undoes_id FROM memoryapp_knowledgeedit WHERE id = ANY(%(ids)s)
@@ -65,17 +65,17 @@ SELECT id FROM chained
 
 
 class Moved(Exception):
-    """Somebody changed what the erasure reaches after its marks were made."""
+    """Somebody changed what the erasure concerns after its marks were made."""
 
 
 def name_erasure(erasure: Erasure) -> None:
-    """Until the transaction ends, the laws of history yield to this erasure."""
+    """Until the transaction ends, the triggers on history permit the changes of this erasure."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('memoryapp.erasure', %s, true)", [str(erasure.pk)])
 
 
 def lock(owner: ChatUser) -> None:
-    """Keeps everybody else from the owner's topics, messages and knowledge until the transaction ends."""
+    """Prevents all other changes of the owner's topics, messages and knowledge until the transaction ends."""
     lock_owner(owner)
     lock_knowledge(owner)
     advisory_locks.acquire_until_commit("messages", owner.pk)
@@ -83,7 +83,7 @@ def lock(owner: ChatUser) -> None:
 
 @transaction.atomic
 def cut(erasure: Erasure, owner: ChatUser) -> None:
-    """Erases the rows and counts them in the receipt. Raises Moved when the marks have to be made anew."""
+    """Deletes the rows and counts them in the receipt. Raises Moved when the marks have to be made again."""
     lock(owner)
     name_erasure(erasure)
     reach = reach_of(Target.of(erasure))
@@ -97,7 +97,7 @@ def cut(erasure: Erasure, owner: ChatUser) -> None:
 
 
 def _knowledge(owner: ChatUser, reach: Reach) -> Counter[str]:
-    """People, facts and artifacts with their cards, their history, and files that nothing else names."""
+    """People, facts and artifacts with their cards, their history, and files that nothing else refers to."""
     gone = deleted(Finding.objects.filter(owner=owner, pk__in=reach.findings))
     hashes = list(Artifact.objects.filter(pk__in=reach.artifacts).values_list("sha256", flat=True))
     nouns = KnowledgeEdit.Noun
@@ -119,7 +119,7 @@ def _changes_of(owner: ChatUser, noun: str, numbers: Sequence[int]) -> Counter[s
 
 
 def delete_changes(numbers: Sequence[int]) -> Counter[str]:
-    """These changes of people, facts and artifacts with their undos and redos."""
+    """Deletes these changes of people, facts and artifacts, with their undos and redos."""
     with connection.cursor() as cursor:
         cursor.execute(CHAINED, {"ids": list(numbers)})
         chained = [number for (number,) in cursor.fetchall()]
@@ -127,7 +127,7 @@ def delete_changes(numbers: Sequence[int]) -> Counter[str]:
 
 
 def _messages(owner: ChatUser, reach: Reach) -> Counter[str]:
-    """The messages, and the passages that hold them; what these held besides is put into passages anew."""
+    """The messages, and the passages that contain them; the other messages of these passages get new ones."""
     holding = PassageMessage.objects.filter(message__in=reach.messages).values_list("passage", flat=True)
     passages = Passage.objects.filter(owner=owner, pk__in=sorted(set(holding)))
     beside: dict[int, set[int]] = defaultdict(set)
@@ -166,7 +166,7 @@ def _topics(owner: ChatUser, reach: Reach) -> Counter[str]:
 
 
 def make_anew(topic: Topic) -> Counter[str]:
-    """Another summary for a topic that quotes what others say; for a transaction that names the erasure."""
+    """A new summary for a topic that quotes erased text; for a transaction that names the erasure."""
     lock_owner(ChatUser(pk=topic.owner_id))
     gone = deleted(TopicVector.objects.filter(topic=topic))
     _rewrite(topic.pk, lists=False)
@@ -174,7 +174,7 @@ def make_anew(topic: Topic) -> Counter[str]:
 
 
 def _rewrite(number: int, *, lists: bool) -> None:
-    """Another summary, from the messages that the topic still lists, and their count, size and times."""
+    """A new summary from the remaining messages of the topic, and their count, size and times."""
     rows = Message.objects.filter(topicmessage__topic=number).in_order()[:20]
     values: dict[str, Any] = {
         "topic": number,
@@ -187,7 +187,8 @@ def _rewrite(number: int, *, lists: bool) -> None:
 
 
 def _suggestions(owner: ChatUser, reach: Reach) -> Counter[str]:
-    """Of topics that go; those of topics that stay were made from what they said, so the open ones go too."""
+    """Suggestions for deleted topics; open ones for remaining topics too, because they were made from the
+    erased text."""
     named = [
         (pk, state, set(topics))
         for pk, state, topics in Suggestion.objects.filter(owner=owner).values_list("pk", "state", "topics")
@@ -202,7 +203,8 @@ def _suggestions(owner: ChatUser, reach: Reach) -> Counter[str]:
 
 
 def deleted(rows: QuerySet[Any]) -> Counter[str]:
-    """Deletes the rows, what refers to them, and what the administration's log quotes of them; counts by table."""
+    """Deletes the rows, the rows that refer to them, and entries of the administration's log that quote them; counts by
+    table."""
     numbers = list(rows.values_list("pk", flat=True))
     if not numbers:
         return Counter()

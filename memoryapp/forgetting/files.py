@@ -1,7 +1,7 @@
-"""Files of the data folder that quote erased words: lines of logs are blanked, files that wait for import go.
+"""Files of the data folder that quote erased words: lines of logs are blanked, files waiting for import are removed.
 
-Processes go on writing into a log while it is mended, so a line keeps its length and the file its place; a packed log
-is written anew. The database's own files are not text and are left to it.
+Processes may be writing to a log meanwhile, so a line keeps its length and the file its position; a packed log is
+written again. The database's own files are not text and are not touched.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ _BLANK = b"*"
 
 
 def blank_logs(marks: Marks) -> int:
-    """Blanks every line of a log that quotes; returns how many files were changed."""
+    """Blanks every line of a log that quotes erased words; returns how many files were changed."""
     return sum(_blanked(path, marks) for path in logs())
 
 
 def discard_imports(owner: int) -> int:
-    """Removes the owner's files that wait to be imported or were; one that is just being read is left to a later look.
+    """Removes the owner's files that were imported or wait for it; a file that is just being read is left to a later
+    check.
 
-    They are in the formats of other programs and may be packed, so nobody looks for words in them.
+    They are in formats of other programs and may be packed, so they are not searched for words.
     """
     states = ImportFile.State
     waiting = ImportFile.objects.filter(owner=owner).exclude(state__in=(states.REHEARSING, states.IMPORTING))
@@ -56,7 +57,7 @@ def _blanked(path: Path, marks: Marks) -> bool:
     try:
         return _packed(path, marks) if path.suffix == ".gz" else _plain(path, marks)
     except FileNotFoundError:
-        # A log that was rotated away meanwhile is found under its other name by the look that follows.
+        # A log that is rotated meanwhile is found under its other name by the next check.
         return False
 
 

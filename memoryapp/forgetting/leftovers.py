@@ -1,8 +1,8 @@
-"""Whatever else quotes erased words: every text and JSON value of the owner's rows, whatever the table.
+"""Redacts everything else that quotes erased words: every text and JSON value of the owner's rows, in any table.
 
-Messages that stay are not looked at, for what they say was not erased. A fact or a change of the history that quotes
-goes, and the summary of a topic is made anew; of any other row the lines and values that quote are replaced. Reports of
-evaluations and the administration's log belong to nobody and are looked through too.
+Remaining messages are not changed, because their text was not erased. A fact or a change in the history that quotes is
+deleted, and the summary of a topic is written again; in any other row the quoting lines and values are replaced.
+Reports of evaluations and the administration's log belong to nobody and are searched as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AT_ONCE = 500
 
 
 def redact_leftovers(erasure: Erasure, redaction: Redaction) -> Changes:
-    """All tables that hold rows of the owner, and what belongs to nobody."""
+    """Redacts all tables with rows of the owner, and rows that belong to nobody."""
     changes, words = Changes(), redaction.by_words()
     for model in apps.get_app_config("memoryapp").get_models():
         if issubclass(model, Owned) and model not in _ELSEWHERE:
@@ -93,7 +93,7 @@ def _mended(model: type[models.Model], row: models.Model, names: list[str], word
 
 
 def _fitting(model: type[models.Model], name: str, row: models.Model, words: Redaction) -> Any:
-    """The redacted value, told apart by the row's number where no two rows may have the same."""
+    """The redacted value; with the row's number where two rows must not be equal."""
     old = getattr(row, name)
     new = _redacted(old, words)
     if new == old or not isinstance(new, str):

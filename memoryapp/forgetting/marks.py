@@ -1,4 +1,4 @@
-"""Marks: keyed hashes of short runs of words, by which erased text is recognised without being kept.
+"""Marks: keyed hashes of short runs of words, with which erased text can be recognised without being stored.
 
 Words are those of the text in its compatibility form, case folded. A text of ``LENGTH`` words or more has a mark for
 each run of that many; a shorter one has a single mark of all its words, if they have ``LEAST_CHARS`` characters
@@ -23,7 +23,7 @@ from memoryapp.models.erasure import MARK_BYTES
 
 LENGTH = 5
 LEAST_CHARS = 12
-# Of more marks the smallest are kept, which is an even choice among them.
+# If there are more marks, the smallest are kept, which is an even selection.
 MOST_MARKS = 200_000
 
 _WORD = re.compile(r"\w+")
@@ -33,7 +33,7 @@ _PLAIN = {'\\"': '"', "\\/": "/", "\\\\": "\\"}
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a receipt looks for: hashes of runs of so many words as ``lengths`` has."""
+    """What a receipt looks for: hashes of runs of words, whose numbers of words are ``lengths``."""
 
     key: bytes
     lengths: tuple[int, ...]
@@ -46,7 +46,7 @@ class Marks:
         return cls(_key(bytes(erasure.salt)), tuple(erasure.lengths), hashes)
 
     def quoted(self, text: str) -> bool:
-        """Whether the text, or what its JSON escapes stand for, holds a run of erased words."""
+        """Whether the text, or the text after reading its JSON escapes, contains a run of erased words."""
         if not self.hashes or len(text) < LEAST_CHARS:
             return False
         if self._quoted(text):
@@ -64,9 +64,9 @@ def words(text: str) -> list[str]:
 
 
 def runs_of(text: str, most: int = 0) -> set[str]:
-    """The runs of words that stand for a text, empty where it is too short to be looked for.
+    """The runs of words that represent a text; empty when it is too short to be looked for.
 
-    With ``most`` only so many of them, chosen evenly: of a large memory not every run is kept.
+    With ``most`` at most that many, evenly selected: for a large memory not every run is stored.
     """
     found = words(text)
     if len(found) >= LENGTH:
@@ -77,7 +77,7 @@ def runs_of(text: str, most: int = 0) -> set[str]:
 
 
 def without_shared(runs: set[str], texts: Iterable[str]) -> set[str]:
-    """The runs that none of the ``texts``, which stay, holds as well."""
+    """The runs that do not occur in the ``texts``, which remain."""
     left, lengths = set(runs), sorted({run.count(" ") + 1 for run in runs})
     for text in texts:
         found = words(text)
@@ -89,7 +89,7 @@ def without_shared(runs: set[str], texts: Iterable[str]) -> set[str]:
 
 
 def packed(runs: Iterable[str], salt: bytes) -> tuple[bytes, list[int]]:
-    """The marks of these runs as bytes, and how many words they have."""
+    """The marks of these runs as bytes, and their numbers of words."""
     key = _key(salt)
     marks = {_hash(key, run): run.count(" ") + 1 for run in runs}
     kept = sorted(marks)[:MOST_MARKS]
@@ -97,7 +97,7 @@ def packed(runs: Iterable[str], salt: bytes) -> tuple[bytes, list[int]]:
 
 
 def unescaped(text: str) -> str:
-    """The text with one level of JSON's escapes read."""
+    """The text with one level of JSON escapes resolved."""
     return _ESCAPE.sub(_character, text) if "\\" in text else text
 
 

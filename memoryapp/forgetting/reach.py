@@ -1,7 +1,8 @@
-"""What an erasure reaches: the topics, facts and artifacts that are or may be of the erased messages.
+"""The reach of an erasure: the topics, facts and artifacts that concern, or may concern, the erased messages.
 
-A topic is touched if it ever listed one of them, or was made, by an edit, of such a topic and shares messages with it:
-its summary may have their words. Facts and artifacts go if they came from a topic that listed one, or from the message.
+A topic is touched if it ever listed one of them, or if an edit made it from such a topic and it shares messages with
+it: its summary may contain their words. Facts and artifacts are erased if they came from a topic that listed one, or
+from the message.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ SELECT id FROM touched ORDER BY id
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Numbers of rows: of the topics ``touched`` those ``listing`` an erased message, of these those left ``empty``."""
+    """Numbers of rows: the topics ``touched``; of these, those ``listing`` an erased message; of these, those left
+    ``empty``."""
 
     messages: tuple[int, ...] = ()
     touched: tuple[int, ...] = ()
@@ -48,7 +50,7 @@ class Reach:
 
     @property
     def ids(self) -> list[str]:
-        """What runs and agents call the rows."""
+        """The ids of the rows in runs and in calls of agents."""
         return [
             *map(topic_id, self.touched),
             *(item_id("Person", number) for number in self.people),
@@ -57,13 +59,13 @@ class Reach:
 
     @property
     def rewritten(self) -> tuple[int, ...]:
-        """The touched topics that stay, with a summary made anew."""
+        """The touched topics that remain; they get new summaries."""
         return tuple(number for number in self.touched if number not in set(self.empty))
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a person wants gone of one memory: messages, a person, or both."""
+    """What a person wants to erase from one memory: messages, a person, or both."""
 
     owner_id: int
     messages: tuple[int, ...] = ()
@@ -76,7 +78,7 @@ class Target:
 
 
 def reach_of(target: Target) -> Reach:
-    """What goes or changes with the target, as the rows are now; of a message all its wordings."""
+    """What is erased or changed with the target, as the rows are now; a message includes all its wordings."""
     owner, messages = target.owner_id, wordings(target.owner_id, target.messages)
     listing = TopicMessage.objects.filter(owner=owner, message__in=messages).values_list("topic", flat=True)
     numbers = sorted(set(listing))
@@ -115,7 +117,7 @@ def _artifacts(owner: int, messages: Sequence[int]) -> list[int]:
 
 
 def _findings(target: Target, listing: Sequence[int]) -> list[int]:
-    """What the archivist found in the messages, or in a topic that listed one, and what it found of the person."""
+    """Findings in the messages or in topics that listed one, and findings about the person."""
     found = Q(findingmessage__message__in=target.messages) | Q(topic__in=listing)
     if target.person:
         found |= Q(noun=KnowledgeEdit.Noun.PERSON) & (Q(row=target.person) | Q(target=target.person))

@@ -1,8 +1,8 @@
-"""Redaction: JSON and text with a mark in place of what was erased, and everything else as it was.
+"""Redaction: replaces erased text in JSON and text by a mark, and leaves everything else unchanged.
 
-A line goes when it names an erased or touched row or quotes erased words. An object that is about such a row loses all
-its text. What a model wrote after it had read erased words may say them in its own, so of such a conversation nothing
-stays but numbers, ids and codes.
+A line is removed when it names an erased or touched row, or quotes erased words. An object about such a row loses all
+its text. A model that read erased words may repeat them in its own, so of such a conversation only numbers, ids and
+codes are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from memoryapp.forgetting.marks import Marks
 
 ERASED = "[erased]"
-# What the programs that read events go by, and what tells nothing of what was said.
+# What programs that read events rely on, and what says nothing about the text.
 _CODES = frozenset(
     (
         *("id", "kind", "role", "type", "mime_type", "model", "provider", "strategy", "profile", "prompt_version"),
@@ -23,28 +23,29 @@ _CODES = frozenset(
         *("capability", "instead", "code", "sha256", "parent", "date", "stopped_by", "parameters", "found_by"),
     )
 )
-# Names of parts and of tools are codes, those of people and files are not.
+# Names of parts and tools are codes; names of people and files are not.
 _NAMED_BY_CODE = frozenset(("chars", "arguments"))
 _NAMED_ITEM = re.compile(r"(?:Topic|Person|Artifact):\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """``ids`` are what events call the erased and touched rows, ``messages`` the numbers of erased messages."""
+    """``ids`` are the erased and touched rows as events name them, ``messages`` the numbers of erased messages."""
 
     marks: Marks
     ids: frozenset[str] = frozenset()
     messages: frozenset[int] = frozenset()
 
     def by_words(self) -> Redaction:
-        """The same where the rows may be named, for they are whole again."""
+        """The same for text that may name the rows, because they are valid again."""
         return Redaction(self.marks, messages=self.messages)
 
     def names_any(self, text: str) -> bool:
         return not self.ids.isdisjoint(_NAMED_ITEM.findall(text))
 
     def text(self, text: str) -> str:
-        """The text without the lines that name or quote; all of it where words go on over an end of a line."""
+        """The text without the lines that name or quote; nothing of it if quoted words continue over the
+        end of a line."""
         if not self.names_any(text) and not self.marks.quoted(text):
             return text
         lines = [ERASED if self.names_any(line) or self.marks.quoted(line) else line for line in text.split("\n")]
@@ -52,7 +53,7 @@ class Redaction:
         return ERASED if self.marks.quoted(left) else left
 
     def quotes_beside_names(self, value: Any) -> bool:
-        """Whether erased words stand in a line that names none of the rows: somebody was shown the talk itself."""
+        """Whether erased words are in a line that names none of the rows: then somebody was shown the talk itself."""
         if isinstance(value, str):
             return any(self.marks.quoted(line) for line in value.split("\n") if not self.names_any(line))
         if isinstance(value, Mapping):
@@ -60,7 +61,7 @@ class Redaction:
         return isinstance(value, list) and any(map(self.quotes_beside_names, value))
 
     def json(self, value: Any) -> Any:
-        """The value with marks where it names or quotes."""
+        """The value, with marks in place of what names or quotes."""
         if isinstance(value, str):
             return value if _is_id(value) else self.text(value)
         if isinstance(value, list):
@@ -75,7 +76,7 @@ class Redaction:
         return self._located({key: self.json(item) for key, item in kept.items()})
 
     def _columns(self, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Rows as columns of one length beside ``id``."""
+        """Rows as columns of equal length beside ``id``."""
         hidden = {place for place, name in enumerate(table["id"]) if name in self.ids}
         columns = {}
         for key, column in table.items():
@@ -86,13 +87,13 @@ class Redaction:
         return columns
 
     def _located(self, value: dict[str, Any]) -> dict[str, Any]:
-        """A piece of an excerpt that lay in an erased message lies nowhere now."""
+        """A piece of an excerpt that was in an erased message has no location now."""
         if value.keys() >= {"text", "status", "message"} and value["message"] in self.messages:
             return value | {"text": ERASED, "status": "absent", "message": None, "start": 0, "end": 0}
         return value
 
     def bare(self, value: Any) -> Any:
-        """The value with nothing but its numbers, ids and codes."""
+        """The value reduced to numbers, ids and codes."""
         return self.json(bare(value))
 
 

@@ -1,7 +1,7 @@
-"""Everything that was changed in a memory, topics and what was distilled from them in one list, and its undo.
+"""The history: every change of a memory (of topics and of people, facts and artifacts) in one list, and its undo.
 
-In: a chat user, a filter and a cursor. Out: pages of entries, each with what it changed and whether it stands. It
-writes only by the undo of ``curation`` and of ``knowledge``, which it imports beside the models.
+In: a chat user, a filter and a cursor. Out: pages of entries, each with what it changed and whether it is in effect. It
+writes only through the undo of ``curation`` and of ``knowledge``, which it imports beside the models.
 """
 
 from memoryapp.history.automatic import AutomaticChanges, automatic_changes

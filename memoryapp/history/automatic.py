@@ -1,4 +1,4 @@
-"""What the program changed by itself between the entries of a page, counted, so that a list can fold it."""
+"""Automatic changes between the entries of a page, counted, so that a list can fold them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from memoryapp.models import ChatUser, TopicEdit
 
 @dataclass(frozen=True, slots=True)
 class AutomaticChanges:
-    """``count`` changes without one of a person's between them, of which ``merges`` are merges, from ``first`` to
-    ``last``, both included."""
+    """``count`` consecutive changes of the program, without one of a person between them; ``merges`` of them are
+    merges, from ``first`` to ``last``, both included."""
 
     count: int
     merges: int
@@ -29,10 +29,10 @@ class AutomaticChanges:
 
 
 def automatic_changes(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage) -> list[AutomaticChanges | None]:
-    """What came after each entry of the page, newest first, and last what came before the oldest one.
+    """The automatic changes after each entry of the page, newest first, and last those before the oldest entry.
 
-    ``shown`` lists changes of people alone. What lies between two pages is counted on the older of them. Two queries,
-    three for a page that is not the first.
+    ``shown`` lists only changes of people. Changes between two pages are counted on the older page. Two queries, three
+    for a page that is not the first.
     """
     if narrowing.noun not in ("", "topic") or narrowing.number is not None:
         return [None] * (len(shown.entries) + 1)
@@ -43,7 +43,7 @@ def automatic_changes(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage)
 
 
 def _within(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage) -> Narrowing:
-    """Without what the page before this one counts, and with no more of what the next one does than need be."""
+    """Without changes that the previous page counts, and with no more of the next page's than necessary."""
     ends = [entry.cursor for entry in shown.entries]
     newer = neighbour_at(owner, narrowing, ends[0]) if ends and shown.has_before else None
     until = min(filter(None, (newer, narrowing.until)), default=None)
@@ -52,7 +52,7 @@ def _within(owner: ChatUser, narrowing: Narrowing, shown: HistoryPage) -> Narrow
 
 
 def _counted(owner: ChatUser, narrowing: Narrowing, bounds: Sequence[datetime]) -> dict[int, AutomaticChanges]:
-    """By the number of ``bounds``, which ascend, that are not later than the changes."""
+    """By position, how many of the ascending ``bounds`` are not later than each change."""
     place = Func(F("at"), Value(list(bounds)), function="width_bucket", output_field=IntegerField())
     rows = TopicEdit.objects.filter(AUTOMATIC, conditions(owner, narrowing)).order_by()
     rows = rows.annotate(place=place if bounds else Value(0, IntegerField()))

@@ -1,6 +1,6 @@
-"""One change as a list shows it: what it changed, whether it stands, and what took it back.
+"""A change as a list shows it: what it changed, whether it is in effect, and what took it back.
 
-Of topics and of people, facts and artifacts alike; a list costs the same few queries whatever it shows.
+The same for topics and for people, facts and artifacts; a list needs the same few queries whatever it shows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_TOPICS_SHOWN = 12
 
 
 class Cursor(NamedTuple):
-    """A place in the list; entries are ordered by it, the greatest first."""
+    """A position in the list; entries are ordered by it, the greatest first."""
 
     at: datetime
     source: Source
@@ -50,10 +50,10 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One change; ``stands`` tells whether what it did is so today, ``undone_by`` what took it back first.
+    """One change; ``stands`` says whether it is in effect, ``undone_by`` what took it back first.
 
     ``moved`` is how many messages a move took to another topic. ``names`` are those of the people, facts and artifacts
-    it is about, by number; ``there`` those there are today.
+    concerned, by number; ``there`` are those that exist today.
     """
 
     record: Record
@@ -118,7 +118,7 @@ def _undoer(record: Record) -> Record | None:
 
 
 def _sides(owner: ChatUser, edits: Sequence[int]) -> dict[tuple[int, str], Topics]:
-    """The first topics of each side of each edit, oldest first."""
+    """The first topics on each side of each edit, oldest first."""
     whole = [F("edit"), F("side")]
     listed = EditedTopic.objects.filter(owner=owner, edit__in=edits).annotate(
         place=Window(RowNumber(), partition_by=whole, order_by=[F("topic__started_at"), F("topic")]),
@@ -136,7 +136,7 @@ def _sides(owner: ChatUser, edits: Sequence[int]) -> dict[tuple[int, str], Topic
 def _names(
     owner: ChatUser, changes: Sequence[KnowledgeEdit]
 ) -> tuple[dict[int, dict[str, str]], dict[str, frozenset[str]]]:
-    """How the rows of each change are called, today or when they were there, and by noun which there are."""
+    """The names of the rows of each change, today or when they existed, and by noun which of them exist."""
     wanted: dict[str, set[int]] = defaultdict(set)
     for change in changes:
         wanted[change.noun].update(int(number) for number in change.after)

@@ -33,7 +33,7 @@ class Import:
 
 
 def imports(batches: Sequence[ImportBatch]) -> list[Import]:
-    """What became of the messages these imports brought."""
+    """What became of the messages of these imports."""
     rows = Message.objects.filter(batch__in=[batch.pk for batch in batches]).order_by().values("batch")
     counted = {
         row["batch"]: (row["archived"], row["active"], row["withdrawn"])
@@ -55,10 +55,10 @@ def imports(batches: Sequence[ImportBatch]) -> list[Import]:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """What withdrawing an import would do: ``messages`` go, of them ``active`` ones that no topic holds.
+    """What withdrawing an import would do: ``messages`` are withdrawn, ``active`` ones of them are in no topic.
 
-    ``shrinking`` topics keep some messages, ``left`` says how many of each; ``vanishing`` ones were of it alone.
-    ``rows`` counts people, facts and artifacts that came with it and that nobody changed since; they go.
+    ``shrinking`` topics keep some messages, ``left`` says how many each; ``vanishing`` topics keep none. ``rows``
+    counts people, facts and artifacts that came with it and that nobody changed since; they are removed.
     """
 
     messages: int
@@ -70,7 +70,7 @@ class Withdrawal:
 
 
 def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
-    """Read only. Raises CurationError when there is nothing to withdraw."""
+    """Reads only. Raises CurationError when there is nothing to withdraw."""
     rows = sum(map(len, knowledge.brought(owner, batch).values()))
     change = curation.plan_withdraw(owner, batch, has_rows=bool(rows))
     counted = imports([batch])[0]
@@ -90,8 +90,8 @@ def withdrawal(owner: ChatUser, batch: ImportBatch) -> Withdrawal:
 
 @transaction.atomic
 def withdraw(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> TopicEdit:
-    """Takes back what the import brought, messages and all that came with them; ``undo`` of the edit brings all of
-    it again. Raises CurationError."""
+    """Withdraws what the import brought, messages and everything that came with them; ``undo`` of the edit reverses
+    that. Raises CurationError."""
     lock_owner(owner)
     rows = knowledge.take_back(owner, batch, actor=actor, reason=reason)
     return curation.withdraw(owner, batch, actor=actor, reason=reason, has_rows=bool(rows))

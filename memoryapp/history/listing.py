@@ -1,7 +1,7 @@
-"""The list of everything that was changed, narrowed and cut into pages.
+"""The list of all changes, filtered and divided into pages.
 
-Two tables hold the history, so a page of it is the first rows of each beyond the cursor, merged: as cheap at the
-end of a million changes as at the start.
+Two tables hold the history, so a page consists of the first rows of each beyond the cursor, merged: at the end of a
+million changes it costs as much as at the start.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from memoryapp.ingestion.archiving import ARCHIVIST
 from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
 MOST_ACTORS = 100
-# Changes that nobody asked for.
+# Changes that nobody requested.
 AUTOMATIC = Q(kind=TopicEdit.Kind.ARCHIVE) | Q(actor__in=(ARCHIVIST, MERGER))
 MODELS: Mapping[Source, type[Record]] = {"change": KnowledgeEdit, "edit": TopicEdit}
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Which entries are wanted; ``noun`` is ``topic`` or a noun of KnowledgeEdit, ``until`` is not included.
+    """Which entries are wanted. ``noun`` is ``topic`` or a noun of KnowledgeEdit; ``until`` is not included.
 
-    ``number`` is one row's, of that noun; ``words`` are looked for in reasons. ``by_people`` leaves out what the
-    program did by itself. ``call`` is the number of the agent's question that they carry out.
+    ``number`` identifies one row of that noun; ``words`` are searched for in reasons. ``by_people`` leaves out
+    automatic changes. ``call`` is the number of the agent's call that they carry out.
     """
 
     kind: str = ""
@@ -70,7 +70,7 @@ def page(
 
 
 def actors(owner: ChatUser) -> list[str]:
-    """Who changed anything, by name."""
+    """The names of everybody who changed anything."""
     found: set[str] = set()
     for model in MODELS.values():
         rows = model._default_manager.filter(owner=owner).order_by("actor")
@@ -79,7 +79,7 @@ def actors(owner: ChatUser) -> list[str]:
 
 
 def neighbour_at(owner: ChatUser, narrowing: Narrowing, cursor: Cursor) -> datetime | None:
-    """When the entry that is next newer than the cursor was made."""
+    """The time of the entry that is next newer than the cursor."""
     found = (
         _beyond(rows, source, cursor, newer=True).values_list("at", flat=True).first()
         for source, rows in _narrowed(owner, narrowing).items()

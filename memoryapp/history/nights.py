@@ -1,4 +1,4 @@
-"""What the program merged by itself, night by night, and all of a night's taken back at once."""
+"""Automatic merges by night, and the undo of all merges of a night."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOON = timedelta(hours=12)
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """``count`` merges that stand, from ``first`` to ``last``, both included."""
+    """``count`` merges in effect, from ``first`` to ``last``, both included."""
 
     count: int
     first: datetime
@@ -30,7 +30,7 @@ class Night:
 
     @property
     def day(self) -> date:
-        """The day on whose noon it began."""
+        """The day on whose noon the night began."""
         return _day(self.first)
 
     @property
@@ -40,7 +40,7 @@ class Night:
 
 
 def nights(owner: ChatUser) -> list[Night]:
-    """The latest nights with merges that stand, newest first; each goes from noon to noon on the reader's clock.
+    """The latest nights with merges in effect, newest first; each lasts from noon to noon on the reader's clock.
 
     Two queries. Nights before the last 500 merges are left out.
     """
@@ -53,7 +53,7 @@ def nights(owner: ChatUser) -> list[Night]:
 
 
 def night_of(owner: ChatUser, day: date | None = None) -> Night:
-    """The night that began on ``day``, without one the latest with merges that stand. Raises CurationError."""
+    """The night that began on ``day``, or else the latest with merges in effect. Raises CurationError."""
     found = next((night for night in nights(owner) if day in (None, night.day)), None)
     if found is None:
         raise CurationError(_("The program merged nothing that night, or it is undone already."))
@@ -61,9 +61,9 @@ def night_of(owner: ChatUser, day: date | None = None) -> Night:
 
 
 def undo_night(owner: ChatUser, night: Night, *, actor: str, reason: str = "") -> list[Record]:
-    """Takes back all that the program merged in the night: all of it or nothing.
+    """Undoes all automatic merges of the night: all of them or none.
 
-    Raises Depends with later changes that stand in the way, CurationError.
+    Raises Depends with later changes that depend on them, CurationError.
     """
     return undo_between(owner, MERGER, night.first, night.end, actor=actor, reason=reason)
 

@@ -1,4 +1,5 @@
-"""Changes taken back, of topics and of people, facts and artifacts alike: one, or all that one person made in a time.
+"""Undo of changes, of topics and of people, facts and artifacts alike: of one, or of all that one person made in a
+period.
 
 The undo of a withdrawn import also brings back the rows that came with its messages.
 """
@@ -19,7 +20,7 @@ from memoryapp.models import ChatUser, KnowledgeEdit, TopicEdit
 
 @transaction.atomic
 def undo_with_dependents(owner: ChatUser, record: Record, *, actor: str, reason: str = "") -> list[Record]:
-    """Undoes what stands on the change, newest first, and then the change: all of it or nothing.
+    """Undoes the changes that depend on this one, newest first, and then this one: all of them or none.
 
     Raises CurationError.
     """
@@ -40,7 +41,7 @@ def undo(edit: TopicEdit, *, actor: str, reason: str = "") -> TopicEdit:
 
 
 def _turn_rows(made: TopicEdit, reason: str) -> None:
-    """The rows of an import go or come back with its messages."""
+    """The rows of an import are removed or brought back with its messages."""
     first = made
     while first.undoes is not None:
         first = first.undoes
@@ -53,9 +54,9 @@ def _turn_rows(made: TopicEdit, reason: str) -> None:
 
 
 def standing_between(owner: ChatUser, by: str, since: datetime, until: datetime) -> tuple[list[Record], list[Record]]:
-    """What ``undo_between`` would take back, and what stands in its way, each newest first.
+    """What ``undo_between`` would undo, and the changes that prevent it, both newest first.
 
-    Raises CurationError when it is too much.
+    Raises CurationError when these are too many.
     """
     topics, topics_blocking = curation.standing_between(owner, by, since, until)
     others, others_blocking = knowledge.standing_between(owner, by, since, until)
@@ -66,15 +67,15 @@ def standing_between(owner: ChatUser, by: str, since: datetime, until: datetime)
 def undo_between(
     owner: ChatUser, by: str, since: datetime, until: datetime, *, actor: str, reason: str = ""
 ) -> list[Record]:
-    """Takes back all that ``by`` changed from ``since`` until before ``until``: all of it or nothing.
+    """Undoes everything that ``by`` changed from ``since`` until before ``until``: all of it or nothing.
 
-    Raises Depends with what stands in the way, CurationError when there is nothing to undo or too much.
+    Raises Depends with the changes that prevent it, CurationError when there is nothing or too much to undo.
     """
     wanted, blocking = standing_between(owner, by, since, until)
     if not wanted:
-        raise CurationError(_("They made no change in that time that can be undone."))
+        raise CurationError(_("This person made no change in that time that can be undone."))
     if blocking:
-        raise Depends(_("Later changes stand on these and have to be undone first."), blocking)
+        raise Depends(_("Later changes depend on these and have to be undone first."), blocking)
     made: list[Record] = []
     if any(isinstance(record, TopicEdit) for record in wanted):
         made += curation.undo_between(owner, by, since, until, actor=actor, reason=reason)

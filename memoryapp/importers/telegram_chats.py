@@ -163,7 +163,7 @@ def _check_speakers(chats: Sequence[TelegramChat]) -> None:
         raise _unknown(_("Nobody in this file is “%(name)s”."), claimed, claimed[0].me)
     silent = [chat for chat in chats if _is_group(chat) and not chat.me and not _speaks(chat, chat.owner)]
     if silent:
-        raise _unknown(_("The group “%(name)s” does not tell which of its people the user is."), silent, silent[0].name)
+        raise _unknown(_("The group “%(name)s” does not say which of its members the user is."), silent, silent[0].name)
 
 
 def _is_group(chat: TelegramChat) -> bool:

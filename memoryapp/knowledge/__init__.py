@@ -1,8 +1,8 @@
-"""What was distilled from messages (people, facts, artifacts) changed, with history and undo.
+"""Changes of people, facts and artifacts, with history and undo.
 
-In: rows, and the values a person typed. Out: a ``KnowledgeEdit``, which holds the values before and after by the
-number of the row: of a row that stays only the fields that change, of one that comes or goes all of them. It imports
-the models, the locks, and from ``curation`` the errors, bounds and undo chains that both histories share.
+In: rows, and the values that a person typed. Out: a ``KnowledgeEdit``, which contains the values before and after by
+the number of the row: for a row that stays only the changed fields, for one that is created or deleted all of them. It
+imports the models, the locks, and from ``curation`` the errors, bounds and undo chains that both histories share.
 """
 
 from memoryapp.knowledge.edits import (

@@ -1,4 +1,4 @@
-"""People, facts and artifacts created, edited, replaced, deleted and merged; each call is one change of the history."""
+"""Creates, edits, replaces, deletes and merges people, facts and artifacts; each call is one change in the history."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def create(
     call: AgentCall | None = None,
     **fixed: Any,
 ) -> KnowledgeEdit:
-    """A new person or fact with ``values``, and ``fixed`` for what cannot be edited later.
+    """Creates a person or fact with ``values``, and ``fixed`` for fields that cannot be edited later.
 
-    A fact is created now unless ``created_at`` says otherwise. ``call`` is the agent's question whose answer this is.
+    The time of a fact is now, unless ``created_at`` says otherwise. ``call`` is the agent's call whose answer this is.
     Raises CurationError.
     """
     if noun == Noun.ARTIFACT:
@@ -45,7 +45,7 @@ def create(
 
 @transaction.atomic
 def add(row: Row, change: KnowledgeEdit) -> KnowledgeEdit:
-    """The new ``row`` stored, and the ``change``, which says by whom. Raises CurationError."""
+    """Stores the new ``row`` and the ``change``, which names its author. Raises CurationError."""
     lock(row.owner)
     check(row)
     row.save(force_insert=True)
@@ -56,9 +56,9 @@ def add(row: Row, change: KnowledgeEdit) -> KnowledgeEdit:
 
 
 def take_back(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> list[KnowledgeEdit]:
-    """The rows that the import brought go, but for those that somebody changed since; one change a noun.
+    """Deletes the rows that the import brought, except those that somebody changed since; one change for each noun.
 
-    Each is undone like any other, and its rows come back under their numbers.
+    Each can be undone like any other change; the rows then return under their numbers.
     """
     lock(owner)
     made = []
@@ -86,7 +86,7 @@ def brought(owner: ChatUser, batch: ImportBatch) -> dict[str, list[Row]]:
 
 
 def _numbers(edits: QuerySet[KnowledgeEdit]) -> set[str]:
-    """Those of all rows that are changed by these."""
+    """The numbers of all rows that these changes concern."""
     return {number for after in edits.values_list("after", flat=True).iterator() for number in after}
 
 
@@ -101,9 +101,9 @@ def replace(
     call: AgentCall | None = None,
     **fixed: Any,
 ) -> KnowledgeEdit:
-    """A new fact in the place of ``fact``, which is kept as one of the past; its undo brings the past one back.
+    """A new fact in place of ``fact``, which is kept as a past fact; the undo makes it current again.
 
-    Raises Stale when ``fact`` is of the past already, CurationError when a value cannot be.
+    Raises Stale when ``fact`` is already a past fact, CurationError for a value that is not allowed.
     """
     lock(owner)
     [past] = locked(owner, Noun.FACT, [fact.pk])
@@ -120,7 +120,7 @@ def replace(
 
 
 def number_made(change: KnowledgeEdit) -> int:
-    """The number of the row that came by the change, a creation or a replacement."""
+    """The number of the row that the change created, by a creation or a replacement."""
     return next(int(number) for number, values in change.before.items() if values is None)
 
 
@@ -135,9 +135,9 @@ def edit(
     reason: str = "",
     call: AgentCall | None = None,
 ) -> KnowledgeEdit:
-    """The row with other ``values``; ``seen`` is what its editor was shown of it.
+    """The row with other ``values``; ``seen`` are the values that its editor was shown.
 
-    Raises Stale when it has other values by now, CurationError when nothing changes or a value cannot be.
+    Raises Stale when it has other values by now, CurationError when nothing changes or a value is not allowed.
     """
     lock(owner)
     noun = noun_of(row)
@@ -159,7 +159,7 @@ def edit(
 
 @transaction.atomic
 def delete(owner: ChatUser, row: Row, *, actor: str, reason: str = "") -> KnowledgeEdit:
-    """The row goes; its undo brings it back under its id. Raises CurationError when it is gone already."""
+    """Deletes the row; the undo brings it back under its id. Raises CurationError when it does not exist any more."""
     lock(owner)
     noun, number = noun_of(row), str(row.pk)
     [current] = locked(owner, noun, [row.pk])
@@ -174,9 +174,10 @@ def delete(owner: ChatUser, row: Row, *, actor: str, reason: str = "") -> Knowle
 def merge_people(
     owner: ChatUser, survivor: Person, others: Iterable[Person], *, actor: str, reason: str = ""
 ) -> KnowledgeEdit:
-    """One person of several: all names kept as aliases, mentions added up, seen from the first to the last time.
+    """Makes one person of several: all names are kept as aliases, mentions are added up, first and last mention
+    combined.
 
-    The survivor's own name, username and circle stay where there are any. Raises CurationError.
+    The survivor's own name, username and circle are kept if they exist. Raises CurationError.
     """
     ids = list(dict.fromkeys(person.pk for person in others))
     if not ids or survivor.pk in ids:
@@ -196,7 +197,7 @@ def merge_people(
 
 
 def merged(people: Sequence[Person]) -> dict[str, Any]:
-    """The values of the first of the people when the others become part of them, plain."""
+    """The values of the first person when the others become part of it, as JSON values."""
     first = people[0]
     names = [name for person in people for name in (person.display_name, *person.aliases)]
     circles = [person.circle for person in people if person.circle != Person.Circle.OTHER]

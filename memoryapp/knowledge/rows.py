@@ -1,4 +1,4 @@
-"""The fields of people, facts and artifacts: which a person may edit, and how their values are recorded."""
+"""The fields of people, facts and artifacts: which a person may edit, and how the history records their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memoryapp.models import Artifact, Fact, KnowledgeEdit, Person
 Kind, Noun = KnowledgeEdit.Kind, KnowledgeEdit.Noun
 Row = Person | Fact | Artifact
 Values = Mapping[str, Any]
-# Values by the number of their row, None where there is no such row.
+# Values by the number of their row; None when there is no such row.
 Rows = dict[str, dict[str, Any] | None]
 
 MODELS: Mapping[str, type[Row]] = {Noun.PERSON: Person, Noun.FACT: Fact, Noun.ARTIFACT: Artifact}
@@ -23,9 +23,9 @@ EDITABLE: Mapping[str, tuple[str, ...]] = {
     Noun.ARTIFACT: ("name", "summary", "keywords", "entities", "rag_hints"),
 }
 LISTS = ("aliases", "keywords", "entities", "rag_hints")
-# What the machine counts by itself is nobody's change: it is recorded, and stands in the way of no undo.
+# Counts that the program updates are no change by anybody: they are recorded, but prevent no undo.
 COUNTED = ("mention_count", "first_seen", "last_seen")
-# When a row was last touched is nobody's change; its number and its owner never change.
+# The time of the last access is no change by anybody; number and owner never change.
 UNRECORDED = ("id", "owner", "updated_at")
 
 
@@ -34,23 +34,23 @@ def noun_of(row: Row) -> KnowledgeEdit.Noun:
 
 
 def field_of(row: Row | type[Row], name: str) -> models.Field[Any, Any]:
-    """Its field of that name; a row's own, never one that leads here from elsewhere."""
+    """The field with that name; only the row's own fields, no reverse relations."""
     return next(field for field in row._meta.concrete_fields if name in (field.name, field.attname))
 
 
 def labels(noun: KnowledgeEdit.Noun, fields: Iterable[str]) -> str:
-    """What people call these fields, for a sentence."""
+    """The names of these fields in a sentence."""
     return ", ".join(str(field_of(MODELS[noun], name).verbose_name) for name in fields)
 
 
 def recorded(row: Row) -> dict[str, Any]:
-    """All of the row's values that history keeps, plain."""
+    """All values of the row that the history stores, as JSON values."""
     fields = [field for field in row._meta.concrete_fields if field.name not in UNRECORDED]
     return {field.attname: plain(getattr(row, field.attname)) for field in fields}
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON keeps it."""
+    """The value as JSON stores it."""
     return value.isoformat() if isinstance(value, datetime) else value
 
 

@@ -1,7 +1,7 @@
-"""Changes of people, facts and artifacts undone: one, one with those that stand on it, or all of a time.
+"""Undo of changes of people, facts and artifacts: of one, of one with the changes that depend on it, or of a period.
 
-An undo is a change with the sides exchanged; it is refused where the rows no longer have the values that the change
-left behind.
+An undo is a change with both sides exchanged. It is refused when the rows no longer have the values that the change
+left.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_CHANGES = 500
 
 @transaction.atomic
 def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = "") -> KnowledgeEdit:
-    """Takes the change back; the undo of an undo makes it again.
+    """Takes the change back; for an undo, this redoes the change.
 
-    Raises Depends when later changes by hand stand in the way, CurationError when something else does.
+    Raises Depends when later changes by hand prevent it, CurationError when anything else does.
     """
     lock(owner)
     last = _last(owner, change)
@@ -32,7 +32,9 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
         apply(owner, last.noun, last.after, last.before)
     except Stale as error:
         later = _later(last)
-        raise (Depends(_("Later changes of the same have to be undone first."), later) if later else error) from error
+        raise (
+            Depends(_("Later changes of the same item have to be undone first."), later) if later else error
+        ) from error
     return record(
         KnowledgeEdit(
             owner=owner,
@@ -49,7 +51,7 @@ def undo(owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
 
 
 def dependents(change: KnowledgeEdit) -> list[KnowledgeEdit]:
-    """The later changes that have to be undone before this one, newest first; empty when none stands in the way."""
+    """The later changes that have to be undone before this one, newest first; empty when there are none."""
     last = _chain(change.owner_id, change)[-1]
     if _stands(last):
         return []
@@ -65,14 +67,14 @@ def dependents(change: KnowledgeEdit) -> list[KnowledgeEdit]:
 def undo_with_dependents(
     owner: ChatUser, change: KnowledgeEdit, *, actor: str, reason: str = ""
 ) -> list[KnowledgeEdit]:
-    """Undoes what stands on the change, newest first, and then the change: all of it or nothing."""
+    """Undoes the changes that depend on this one, newest first, and then this one: all of them or none."""
     lock(owner)
     made = [undo(owner, later, actor=actor, reason=reason) for later in dependents(change)]
     return [*made, undo(owner, change, actor=actor, reason=reason)]
 
 
 def give_back(owner: ChatUser, batch: ImportBatch, *, actor: str, reason: str = "") -> list[KnowledgeEdit]:
-    """The rows of the import that went with it and are not back yet come back. Raises CurationError."""
+    """Restores the rows of the import that were deleted with it and still are. Raises CurationError."""
     lock(owner)
     went = KnowledgeEdit.objects.filter(owner=owner, batch=batch, kind=Kind.DELETE).order_by("-pk")
     stands = in_effect(KnowledgeEdit, owner.pk, [change.pk for change in went])
@@ -85,22 +87,22 @@ def undo_between(
 ) -> list[KnowledgeEdit]:
     """Takes back what ``by`` changed from ``since`` until before ``until``, newest first: all of it or nothing.
 
-    Raises Depends with the changes of others, or of another time, that stand on theirs, CurationError when there
-    is nothing to undo or too much.
+    Raises Depends with later changes of other people, or of another time, that depend on these; CurationError when
+    there is nothing or too much to undo.
     """
     lock(owner)
     lasts, blocking = standing_between(owner, by, since, until)
     if not lasts:
-        raise CurationError(_("They made no change in that time that can be undone."))
+        raise CurationError(_("This person made no change in that time that can be undone."))
     if blocking:
-        raise Depends(_("Later changes of the same have to be undone first."), blocking)
+        raise Depends(_("Later changes of the same item have to be undone first."), blocking)
     return [undo(owner, last, actor=actor, reason=reason) for last in lasts]
 
 
 def standing_between(
     owner: ChatUser, by: str, since: datetime, until: datetime
 ) -> tuple[list[KnowledgeEdit], list[KnowledgeEdit]]:
-    """What ``undo_between`` would undo, and which changes stand in its way, both newest first; it reads only."""
+    """What ``undo_between`` would undo, and which changes prevent it; both newest first. It only reads."""
     changes = KnowledgeEdit.objects.filter(owner=owner, actor=by, at__gte=since, at__lt=until)
     ids = set(changes.order_by("-pk").values_list("pk", flat=True)[: MOST_CHANGES + 1])
     if len(ids) > MOST_CHANGES:
@@ -112,7 +114,7 @@ def standing_between(
 
 
 def _last(owner: ChatUser, change: KnowledgeEdit) -> KnowledgeEdit:
-    """The end of the chain of undos and redos that ``change`` is in. Raises CurationError when it is taken back."""
+    """The last change of the chain of undos and redos with ``change``. Raises CurationError when it is taken back."""
     found = _chain(owner.pk, change)
     if not found:
         raise CurationError(_("There is no such edit in this memory."))
@@ -128,7 +130,8 @@ def _chain(owner_id: int, change: KnowledgeEdit) -> list[KnowledgeEdit]:
 
 
 def _later(change: KnowledgeEdit) -> list[KnowledgeEdit]:
-    """Later changes of the same that stand, newest first; one that was undone stands no more, nor does its undo."""
+    """Later changes of the same rows that are in effect, newest first; an undone change is not, and neither is its
+    undo."""
     same = models.Q()
     for number in change.after:
         same |= models.Q(after__has_key=number)
@@ -141,7 +144,7 @@ def _later(change: KnowledgeEdit) -> list[KnowledgeEdit]:
 
 
 def _meet(one: KnowledgeEdit, other: KnowledgeEdit) -> bool:
-    """Whether both change the same field of a row; a row that comes or goes changes in all of them."""
+    """Whether both change the same field of a row; a row that is created or deleted changes in all fields."""
     shared = set(one.after) & set(other.after)
     return any(
         any(values is None for values in sides) or set(one.after[number]) & set(other.after[number])
@@ -151,7 +154,7 @@ def _meet(one: KnowledgeEdit, other: KnowledgeEdit) -> bool:
 
 
 def _stands(change: KnowledgeEdit) -> bool:
-    """Whether the rows have today the values that the change left behind."""
+    """Whether the rows still have the values that the change left."""
     rows = MODELS[change.noun]._default_manager.filter(owner=change.owner_id, pk__in=[int(pk) for pk in change.after])
     found = {str(row.pk): row for row in rows}
     return all(has_values(found.get(number), values) for number, values in change.after.items())

@@ -1,4 +1,4 @@
-"""Values typed for a row: trimmed, bounded, and refused with a sentence where the row cannot have them."""
+"""Checks values that were typed for a row: trims and bounds them, and refuses those that the row cannot have."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(row: Row) -> None:
 
 
 def _words(fact: Fact) -> dict[str, str | None]:
-    """By which a fact of today is another one; those of the past may repeat themselves."""
+    """The text by which two current facts are the same; past facts may repeat themselves."""
     return {"relation": fact.relation, "content": fact.content, "superseded_at": None}
 
 

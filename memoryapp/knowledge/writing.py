@@ -1,4 +1,4 @@
-"""The one way people, facts and artifacts are written by hand: rows from their values before to those after.
+"""The only place that writes people, facts and artifacts for changes: from their values before to those after.
 
 Every function is called in a transaction, after ``lock``.
 """
@@ -18,19 +18,20 @@ from memoryapp.operations import advisory_locks
 
 
 def lock(owner: ChatUser) -> None:
-    """Waits until nobody else changes what was distilled from the owner's messages; until the transaction ends."""
+    """Waits until nobody else changes the owner's people, facts and artifacts, and locks them until the transaction
+    ends."""
     advisory_locks.acquire_until_commit("knowledge", owner.pk)
 
 
 def make(change: KnowledgeEdit) -> KnowledgeEdit:
-    """Writes what the unsaved ``change`` says, and stores it. Raises CurationError, Stale."""
+    """Carries out the unsaved ``change`` and stores it. Raises CurationError, Stale."""
     change.before, change.after = plain_rows(change.before), plain_rows(change.after)
     apply(change.owner, change.noun, change.before, change.after)
     return record(change)
 
 
 def record(change: KnowledgeEdit) -> KnowledgeEdit:
-    """Stores a ``change`` whose rows are written already. Raises CurationError."""
+    """Stores a ``change`` whose rows are already written. Raises CurationError."""
     if len(change.reason) > MOST_REASON_CHARS:
         raise CurationError(_("The reason is too long."))
     change.save(force_insert=True)
@@ -38,11 +39,11 @@ def record(change: KnowledgeEdit) -> KnowledgeEdit:
 
 
 def apply(owner: ChatUser, noun: str, before: Rows, after: Rows) -> None:
-    """Rows with the values ``before`` get those ``after``. Raises Stale when they have others by now."""
+    """Gives rows with the values ``before`` the values ``after``. Raises Stale when they have other values by now."""
     found = {str(row.pk): row for row in _locked_rows(owner, noun, before)}
     if any(not has_values(found.get(number), values) for number, values in before.items()):
         raise Stale(_("Somebody changed this meanwhile, so it cannot be changed back."))
-    # What goes frees the names that others take.
+    # Deletions first: they free names for other rows.
     for number, row in found.items():
         if after[number] is None:
             row.delete()
@@ -54,7 +55,7 @@ def apply(owner: ChatUser, noun: str, before: Rows, after: Rows) -> None:
 
 
 def has_values(row: Row | None, values: Values | None) -> bool:
-    """Whether the row has these plain values but for what is counted, or, where both are None, is not there."""
+    """Whether the row has these values, apart from counts; or, if they are None, whether it does not exist."""
     if row is None or values is None:
         return row is None and values is None
     return all(plain(getattr(row, name)) == value for name, value in values.items() if name not in COUNTED)
@@ -64,7 +65,9 @@ def locked(owner: ChatUser, noun: str, ids: Sequence[int]) -> list[Any]:
     """The rows in the order of ``ids``. Raises CurationError for one that is gone or another owner's."""
     found = {row.pk: row for row in _locked_rows(owner, noun, ids)}
     if len(found) != len(ids):
-        raise CurationError(_("It is gone: somebody deleted or merged it, or it is of another memory."))
+        raise CurationError(
+            _("It does not exist any more: somebody deleted or merged it, or it belongs to another memory.")
+        )
     return [found[number] for number in ids]
 
 

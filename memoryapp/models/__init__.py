@@ -1,8 +1,8 @@
-"""The tables, one module a noun.
+"""The tables, one module for each noun.
 
-Every row has its owner, a chat user, never null (``user.Owned``), and every query begins with it; the few tables that
-belong to no memory are listed in ``docs/schema.md``. Models hold fields, constraints, choices and querysets; what is
-done with rows is the matter of the rooms, none of which is imported here.
+Every row has an owner, a chat user, which is never null (``user.Owned``), and every query begins with it; the few
+tables that belong to no memory are listed in ``docs/schema.md``. Models define fields, constraints, choices and
+querysets; the rooms work with the rows, and none of them is imported here.
 """
 
 from memoryapp.models.agent import AgentCall

@@ -1,4 +1,4 @@
-"""What agents ask a chat model outside of runs, kept so that their conversations can be looked up."""
+"""Calls of agents to a chat model outside of runs, stored so that their conversations can be shown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from memoryapp.models.user import Owned
 class AgentCall(Owned):
     """One question of an agent about ``topics`` (their numbers), with every event of the conversation.
 
-    ``events`` are objects with ``kind``, ``payload`` and, where a model replied, its raw ``message`` as JSON text.
-    ``outcome`` is empty where there was an answer, else why there is none. Tokens and dollars are those of all turns.
-    ``key`` is the same for the same question to the same model; ``asked_by`` is empty where no person asked.
+    ``events`` are objects with ``kind``, ``payload`` and, for a reply, the raw ``message`` as JSON text. ``outcome`` is
+    empty when there was an answer, otherwise the reason why there is none. Tokens and dollars are those of all turns.
+    ``key`` is equal for the same question to the same model; ``asked_by`` is empty when no person asked.
     """
 
     class Agent(models.TextChoices):

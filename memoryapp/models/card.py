@@ -1,7 +1,7 @@
-"""Cards: what search compares a query with to find people and artifacts.
+"""Cards: the texts with which search finds people and artifacts.
 
-A card is the searchable text of one person or artifact, shaped like a passage, so that one search serves all three
-kinds. It is made again whenever its row changed since ``made_from``.
+A card is the searchable text of one person or artifact, in the form of a passage, so that one search serves all three
+kinds. It is built again when its row has changed since ``made_from``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memoryapp.models.user import Owned
 
 
 class Card(Owned):
-    """``made_from`` is the row's ``updated_at`` when the text was taken from it."""
+    """``made_from`` is the row's ``updated_at`` at the time when the text was built from it."""
 
     person = models.OneToOneField(Person, models.CASCADE, null=True, blank=True, verbose_name=_("person"))
     artifact = models.OneToOneField(Artifact, models.CASCADE, null=True, blank=True, verbose_name=_("artifact"))
@@ -43,7 +43,7 @@ class Card(Owned):
 
 
 class CardVector(Owned):
-    """Unit length. A card without one is found by its words until it has one."""
+    """A unit vector. A card without one is found by its words."""
 
     card = models.ForeignKey(Card, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)

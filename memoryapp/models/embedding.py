@@ -1,8 +1,8 @@
 """Vectors, in tables of their own so that lists never fetch them.
 
-Search is exact over a covering index of one owner's vectors (10,000 in 2 to 3 ms); a shared HNSW index
-is a trap, for under an owner filter it returns a handful of rows. Index entries end at 2,704 bytes, so
-only vectors of at most 1,024 dimensions are in the covering index.
+Search is exact, over a covering index of one owner's vectors (10,000 in 2 to 3 ms). A shared HNSW index does not work:
+with a filter by owner it returns only a handful of rows. Index entries are limited to 2,704 bytes, so only vectors of
+at most 1,024 dimensions are in the covering index.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ COVERED_DIMENSIONS = 1024
 
 
 def merge_threshold() -> float:
-    """The cosine of the settings from which two topics are compared for a merge."""
+    """The cosine in the settings from which two topics are compared for a merge."""
     return float(settings.CONSOLIDATION_SIMILARITY_THRESHOLD)
 
 
 class EmbeddingProfileQuerySet(models.QuerySet["EmbeddingProfile"]):
     def asked(self, profile: Profile) -> Self:
-        """The row of ``profile``, if somebody agreed to make its vectors."""
+        """The row of ``profile``, if a person agreed to make its vectors."""
         named = {"provider": profile.provider, "model": profile.model, "dimensions": profile.dimensions}
         return self.filter(**named, asked_at__isnull=False)
 
 
 class EmbeddingProfile(models.Model):
-    """Vectors compare within one profile. One serves searches; those of another are made while it does.
+    """Only vectors of one profile are compared. One profile serves searches; vectors of another can be made meanwhile.
 
-    ``asked_at`` and ``asked_by`` say when and who agreed to make the vectors of a profile that does not serve yet.
-    After ``failures`` requests in a row without an answer, the last with ``fault``, its model is asked again from
-    ``rests_until`` on. ``decision`` is on its thresholds, which a change of the model leaves as the settings are.
+    ``asked_at`` and ``asked_by`` record the agreement to make the vectors of a profile that does not serve yet. After
+    ``failures`` requests in a row without an answer, the last with ``fault``, its model is not asked before
+    ``rests_until``. ``decision`` concerns its thresholds, which a change of the model leaves at the values of the
+    settings.
     """
 
     class Decision(models.TextChoices):
@@ -88,7 +89,7 @@ class EmbeddingProfile(models.Model):
 
 
 class PassageVector(Owned):
-    """Unit length. A passage without one is found by its words until it has one. ``made_at`` is null for old ones."""
+    """A unit vector. A passage without one is found by its words. ``made_at`` is null in old rows."""
 
     passage = models.ForeignKey(Passage, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
@@ -99,7 +100,7 @@ class PassageVector(Owned):
     class Meta:
         constraints = (models.UniqueConstraint(fields=("passage", "profile"), name="passagevector_once"),)
         indexes = (
-            # What counts the vectors of each hour reads this index alone, not the vectors beside the times.
+            # Counting the vectors of each hour reads only this index, without the vectors.
             models.Index(fields=("made_at",), include=("owner",), name="passagevector_made"),
             models.Index(
                 fields=("owner", "profile"),
@@ -116,7 +117,7 @@ class PassageVector(Owned):
 
 
 class TopicVector(Owned):
-    """Summary and log together, unit length: for neighbours, maps and suggestions, not for search."""
+    """A unit vector of summary and messages together: for neighbours, maps and suggestions, not for search."""
 
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     profile = models.ForeignKey(EmbeddingProfile, models.PROTECT, db_index=False)
@@ -139,9 +140,9 @@ def _exactly_one(*names: str) -> models.Q:
 
 
 class RefusedText(Owned):
-    """A text that an embedding model would not take: asked for again from ``retry_at`` on, not with every sweep.
+    """A text that an embedding model refused. It is sent again from ``retry_at`` on, not with every sweep.
 
-    It is that of one passage, one card or one topic; ``reason`` is the sentence of the last refusal.
+    It belongs to one passage, card or topic; ``reason`` is the sentence of the last refusal.
     """
 
     profile = models.ForeignKey(EmbeddingProfile, models.CASCADE, db_index=False)
@@ -167,9 +168,8 @@ class RefusedText(Owned):
 
 
 class FilterPreset(models.Model):
-    """Cuts of the strategy ``filter`` under a name. Cosines of another model have another scale, so each is of one
-    profile; see ``filtering.Cuts``.
-    """
+    """Named cuts of the strategy ``filter``. Cosines of another model have another scale, so a preset belongs to one
+    profile; see ``filtering.Cuts``."""
 
     profile = models.ForeignKey(EmbeddingProfile, models.CASCADE, db_index=False, verbose_name=_("embedding profile"))
     name = models.CharField(_("name"), max_length=60)

@@ -1,4 +1,4 @@
-"""What remains of what was erased: numbers, how many rows went from each table, and marks by which residue is found."""
+"""The record of an erasure: numbers, deleted rows of each table, and marks with which residue is found."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Erasure(models.Model):
-    """A receipt. ``owner_number`` was the row of the chat user; neither name nor text is kept.
+    """A receipt. ``owner_number`` was the id of the chat user; neither name nor text is stored.
 
-    ``messages`` and ``person`` are the numbers of what goes of a memory that stays; both are empty where the whole
-    chat user goes. The rows went at ``cut_at``; without ``ended_at`` the erasure still goes on, and at
-    ``looked_again_at`` it looked once more for what was being written meanwhile. ``counts`` are rows by table, and
-    ``files``.
+    ``messages`` and ``person`` are the numbers of what is erased from a memory that remains; both are empty when the
+    whole chat user is erased. The rows were deleted at ``cut_at``; while ``ended_at`` is null the erasure is going on;
+    at ``looked_again_at`` it checked once more for rows that were being written meanwhile. ``counts`` are deleted rows
+    by table, and ``files``.
 
-    ``salt`` and ``marks`` are keyed hashes of the erased words (docs/decisions says how), of ``lengths`` words each;
-    ``unmarked`` counts texts that are too short, or are said elsewhere too, to be looked for. ``residue`` is what the
-    scanner found when it looked last, as ``{"place", "count"}``.
+    ``salt`` and ``marks`` are keyed hashes of the erased words (see docs/decisions), of ``lengths`` words each.
+    ``unmarked`` counts texts that cannot be looked for, because they are too short or also occur elsewhere. ``residue``
+    is what the scanner found last, as ``{"place", "count"}``.
     """
 
     class Kind(models.TextChoices):
@@ -59,7 +59,7 @@ class Erasure(models.Model):
 
     @property
     def rows(self) -> int:
-        """How many rows went by now."""
+        """How many rows have been deleted."""
         return sum(int(count) for table, count in self.counts.items() if table != "files")
 
     @property

@@ -1,4 +1,4 @@
-"""What tells how good runs are: labelled questions run through a strategy, and what people think of answers."""
+"""Measures of the quality of runs: labelled questions run through a strategy, and people's judgements of answers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from memoryapp.models.user import Owned
 
 
 class Evaluation(models.Model):
-    """One strategy's pass over a file of questions; ``report`` is the document the command prints.
+    """One strategy's pass over a file of questions; ``report`` is the document that the command prints.
 
-    Strategies that were asked the same questions side by side are compared with the first of them, their ``reference``.
+    Strategies that ran the same questions side by side are compared with the first of them, their ``reference``.
     """
 
     source = models.CharField(_("questions"), max_length=300)
@@ -35,7 +35,7 @@ class Evaluation(models.Model):
 
 
 class Judgement(Owned):
-    """What one operator thinks of the answer of one run; the last word counts."""
+    """What one operator thinks of the answer of a run; the last judgement counts."""
 
     run = models.ForeignKey("memoryapp.Run", models.CASCADE, related_name="judgements", verbose_name=_("run"))
     operator = models.ForeignKey(

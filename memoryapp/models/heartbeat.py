@@ -1,4 +1,4 @@
-"""When worker and beat last gave a sign of life."""
+"""Heartbeats: when worker and beat were last alive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Heartbeat(models.Model):
-    """One row a kind of process, however many there are of it; ``at`` is the database's own clock."""
+    """One row for each kind of process, however many there are; ``at`` is read from the database's clock."""
 
     process = models.CharField(_("process"), max_length=16, primary_key=True)
     at = models.DateTimeField(_("last sign of life"))

@@ -1,4 +1,4 @@
-"""What was distilled from the talk: people, artifacts, facts, how they changed, and findings to be decided."""
+"""What was extracted from messages: people, artifacts, facts, their changes, and findings that wait for a decision."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class Person(Owned):
 
 
 class Artifact(Owned):
-    """``text`` is what was read of the file, ``described_by`` who wrote the summary: a model, or ``extractive``.
+    """``text`` is what was read from the file; ``described_by`` is the author of the summary: a model, or
+    ``extractive``.
 
-    A file is read when it is ``due_at``, or at once where that is null; ``fault`` says why it could not be so far,
+    A file is read at ``due_at``, or at once when that is null. ``fault`` is why it could not be read so far,
     ``read_at`` when it was.
     """
 
@@ -88,12 +89,13 @@ class Artifact(Owned):
 
 class FactQuerySet(models.QuerySet["Fact"]):
     def current(self) -> Self:
-        """Those that are true today, as far as anybody knows."""
+        """Facts that are true today, as far as is known."""
         return self.filter(superseded_at__isnull=True)
 
 
 class Fact(Owned):
-    """Something known of the chat user; ``superseded_at`` is when another took its place, null while it is true."""
+    """Something known about the chat user. ``superseded_at`` is when another fact replaced it; null while
+    it is true."""
 
     class Type(models.TextChoices):
         IDENTITY = "identity", _("identity")
@@ -129,10 +131,10 @@ class Fact(Owned):
 
 
 class KnowledgeEdit(Owned):
-    """A change: the rows' values ``before`` and ``after``, by id; null where there is no such row.
+    """A change: the rows' values ``before`` and ``after``, by id; null when there is no such row.
 
-    ``call`` is the agent's question whose answer this change carries out, by itself or confirmed by ``actor``;
-    ``batch`` the import that brought the rows, or with which they were taken back.
+    ``call`` is the agent's call whose answer this change carries out, automatically or confirmed by ``actor``.
+    ``batch`` is the import that brought the rows, or whose withdrawal deleted them.
     """
 
     class Kind(models.TextChoices):
@@ -172,10 +174,10 @@ class KnowledgeEdit(Owned):
 class Finding(Owned):
     """A fact or person that the archivist found in ``topic``, and what became of it.
 
-    ``values`` are those of the row it would be, ``target`` the number of the row it would change, ``follows`` a finding
-    that waits and whose place it would take. ``row`` is the number of the row it became or is part of, ``edit`` the
-    change that made it so. Nothing that waits or was rejected is in the memory. ``alike`` are the numbers of rows that
-    it may be the same as, the nearest first.
+    ``values`` are those of the row it would be, ``target`` is the number of the row it would change, ``follows`` a
+    waiting finding that it would replace. ``row`` is the number of the row that it became or is part of, ``edit`` the
+    change that did so. Findings that wait or were rejected are not part of the memory. ``alike`` are the numbers of
+    rows that may be the same, the nearest first.
     """
 
     class State(models.TextChoices):
@@ -210,7 +212,7 @@ class Finding(Owned):
 
 
 class FindingMessage(Owned):
-    """A message that a finding stands in."""
+    """A message that states a finding."""
 
     finding = models.ForeignKey(Finding, models.CASCADE, db_index=False)
     message = models.ForeignKey(Message, models.CASCADE)
@@ -225,9 +227,10 @@ class FindingMessage(Owned):
 
 
 class UnreadTopic(Owned):
-    """A topic that could not be read for facts and people: it waits until ``due_at``, or failed and waits for a person.
+    """A topic from which facts and people could not be extracted: it waits until ``due_at``, or failed and waits for a
+    person.
 
-    There is none for a topic that was read, nor for one whose turn has not come.
+    There is no row for a topic that was read, nor for one whose turn has not come.
     """
 
     class State(models.TextChoices):

@@ -1,4 +1,4 @@
-"""Images, sounds and files that came with a query: bytes in the storage under their hash, one row an owner."""
+"""Images, sounds and files that came with a query: the bytes are stored under their hash, one row for each owner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoryapp.models.user import Owned
 
 
 class Media(Owned):
-    """The bytes lie in the default storage under ``path``; the same bytes are stored once."""
+    """The bytes are in the default storage under ``path``; the same bytes are stored once."""
 
     class Type(models.TextChoices):
         IMAGE = "image", _("image")

@@ -1,4 +1,4 @@
-"""Messages as they were imported, the batches that brought them, and files that wait to be imported."""
+"""Messages as they were imported, the batches that brought them, and files waiting for import."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from django.utils.translation import pgettext_lazy
 
 from memoryapp.models.user import ChatUser, Owned
 
-# What an import writes into the metadata of a message whose file gives it no time (``importers.record.Clock.mark``).
+# The key that an import adds to the metadata of a message without a time in its file (``importers.record.Clock.mark``).
 TIME_SOURCES = ("neighbour", "counted")
 
 
 class ImportFile(Owned):
     """A file that a person gave to the page of imports, from its arrival until it is imported or discarded.
 
-    It lies in the data folder at ``path`` and is rehearsed first: ``findings`` is what that found (see
+    It is in the data folder at ``path`` and is rehearsed first: ``findings`` is what that found (see
     ``ingestion.rehearsal``). ``me``, ``start`` and ``addressee`` are a person's answers: how the user is called in it,
     when a file without times began, and whose messages are taken of a file that names several users (a name, or
-    ``EVERYBODY``). ``takes_changes`` says that texts which differ take the place of those that the memory has,
-    ``timezone`` is that of times written without one, at first the zone of who gave the file. ``key`` marks the batches
-    it brings, so that an import that was interrupted goes on in them. ``done`` counts messages, ``share`` says how far
-    the file was read, from 0 to 1; ``fault`` is a sentence.
+    ``EVERYBODY``). ``takes_changes`` means that changed texts replace those in the memory. ``timezone`` is the zone of
+    times written without one; it begins as that of the person who gave the file. ``key`` marks the batches of the file,
+    so that an interrupted import continues in them. ``done`` counts messages, ``share`` says how far the file was read,
+    from 0 to 1; ``fault`` is a sentence.
     """
 
     class State(models.TextChoices):
@@ -74,13 +74,13 @@ class ImportFile(Owned):
 
     @property
     def is_worked_on(self) -> bool:
-        """Whether the worker has something to do with it."""
+        """Whether the worker has work to do on it."""
         return self.state in (self.State.REHEARSING, self.State.IMPORTING)
 
 
 class ImportBatch(Owned):
-    """One import of one file for one chat user; ``rejected`` lists ``{"line", "reason"}``, ``file`` is the key of the
-    ``ImportFile`` it came from, if it came by the page, or one made of that for its changed texts."""
+    """One import of one file for one chat user. ``rejected`` lists ``{"line", "reason"}``. ``file`` is the key of the
+    ``ImportFile`` if the file came by the page of imports, or a key derived from it for its changed texts."""
 
     source = models.CharField(_("source"), max_length=300)
     format = models.CharField(_("format"), max_length=20)
@@ -106,7 +106,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(owner=owner)
 
     def active(self) -> Self:
-        """Messages in no topic yet: the active session."""
+        """Messages that are in no topic yet: the active sessions."""
         return self.filter(topic__isnull=True, is_withdrawn=False)
 
     def present(self) -> Self:
@@ -151,7 +151,7 @@ class Message(Owned):
             ),
         )
         indexes = (
-            # What counts messages, and those of each month, reads this index alone.
+            # Counting messages, also by month, reads only this index.
             models.Index(fields=("owner", "sent_at", "id"), include=("is_withdrawn",), name="message_counted"),
             models.Index(fields=("topic", "sent_at", "id"), name="message_topic"),
             # What a search reads of all messages after an edit.
@@ -173,6 +173,7 @@ class Message(Owned):
 
     @property
     def time_source(self) -> str:
-        """From where an import has the time of a message whose file gives none, of ``TIME_SOURCES``; else empty."""
+        """How the import found the time of a message without one in its file, one of ``TIME_SOURCES``;
+        otherwise empty."""
         source = self.metadata.get("time_source") if isinstance(self.metadata, dict) else None
         return source if source in TIME_SOURCES else ""

@@ -1,7 +1,7 @@
-"""Passages: what search compares a query with.
+"""Passages: the texts with which search compares a query.
 
-A passage is one exchange, cut to about 600 characters. It belongs to messages, not to topics, so edits
-to topics need no re-embedding; a topic's passages are those that hold one of its messages.
+A passage is one exchange, or a piece of one, of about 600 characters. It belongs to messages, not to topics, so edits
+of topics need no new vectors; the passages of a topic are those that contain one of its messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OctetLength(models.Func):
 
 
 def is_wide_field() -> models.GeneratedField:
-    """Whether ``text`` is written beyond Latin for the most part, as ``lexical.is_wide`` tells of a query."""
+    """Whether most of ``text`` is written in non-Latin letters, as ``lexical.is_wide`` computes for a query."""
     return models.GeneratedField(
         expression=GreaterThan(OctetLength("text"), models.Value(WIDE) * Length("text")),
         output_field=models.BooleanField(),
@@ -34,9 +34,9 @@ def is_wide_field() -> models.GeneratedField:
 
 
 class Passage(Owned):
-    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its words.
+    """``terms`` is the folded text in Postgres' ``russian`` configuration, ``term_count`` its number of words.
 
-    What every search reads of every passage stands in ``passage_owner``, so that no text is looked at.
+    The index ``passage_owner`` contains what every search reads of every passage, so that no text is read.
     """
 
     text = models.TextField(_("text"))

@@ -1,6 +1,6 @@
 """Prompt texts as people edited them. A text never changes: an edit is a new version.
 
-Without a row in force the text built into the engine serves, which is version 0.
+Without a row in force the engine's built-in text applies, which is version 0.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Prompt(models.Model):
-    """One version of one text. ``system`` and ``user`` hold ``$variables`` as ``string.Template`` reads them.
+    """One version of one text. ``system`` and ``user`` contain ``$variables`` for ``string.Template``.
 
-    ``forced_at`` and ``forced_by`` tell when it was put in force last and by whom, ``replaced_at`` and ``replaced_by``
-    what ended that. The built-in text has no row: where none is in force, it is since the last one was replaced.
+    ``forced_at`` and ``forced_by`` record when and by whom it was last put in force, ``replaced_at`` and
+    ``replaced_by`` the end of that. The built-in text has no row: it is in force whenever no row is, since the last one
+    was replaced.
     """
 
     class Name(models.TextChoices):

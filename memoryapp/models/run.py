@@ -22,18 +22,19 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(owner=owner)
 
     def by_hand(self) -> Self:
-        """Runs somebody asked for, not those of an evaluation."""
+        """Runs that a person or a program asked for, without those of evaluations."""
         return self.filter(evaluation__isnull=True)
 
 
 class Run(Owned):
-    """Totals are ``events.summarise`` of its events, written with the last one.
+    """The totals are those of ``outline.summarise`` over its events, written with the last one.
 
-    ``selected_count`` counts topics, also those a fallback used instead; people and artifacts only the model chooses.
+    ``selected_count`` counts topics, including those of a fallback; people and artifacts are selected only by the
+    model.
 
-    ``messages`` is the running conversation as whoever asked told it, null to use the active session; ``media``
-    names what came with the query, ``evidence`` the ids of the messages that answer it where that is known.
-    ``parent`` is the run that this one tries again with ``prompt``. ``stopped_by`` names who asked for its end.
+    ``messages`` is the running conversation that the caller sent, null for the active session. ``media`` names the
+    files that came with the query, ``evidence`` the ids of the messages that answer it, if known. ``parent`` is the run
+    that this one tries again with ``prompt``. ``stopped_by`` is the person who asked for its end.
     """
 
     class State(models.TextChoices):
@@ -97,11 +98,11 @@ class Run(Owned):
 
     @property
     def has_chosen(self) -> bool:
-        """Whether anything of the memory was chosen, of whatever kind."""
+        """Whether anything was selected, of whatever kind."""
         return bool(self.selected_count or self.selected_people_count or self.selected_artifact_count)
 
 
-# Whether a payload of ``candidates_found`` names one of the ids, among the candidates shown or those that were not.
+# Whether a payload of ``candidates_found`` contains one of the ids, among candidates that were shown or not.
 RANKED_ANY = """(
     EXISTS (
         SELECT FROM jsonb_path_query({payload}, '$.candidates[*].id') seen (id) WHERE seen.id #>> '{{}}' = ANY({ids})
@@ -130,9 +131,9 @@ class RunEvent(Owned):
 
 
 class RawReply(Owned):
-    """The assistant message of a turn as it came, beside the event that tells of it: what a fork sends back.
+    """The assistant message of a turn as it came, stored beside its event; a fork sends it back.
 
-    ``message`` is JSON text, for ``jsonb`` would sort its names and rewrite its numbers.
+    ``message`` is JSON text, because ``jsonb`` would reorder its keys and rewrite its numbers.
     """
 
     event = models.OneToOneField(
@@ -149,7 +150,7 @@ class RawReply(Owned):
 
 
 class RunProgress(Owned):
-    """What the model has said so far in a turn that has not ended; no event, and gone with the run's last one."""
+    """What the model has said so far in the current turn. It is no event, and is deleted with the run's last one."""
 
     run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
     turn = models.PositiveIntegerField(_("turn"))
@@ -166,9 +167,9 @@ class RunProgress(Owned):
 
 
 class QueryVector(Owned):
-    """The query as search compared it, unit length: staged edits are tried on past runs without asking a model.
+    """The vector of the query as the search compared it; the preview of edits uses it on past runs without a model.
 
-    ``typed_vector`` is that of the query as it was typed, where a rewrite of it was searched beside it.
+    ``typed_vector`` is the vector of the query as it was typed, if a rewrite was searched as well.
     """
 
     run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))

@@ -1,4 +1,4 @@
-"""Login sessions: Django's, with the device and time by which a person tells their own from a stranger's."""
+"""Login sessions: Django's, with device and time, so that people can tell their own sessions from others."""
 
 from __future__ import annotations
 

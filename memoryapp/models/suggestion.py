@@ -1,4 +1,4 @@
-"""The curation queue: merges and splits that the machine proposes and a person decides."""
+"""The curation queue: merges and splits that the program suggests and a person decides about."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from memoryapp.models.user import Owned
 
 
 class Suggestion(Owned):
-    """``topics`` are numbers of topics that were live when it was made; ``evidence`` says why, for people.
+    """``topics`` are the numbers of topics that were live when it was made; ``evidence`` contains the reasons.
 
-    ``key`` is the same for the same proposal, so that it is made once. Whoever works on it holds it, and a hold
-    that is old has lapsed. ``call`` is the merger's question about it, answered or not; ``tries`` counts those that no
+    ``key`` is equal for the same suggestion, so that it is made once. The person who works on it has a lease
+    (``held_by``), which lapses. ``call`` is the merger's call about it, answered or not; ``tries`` counts those that no
     model answered before.
     """
 

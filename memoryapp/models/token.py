@@ -1,4 +1,4 @@
-"""API tokens: what a program may do, and to whose memory. Only the digest of a token is kept."""
+"""API tokens: what a program may do, and with whose memory. Only the digest of a token is stored."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from memoryapp.models.user import ChatUser
 
 
 class ApiToken(models.Model):
-    """``scopes`` lists words of ``Scope``; the token opens the memories of ``owners``, or all with ``everyone``.
+    """``scopes`` lists words of ``Scope``. The token opens the memories of ``owners``, or all of them with
+    ``everyone``.
 
-    That every memory is open is said, not left to be concluded from an empty list: erasing the one chat user a
-    token was made for must not open the others to it.
+    An empty list does not mean every memory: erasing the only chat user of a token must not open all others to it.
     """
 
     class Scope(models.TextChoices):

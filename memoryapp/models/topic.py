@@ -1,8 +1,8 @@
-"""Topics and the edits that swap them.
+"""Topics, and the edits that replace them.
 
-A topic's row never changes in what it says: an edit retires some topics and puts others in over the
-same messages. Retired topics keep their messages (``TopicMessage``), so an old run shows what the model
-saw; ``Message.topic`` points at the live one.
+The content of a topic's row never changes: an edit retires some topics and puts others in over the same messages.
+Retired topics keep their messages (``TopicMessage``), so an old run shows what the model saw; ``Message.topic`` refers
+to the live topic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TopicQuerySet(models.QuerySet["Topic"]):
 
 
 class Topic(Owned):
-    """``erased_at`` is when messages of it, or words it had from them, were erased; its summary was made anew then."""
+    """``erased_at`` is when messages of it, or words from them, were erased; its summary was then written again."""
 
     summary = models.TextField(_("summary"), blank=True)
     started_at = models.DateTimeField(_("first message"))
@@ -58,7 +58,7 @@ class Topic(Owned):
 
 
 class TopicMessage(Owned):
-    """Which messages a topic was made of, live or retired."""
+    """Which messages a topic was made from, live or retired."""
 
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     message = models.ForeignKey(Message, models.CASCADE)
@@ -75,10 +75,10 @@ class TopicMessage(Owned):
 class TopicEdit(Owned):
     """Topics out, topics in, over the same messages.
 
-    ``archive`` takes nothing out; ``withdraw`` leaves the messages of ``batch`` in no topic; ``reword`` puts them in
-    the place of others, whose newer wordings they are. ``undoes`` is the edit whose inverse this one is, ``call`` the
-    agent's question whose answer this edit carries out; of an archive it is the question about the session, and where
-    that has no answer the segmenter made the topics.
+    ``archive`` retires nothing; ``withdraw`` leaves the messages of ``batch`` in no topic; ``reword`` puts them in
+    place of older wordings. ``undoes`` is the edit that this one reverses; ``call`` is the agent's call whose answer
+    this edit carries out. For an archive that is the call about the session; if it has no answer, the segmenter made
+    the topics.
     """
 
     class Kind(models.TextChoices):
@@ -115,7 +115,7 @@ class TopicEdit(Owned):
 
 
 class EditedTopic(Owned):
-    """One topic's side in an edit."""
+    """A topic on one side of an edit."""
 
     class Side(models.TextChoices):
         OUT = "out", _("taken out")

@@ -1,4 +1,4 @@
-"""The chat user: whose memory it is. Not the operator, who is Django's user."""
+"""The chat user: the person whose memory it is. Not the operator, who is Django's user."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _WithErased = models.Manager.from_queryset(ChatUserQuerySet)
 
 
 class ChatUserManager(_WithErased["ChatUser"]):
-    """Those there are; one that is being erased is hidden from whoever does not erase it."""
+    """Chat users, without those being erased."""
 
     def get_queryset(self) -> ChatUserQuerySet:
         return ChatUserQuerySet(self.model, using=self._db).filter(erasing_since__isnull=True)
 
 
 class ChatUser(models.Model):
-    """``objects`` are the chat users there are, ``with_erased`` also those that are just being erased.
+    """``objects`` are the chat users, ``with_erased`` also those that are being erased.
 
-    A session ends after ``silence_seconds`` and after ``session_messages``, a topic has at least ``topic_messages``;
-    where they are null the settings decide. ``consolidation`` and ``extraction`` are what happens by itself.
+    A session ends after ``silence_seconds`` or at ``session_messages``; a topic has at least ``topic_messages``. Where
+    these are null the settings apply. ``consolidation`` and ``extraction`` say what is done automatically.
     """
 
     class Consolidation(models.TextChoices):
@@ -82,7 +82,7 @@ class OwnedQuerySet(models.QuerySet[models.Model]):
 
 
 class Owned(models.Model):
-    """A row of one chat user's memory; it goes when the chat user goes."""
+    """A row of a chat user's memory; it is deleted with the chat user."""
 
     owner = models.ForeignKey(ChatUser, models.CASCADE, db_index=False, verbose_name=_("chat user"))
 

@@ -35,16 +35,16 @@ class Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Task[Clients] | None = None
         self._stack = AsyncExitStack()
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._listening: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
-        self._begun_here: set[UUID] = set()
+        self._executing: set[UUID] = set()
         self.elsewhere = Subscriptions()
 
     def bind(self) -> None:
         """Uses the running loop, and loads the models before anybody waits for them. Later calls cost nothing."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-            self._begin(self._warm())
+            self._schedule(self._warm())
 
     async def _warm(self) -> None:
         await self.clients()
@@ -52,7 +52,7 @@ class Runner:
 
     def launch(self, run_id: UUID) -> bool:
         """Starts the run soon, from any thread; False when there is no loop to execute it."""
-        return self._begun(run_id) is not None
+        return self._submit(run_id) is not None
 
     async def finished(self, run_id: UUID) -> None:
         """Starts the run, and returns when this process has finished executing it.
@@ -61,14 +61,14 @@ class Runner:
         """
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
-        running = self._begun(run_id)
+        running = self._submit(run_id)
         if running:
             running.add_done_callback(lambda _: loop.call_soon_threadsafe(over.set))
             await over.wait()
 
     def executes(self, run_id: UUID) -> bool:
         """Whether this process executes the run, so that its notices need no channel layer."""
-        return run_id in self._begun_here
+        return run_id in self._executing
 
     @contextmanager
     def listening(self, run_id: UUID) -> Iterator[asyncio.Event]:
@@ -106,22 +106,22 @@ class Runner:
         self.elsewhere.close()
         await self._stack.aclose()
 
-    def _begun(self, run_id: UUID) -> Future[None] | None:
+    def _submit(self, run_id: UUID) -> Future[None] | None:
         if self._loop is None or not self._loop.is_running():
             return None
-        self._begun_here.add(run_id)
-        running = self._begin(self._execute(run_id))
-        running.add_done_callback(lambda _: self._begun_here.discard(run_id))
+        self._executing.add(run_id)
+        running = self._schedule(self._execute(run_id))
+        running.add_done_callback(lambda _: self._executing.discard(run_id))
         return running
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+    def _schedule(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         assert self._loop
         begun = asyncio.run_coroutine_threadsafe(work, self._loop)
         begun.add_done_callback(_log_fault)
         return begun
 
     async def _execute(self, run_id: UUID) -> None:
-        async with self._places:
+        async with self._slots:
             await lifecycle.execute(run_id, await self.clients(), self._announce)
 
     async def _announce(self, run_id: UUID) -> None:

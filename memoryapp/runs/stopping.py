@@ -60,17 +60,17 @@ class Stop:
 
 
 # The runs that this process executes.
-_going: dict[UUID, Stop] = {}
+_stops: dict[UUID, Stop] = {}
 
 
 @contextmanager
 def stoppable(run_id: UUID) -> Iterator[Stop]:
     """While the body lasts, ``stop_here`` can stop the run."""
-    stop = _going[run_id] = Stop()
+    stop = _stops[run_id] = Stop()
     try:
         yield stop
     finally:
-        del _going[run_id]
+        del _stops[run_id]
 
 
 def stop(run_id: UUID, by: str) -> bool:
@@ -94,6 +94,6 @@ def stop(run_id: UUID, by: str) -> bool:
 
 def stop_here(run_id: UUID, by: str) -> None:
     """Stops the run if this process executes it; from any thread. Other processes read the row."""
-    stop = _going.get(run_id)
+    stop = _stops.get(run_id)
     if stop is not None:
         stop.ask_from_elsewhere(by)

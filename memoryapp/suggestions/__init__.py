@@ -1,9 +1,9 @@
-"""Merges and splits that the machine proposes, and the queue in which people decide about them.
+"""Suggested merges and splits, and the queue in which people decide about them.
 
-In: a chat user, or a person's decision. Out: rows of ``Suggestion`` with the numbers that speak for each, sentences
-made of these, and for an accepted one the edit that ``curation`` made. A suggestion is made once for the same topics.
-A pair that a person rejected is not proposed again, either way round, also when one of both was edited since; nor is
-a split. It imports the models, ``curation``, the passage comparison of ``effect``, and the engine.
+In: a chat user, or a person's decision. Out: rows of ``Suggestion`` with the numbers that support each, sentences made
+of these, and for an accepted one the edit that ``curation`` made. A suggestion is made once for the same topics. A pair
+that a person rejected is not suggested again, in either order, even if one of the topics was edited since; the same is
+true of a split. It imports the models, ``curation``, the passage comparison of ``effect``, and the engine.
 """
 
 from memoryapp.suggestions.accepting import accept, take_back

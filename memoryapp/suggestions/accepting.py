@@ -1,4 +1,4 @@
-"""A suggestion accepted by the change that carries it out, or a decision taken back: each in one transaction."""
+"""Accepts a suggestion with the change that carries it out, or takes the decision back; each in one transaction."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def accept(
     by_hand: bool = True,
     call: AgentCall | None = None,
 ) -> TopicEdit:
-    """Makes the change and closes the suggestion with its edit. ``call`` is the question whose answer it carries out.
+    """Makes the change and closes the suggestion with its edit. ``call`` is the agent's call whose answer it carries
+    out.
 
-    Raises Decided when somebody decided first, and what ``curation.swap`` raises; then nothing is changed.
+    Raises Decided when somebody decided before, and whatever ``curation.swap`` raises; then nothing is changed.
     """
     edit = curation.swap(suggestion.owner, change, kind=kind, actor=actor, reason=reason, by_hand=by_hand, call=call)
     decide(suggestion, Suggestion.State.ACCEPTED, actor=actor, edit=edit)
@@ -32,9 +33,9 @@ def accept(
 
 @transaction.atomic
 def take_back(suggestion: Suggestion, *, actor: str) -> Suggestion:
-    """Undoes the edit that accepted the suggestion, where it still stands, and opens the suggestion again.
+    """Undoes the edit that accepted the suggestion, if it is in effect, and opens the suggestion again.
 
-    Raises Depends when later edits stand on that edit, Decided when the topics are not there.
+    Raises Depends when later edits depend on that edit, Decided when the topics no longer exist.
     """
     edit = suggestion.edit
     if edit is not None and curation.in_effect(suggestion.owner_id, [edit.pk]).get(edit.pk):

@@ -1,7 +1,7 @@
-"""Suggestions made and stored: what looks like one topic or like several, and what nobody decided about before.
+"""Makes and stores suggestions: topics that look like one, or like several, and about which nobody has decided.
 
-Reading and comparing takes seconds in a large memory and locks nothing; only storing is a transaction, in which
-processes that make suggestions for one owner wait for each other. A proposal has a key and is stored once.
+Reading and comparing takes seconds in a large memory and locks nothing. Only storing is a transaction, in which
+processes that suggest for one owner wait for each other. A suggestion has a key and is stored once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from memoryapp.suggestions.merging import Merge, Pair, TopicVectors, merges
 from memoryapp.suggestions.splitting import Nearness, Split, splits
 
 MOST_OPEN = 200
-# What a topic is compared with, and how many pairs at a time: all of 4,000 topics, some hundred of the largest memory.
+# How many topics a topic is compared with, and how many pairs at a time: all of 4,000 topics, some hundred of the
+# largest memory.
 MOST_TOPICS = 50_000
 MOST_PAIRS = 16_000_000
 
@@ -46,9 +47,9 @@ FROM (
 
 
 def with_unchecked() -> QuerySet[ChatUser]:
-    """Chat users of whom a live topic has its vector and nobody has looked yet what it may be merged with.
+    """Chat users with a live topic that has a vector and was not yet compared for a merge.
 
-    Not those who want no consolidation, nor those whose queue has no room before somebody decides.
+    Without chat users for whom consolidation is off, and those whose queue is full.
     """
     vectors = TopicVector.objects.filter(topic=OuterRef("pk"))
     unchecked = Topic.objects.live().filter(Exists(vectors), owner=OuterRef("pk"), consolidation_checked=False)
@@ -58,11 +59,11 @@ def with_unchecked() -> QuerySet[ChatUser]:
 
 
 def suggest(owner: ChatUser) -> int:
-    """Makes what suggestions there are room for, best first; returns how many are new. Changes no topic.
+    """Makes as many suggestions as there is room for, best first; returns how many are new. Changes no topic.
 
-    Compared are the owner's live topics that have a vector in the profile used last. In a large memory a call asks
-    about some of them only, those first that nobody has looked at, and the latest of these. Where consolidation is off,
-    only splits are suggested.
+    Compared are the owner's live topics with a vector in the profile used last. In a large memory a call considers some
+    of them only: first those that were never considered, of these the latest. If consolidation is off, only splits are
+    suggested.
     """
     served = TopicVector.objects.filter(owner=owner).order_by("-profile__is_serving", "-profile")
     newest = served.values_list("profile").first()
@@ -81,7 +82,7 @@ def suggest(owner: ChatUser) -> int:
 
 
 def threshold(profile: int) -> float:
-    """The cosine from which two topics are compared for a merge, in the profile of this number."""
+    """The cosine from which two topics are compared for a merge, in the profile with this id."""
     return EmbeddingProfile.objects.get(pk=profile).consolidation_threshold
 
 
@@ -95,17 +96,17 @@ def _vectors(owner: ChatUser, profile: int) -> TopicVectors:
 
 
 def _usual(vectors: Floats) -> float:
-    """The mean similarity of two different topics; 0 where there are no two."""
+    """The mean similarity of two different topics; 0 when there are fewer than two."""
     n = len(vectors)
     if n < 2:
         return 0.0
-    # The sum of all products is the square of the sum, so no product is made.
+    # The sum of all products equals the square of the sum, so no product is computed.
     total = vectors.sum(axis=0)
     return float((total @ total - np.vdot(vectors, vectors)) / (n * (n - 1)))
 
 
 def _rejections(owner: ChatUser) -> tuple[frozenset[Pair], frozenset[int]]:
-    """Pairs of live topics that are never to be merged, and those never to be split, as their edits left them."""
+    """Pairs of live topics that are never to be merged, and topics never to be split, as their edits left them."""
     rows = list(Suggestion.objects.filter(owner=owner, state=State.NEVER).values_list("kind", "topics"))
     live = successors(owner.pk, {number for _kind, numbers in rows for number in numbers})
     holders = [(kind, [live.get(number, ()) for number in numbers]) for kind, numbers in rows]
@@ -151,9 +152,10 @@ def _evidence(found: Merge | Split) -> dict[str, Any]:
 
 @transaction.atomic
 def _store(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]) -> int:
-    """Stores what nobody proposed before, as far as there is room; how many that are.
+    """Stores suggestions that are new, if there is room; returns how many.
 
-    Topics ``looked_at`` are so from now on, unless a merge of theirs found no room: it is looked for again.
+    The topics ``looked_at`` are marked as considered, unless one of their merges found no room: it is searched for
+    again.
     """
     advisory_locks.acquire_until_commit("suggestions", owner.pk)
     settle(owner)
@@ -163,7 +165,7 @@ def _store(owner: ChatUser, made: Sequence[Suggestion], looked_at: Sequence[int]
     new = [each for each in made if each.key not in known]
     wanted, left = new[: max(room, 0)], new[max(room, 0) :]
     Suggestion.objects.bulk_create(wanted)
-    # A topic may have gone while its suggestion was made.
+    # A topic may have been retired while its suggestion was made.
     settle(owner)
     again = {number for each in left if each.kind == Kind.MERGE for number in each.topics}
     checked = Topic.objects.of(owner).filter(pk__in=set(looked_at) - again, consolidation_checked=False)

@@ -1,8 +1,8 @@
-"""Pairs of topics that look like one: near in meaning, and the nearer the more people and choices they share.
+"""Finds pairs of topics that look like one: near in meaning, with bonuses for people and selections that they share.
 
-Some hundred topics at a time are compared with all of the owner's, as one product of matrices; of each topic only the
-nearest few are looked at further. Sharing people or having been chosen together lifts a pair that is nearly near
-enough.
+Some hundred topics at a time are compared with all of the owner's, as one product of matrices; only the nearest few of
+each are examined further. Shared people, or having been selected together, raise a pair whose similarity is almost
+sufficient.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from memoryapp.models import Person, Topic
 from memoryapp.operations import metrics
 from memoryapp.search.columns import Ids
 
-# How much a shared person or a common choice is worth beside similarity, up to so many of them.
+# What a shared person or a common selection adds to the similarity, and up to how many count.
 _LIFT, _MOST_LIFTS = 0.02, 3
-# Who is spoken of in more of the topics compared than this share tells nothing about two of them.
+# A person who is mentioned in more than this share of the compared topics says nothing about two of them.
 _COMMON_SHARE = 0.25
 _PEOPLE = 300
 _PEOPLE_LISTED = 5
 _RUNS = 300
-# Rows of one product, so that it takes tens of megabytes in the largest memory.
+# Rows of one product, so that it needs only tens of megabytes in the largest memory.
 _AT_ONCE = 128
 
 CHOSEN = """
@@ -50,7 +50,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Two topics, the older first, and why they may be one."""
+    """Two topics, the older first, and the reasons why they may be one."""
 
     topics: Pair
     score: float
@@ -64,9 +64,10 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class TopicVectors:
-    """Live topics to compare: numbers and characters, shape (n,), and as ``matrix`` unit vectors, (n, dimensions).
+    """Live topics to compare: ids and lengths in characters, shape (n,), and as ``matrix`` unit vectors, (n,
+    dimensions).
 
-    The first ``asked`` of them are each compared with all.
+    Each of the first ``asked`` topics is compared with all.
     """
 
     ids: Ids
@@ -76,7 +77,8 @@ class TopicVectors:
 
 
 def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], threshold: float) -> list[Merge]:
-    """The pairs of a topic that is asked about and any other from ``threshold`` on, best first, without ``never``."""
+    """Pairs of a topic in question and any other whose similarity is at least ``threshold``, best first, without
+    ``never``."""
     near = dict(_near_pairs(vectors, never, threshold - _LIFT * _MOST_LIFTS))
     alike = Counter(number for pair in near for number in pair)
     metrics.compared((alike[number] for number in vectors.ids[: vectors.asked].tolist()), owner_id)
@@ -92,7 +94,7 @@ def merges(owner_id: int, vectors: TopicVectors, never: frozenset[Pair], thresho
 
 
 def _near_pairs(vectors: TopicVectors, never: frozenset[Pair], least: float) -> Iterator[tuple[Pair, float]]:
-    """Pairs of at least that similarity, not too long together: of each topic the nearest few."""
+    """Pairs with at least that similarity that are not too long together: for each topic the nearest few."""
     ids = vectors.ids
     count = min(settings.CONSOLIDATION_BATCH_SIZE, len(ids) - 1)
     if count < 1:
@@ -110,11 +112,11 @@ def _near_pairs(vectors: TopicVectors, never: frozenset[Pair], least: float) -> 
 
 
 def _cosines(vectors: TopicVectors, asked: Indices) -> Floats:
-    """How near each of the ``asked`` lies to all topics, shape (asked, n); -1 where the two cannot be one."""
+    """The cosine of each of the ``asked`` topics with all topics, shape (asked, n); -1 where two cannot be one."""
     sizes = vectors.sizes
     cosines: Floats = vectors.matrix[asked] @ vectors.matrix.T
     cosines[np.arange(len(asked)), asked] = -1
-    # What is too long already is for splitting.
+    # A topic that is too long already should be split instead.
     too_long = sizes > settings.SPLIT_THRESHOLD_CHARS
     cosines[too_long[asked]] = cosines[:, too_long] = -1
     cosines[sizes[asked][:, None] + sizes[None, :] > settings.MAX_MERGED_SIZE_CHARS] = -1
@@ -145,7 +147,7 @@ def _merge(
 
 
 def _people(owner_id: int, topics: set[int]) -> dict[int, frozenset[str]]:
-    """Who is spoken of in each of these topics, leaving out those that are spoken of everywhere."""
+    """The people mentioned in each of these topics, without those who are mentioned everywhere."""
     known = list(Person.objects.filter(owner=owner_id).order_by("-mention_count", "pk")[:_PEOPLE]) if topics else []
     if not known:
         return {}
@@ -168,13 +170,13 @@ def _names(person: Person) -> list[str]:
 
 
 def _holding_all(matches: Sequence[Matches | None]) -> Indices:
-    """The passages that hold all of some words; none where there are no words."""
+    """The passages that contain all of some words; none when there are no words."""
     found = [each.documents for each in matches if each]
     return reduce(np.intersect1d, found) if found and len(found) == len(matches) else np.zeros(0, np.intp)
 
 
 def _choices(owner_id: int) -> list[set[int]]:
-    """For each of the last runs, the live topics that hold what it chose."""
+    """For each of the last runs, the live topics that hold what it selected."""
     with connection.cursor() as cursor:
         cursor.execute(CHOSEN, {"owner": owner_id, "most": _RUNS})
         runs = [list(filter(None, map(parse_topic_id, names))) for (names,) in cursor.fetchall()]

@@ -1,7 +1,7 @@
-"""The queue of suggestions as people work through it: one at a time, each leased to whoever looks at it.
+"""The queue of suggestions as people work through it: one at a time, each leased to the person who looks at it.
 
-A lease ends two minutes after its holder last looked, so nobody has to give one back. Whoever decides first
-decides; what was proposed about a topic that is gone meanwhile is closed, and comes back with it.
+A lease ends two minutes after its holder's last request, so nobody has to release it. The first decision counts.
+Suggestions about a topic that was retired meanwhile are closed, and opened again when the topic comes back.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ State = Suggestion.State
 
 
 class SuggestionDecided(CurationError):
-    """Somebody decided about the suggestion already, or its topics are gone."""
+    """Somebody already decided about the suggestion, or its topics no longer exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How many suggestions are open, and how many people have decided about."""
+    """How many suggestions are open, and how many people have decided."""
 
     open: int
     decided: int
 
 
 def opened(owner: ChatUser) -> QuerySet[Suggestion]:
-    """Those to decide about, best first."""
+    """Open suggestions, best first."""
     rows = Suggestion.objects.filter(owner=owner, state=State.OPEN)
     return rows.select_related("held_by").order_by("-score", "-pk")
 
@@ -58,15 +58,15 @@ def topics_of(suggestions: Iterable[Suggestion]) -> dict[int, Topic]:
 
 
 def holder(suggestion: Suggestion) -> User | None:
-    """Who works on it now."""
+    """The person who works on it now."""
     lapsed = suggestion.held_at is None or suggestion.held_at < timezone.now() - LEASE
     return None if lapsed else suggestion.held_by
 
 
 def lease(suggestion: Suggestion, user: User) -> User | None:
-    """Leases the suggestion to the user for two minutes, or renews the lease; returns who holds it now.
+    """Leases the suggestion to the user for two minutes, or renews the lease. Returns the holder.
 
-    That is somebody else when they were faster, and nobody when it is no longer open.
+    The holder is somebody else if they were first, and nobody if the suggestion is no longer open.
     """
     free = Suggestion.objects.filter(_free_for(user), pk=suggestion.pk, state=State.OPEN)
     free.update(held_by=user, held_at=timezone.now())
@@ -75,15 +75,15 @@ def lease(suggestion: Suggestion, user: User) -> User | None:
 
 
 def release(suggestion: Suggestion, user: User) -> None:
-    """Lets others have it, if it is this user who holds it."""
+    """Ends the lease of this user, if they hold it."""
     Suggestion.objects.filter(pk=suggestion.pk, held_by=user).update(held_by=None, held_at=None)
 
 
 @transaction.atomic
 def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> Suggestion | None:
-    """The best one, or the one that follows ``after``, that nobody else holds; it is leased to this user.
+    """The best suggestion, or the one after ``after``, that nobody else holds; it is leased to this user.
 
-    After the last one it goes on with the first.
+    After the last one it continues with the first.
     """
     settle(owner)
     free = opened(owner).filter(_free_for(user)).select_for_update(skip_locked=True, of=("self",))
@@ -103,9 +103,9 @@ def _free_for(user: User) -> Q:
 
 @transaction.atomic
 def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit: TopicEdit | None = None) -> Suggestion:
-    """Closes it as accepted, by ``edit``, or as never to be proposed again. Raises Decided.
+    """Closes it as accepted, by ``edit``, or as declined for good. Raises Decided.
 
-    Those about topics that the edit took out are closed with it.
+    Other suggestions about topics that the edit retired are closed with it.
     """
     row = Suggestion.objects.select_for_update().get(pk=suggestion.pk)
     if row.state != State.OPEN:
@@ -129,9 +129,9 @@ def _decided(row: Suggestion) -> str:
 
 @transaction.atomic
 def reopen(suggestion: Suggestion) -> Suggestion:
-    """Takes back a decision that changed no topics; one that did is taken back by ``curation.undo`` of its edit.
+    """Takes back a decision that changed no topics; others are taken back by ``curation.undo`` of their edit.
 
-    Raises Decided when that edit stands, or the topics are not there.
+    Raises Decided when that edit is in effect, or the topics no longer exist.
     """
     Suggestion.objects.filter(pk=suggestion.pk, edit=None).update(state=State.OPEN, decided_by="", decided_at=None)
     settle(suggestion.owner)

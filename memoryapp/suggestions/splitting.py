@@ -1,8 +1,8 @@
-"""Topics that look like several: too long, about two things, or taken up again after a long pause.
+"""Finds topics that look like several: too long, about two subjects, or resumed after a long pause.
 
-A cut lies between two exchanges. The best one explains most of what differs between the exchanges' vectors, as in
-2-means with parts that follow one another; the two parts are then compared with how near different topics of this
-memory usually are, which no fixed number could say for every embedding model.
+A cut is between two exchanges. The best cut explains most of the difference between the exchanges' vectors, as in
+2-means with consecutive parts. The two parts are then compared with the usual nearness of different topics of this
+memory, because no fixed number fits every embedding model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memoryapp.engine.text.lexical import Floats
 from memoryapp.models import Topic
 from memoryapp.search.columns import Ids, int64s
 
-# Fewer messages than this have no mean worth comparing; a topic that is too long is cut all the same.
+# The mean of fewer messages is not worth comparing; a topic that is too long is cut anyway.
 LEAST_MESSAGES = 6
 LONG_PAUSE = 3 * 86_400.0
 _MOST_PARTS = 20
@@ -44,10 +44,10 @@ FROM (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A topic, the messages ``at`` which new parts would begin, and why.
+    """A topic, the messages ``at`` which new parts would begin, and the reasons.
 
-    ``gain`` in [0, 1] is the share of what differs that the parts explain, ``similarity`` how near the two parts of
-    the first cut are, ``usual`` how near different topics are; ``parts`` are messages and characters of each.
+    ``gain`` in [0, 1] is the share of the variance that the parts explain, ``similarity`` that of the two parts of the
+    first cut, ``usual`` that of different topics; ``parts`` are messages and characters of each part.
     """
 
     topic: int
@@ -63,8 +63,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Cosines in this memory and this profile: ``usual`` of two different topics, ``one_topic`` from which two are
-    compared for a merge."""
+    """Cosines in this memory and profile: ``usual`` for two different topics, ``one_topic`` from which two are compared
+    for a merge."""
 
     usual: float
     one_topic: float
@@ -85,7 +85,7 @@ class _TopicMessages:
         return _TopicMessages(self.ids[cut], self.at[cut], self.sizes[cut], self.passages[cut], self.vectors[cut])
 
     def borders(self, least: int) -> NDArray[np.intp]:
-        """Where a part may begin: not within an exchange, and with ``least`` messages on either side."""
+        """Where a part may begin: not inside an exchange, and with at least ``least`` messages on either side."""
         begins = np.flatnonzero(np.diff(self.passages)) + 1
         return begins[(begins >= least) & (begins <= len(self.ids) - least)]
 
@@ -106,7 +106,7 @@ def splits(owner_id: int, topics: Sequence[Topic], profile: int, near: Nearness,
 def _split(topic: Topic, messages: _TopicMessages, near: Nearness) -> Split | None:
     long = _is_long(topic)
     if topic.locked_by_hand and not long:
-        # Somebody put it together, or left it so, knowing what it is about.
+        # A person put it together or left it that way, knowing what it is about.
         return None
     cut = _best_cut(messages, messages.borders(1)) if long else _telling_cut(messages, near)
     if cut is None:
@@ -127,7 +127,7 @@ def _split(topic: Topic, messages: _TopicMessages, near: Nearness) -> Split | No
 
 
 def _telling_cut(messages: _TopicMessages, near: Nearness) -> _Cut | None:
-    """The best cut if its parts are as far apart as different topics, or one at a long pause between unlike parts."""
+    """The best cut if its parts differ as much as different topics, or one at a long pause between dissimilar parts."""
     borders = messages.borders(LEAST_MESSAGES)
     cut = _best_cut(messages, borders)
     if cut is None or cut.similarity < near.usual:
@@ -140,7 +140,7 @@ def _telling_cut(messages: _TopicMessages, near: Nearness) -> _Cut | None:
 
 
 def _best_cut(messages: _TopicMessages, at: NDArray[np.intp]) -> _Cut | None:
-    """The one of the cuts ``at`` that explains most; None where there is none."""
+    """The cut among ``at`` that explains most; None when there is none."""
     if not len(at):
         return None
     n = len(messages.ids)
@@ -156,7 +156,7 @@ def _best_cut(messages: _TopicMessages, at: NDArray[np.intp]) -> _Cut | None:
 
 
 def _cuts(messages: _TopicMessages, first: _Cut) -> list[int]:
-    """Where to cut so that no part is too long, as far as it can be cut, beginning with ``first``."""
+    """The cuts, beginning with ``first``, that make each part short enough, as far as possible."""
     found = [first.at]
     while len(found) < _MOST_PARTS - 1:
         borders = [0, *sorted(found), len(messages.ids)]

@@ -1,4 +1,4 @@
-"""What the merger found about a suggested merge, as it stands in the suggestion's evidence."""
+"""The merger's verdict on a suggested merge, stored in the suggestion's evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = "merger"
 
 
 class Check(Enum):
-    """How far the merger is with a suggestion."""
+    """The state of the merger's check of a suggestion."""
 
     WAITING = "waiting"
     JUDGED = "judged"
@@ -22,14 +22,14 @@ class Check(Enum):
 
 
 def check_of(suggestion: Suggestion) -> Check:
-    """A failed check is left to people: they may have it done again, or decide without it."""
+    """A failed check is left to people: they may repeat it, or decide without it."""
     if verdict_of(suggestion):
         return Check.JUDGED
     return Check.FAILED if suggestion.call_id else Check.WAITING
 
 
 def verdict_of(suggestion: Suggestion) -> MergeVerdict | None:
-    """What the merger answered about these very topics; None where it has not."""
+    """The merger's verdict on exactly these topics; None without one."""
     return verdict_in(suggestion.evidence)
 
 

@@ -1,4 +1,4 @@
-"""Why something is suggested, in sentences for people, out of the numbers that were stored with it."""
+"""The reasons for a suggestion, in sentences for people, made from the numbers that were stored with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY = 86_400
 
 
 def reasons(suggestion: Suggestion) -> list[str]:
-    """Sentences in the active language, what tells most first."""
+    """Sentences in the active language, the most telling reason first."""
     words = _merge if suggestion.kind == Suggestion.Kind.MERGE else _split
     return list(words(suggestion.evidence))
 
@@ -66,7 +66,10 @@ def _split(evidence: Mapping[str, Any]) -> Iterator[str]:
         yield _("It has %(chars)s characters; above %(limit)s only excerpts are handed over.") % chars
     if evidence["similarity"] < evidence["usual"]:
         near = {"similarity": _two_digits(evidence["similarity"]), "usual": _two_digits(evidence["usual"])}
-        yield _("Its parts are no nearer than different topics are: %(similarity)s, usual is %(usual)s.") % near
+        yield (
+            _("Its parts are no more similar than different topics are: similarity %(similarity)s, usually %(usual)s.")
+            % near
+        )
     gain = {"percent": round(100 * evidence["gain"])}
     yield _("How well two parts divide it: %(percent)d of 100, where 100 means that they share nothing.") % gain
     if evidence["pause_seconds"] >= _DAY:

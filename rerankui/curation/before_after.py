@@ -1,6 +1,6 @@
-"""Both sides of a change to look at: the topics there are today and those that would come, in numbers.
+"""A change shown in numbers: today's topics, and those that would replace them.
 
-One query for the messages of all of them, however many topics there are; no text is read but how each begins.
+One query for the messages of all topics; of texts only the beginnings are read.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class _MessageRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicSide:
-    """One topic, of today by its ``number`` or one that would come.
+    """One topic: today's with its ``number``, or a planned one.
 
-    ``shares`` says how many messages come from which topic of today; ``people`` who speaks most, first.
+    ``shares`` is how many messages come from which of today's topics; ``people`` are the speakers, those with most
+    messages first.
     """
 
     number: int | None
@@ -54,7 +55,7 @@ class TopicSide:
 
     @property
     def is_large(self) -> bool:
-        """Whether archiving would have cut it for its size."""
+        """Whether archiving would have divided it because of its size."""
         return self.size_chars > settings.SPLIT_THRESHOLD_CHARS
 
 

@@ -1,7 +1,8 @@
-"""The split canvas: a topic's messages as bars on a time axis, cut into parts.
+"""The split canvas: a topic's messages as bars on a time axis, divided into parts.
 
-A bar's height is how much was said, its colour the part it is in, and a dashed line a pause of hours. Each bar is a
-link that cuts before its message, or heals the cut, so it works by mouse, by keyboard and without scripts.
+The height of a bar is the length of its message, its colour the part it belongs to; a dashed line is a pause of hours.
+Each bar is a link that cuts before its message or removes that cut, so the canvas works with mouse, keyboard and
+without scripts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rerankui.text.time_axis import TimeAxis
 
 MOST_BARS = 600
 COLOURS = 6
-# How much of its room a bar fills.
+# The share of its room that a bar fills.
 FILLED = 0.8
 HEIGHT = 100
 OPENING_CHARS = 120
@@ -30,9 +31,10 @@ OPENING_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class MessageBar:
-    """One message; what is clicked is ``room`` wide from ``start``, what is seen ``width`` wide from ``left``.
+    """One message. The area to click is ``room`` wide from ``start``, the visible bar ``width`` wide from ``left``.
 
-    ``height`` is of 100; at ``border`` a cut or a pause is drawn. ``cuts`` is the list of cuts with this one turned.
+    ``height`` is out of 100; a cut or a pause is drawn at ``border``. ``cuts`` is the list of cuts with this one added
+    or removed.
     """
 
     message: int
@@ -52,9 +54,9 @@ class MessageBar:
 
 @dataclass(frozen=True, slots=True)
 class CanvasPart:
-    """What would be a topic; ``near`` are topics like it.
+    """A part that would become a topic; ``near`` are similar topics.
 
-    ``earlier`` and ``later`` are the cuts with its beginning moved by one message.
+    ``earlier`` and ``later`` are the cuts with the beginning of this part moved by one message.
     """
 
     number: int
@@ -74,7 +76,7 @@ class CanvasPart:
 
 
 def cuts_among(messages: Sequence[Message], asked: Collection[int]) -> list[int]:
-    """Those asked for that lie inside the topic, in order; its first message begins it anyway."""
+    """The requested cuts inside the topic, in order; one before the first message is ignored."""
     return [message.pk for message in messages[1:] if message.pk in asked]
 
 
@@ -84,7 +86,7 @@ def stretches(messages: Sequence[Message], cuts: Collection[int]) -> list[Sequen
 
 
 def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> list[MessageBar]:
-    """One for each message, at its place of the axis; none for a topic of more than can be told apart."""
+    """One bar for each message, at its place on the axis; none for a topic with too many to distinguish."""
     if len(messages) > MOST_BARS:
         return []
     longest = max((len(message.text) for message in messages), default=0) or 1
@@ -92,7 +94,7 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> 
     for message, place in zip(messages, axis.places, strict=True):
         is_cut = message.pk in cuts
         part += is_cut
-        # A square root, for the longest message would make all others flat.
+        # A square root; otherwise the longest message would make all others flat.
         height = max(4.0, HEIGHT * (len(message.text) / longest) ** 0.5)
         unit = place.end - place.bar
         made.append(
@@ -116,7 +118,7 @@ def bars(messages: Sequence[Message], cuts: Collection[int], axis: TimeAxis) -> 
 
 
 def _label(message: Message) -> str:
-    """When, who and how it begins, for whoever points at a bar."""
+    """Time, author and beginning of the message, for a pointer over a bar."""
     who = message.author or message.get_role_display()
     time_text = date_format(timezone.localtime(message.sent_at), _("j M Y, H:i"))
     return f"{time_text} {who}: {line(message.text)[:OPENING_CHARS]}"
@@ -162,7 +164,8 @@ def _part(
 
 
 def _moves(messages: Sequence[Message], cuts: Sequence[int], place: int) -> tuple[str, str, str]:
-    """The cuts without the one at this place, and with it one message earlier and later; empty where none can go."""
+    """The cuts without the one at this place, and with it one message earlier and later; empty where it cannot be
+    moved."""
     if place == 0:
         return "", "", ""
     rest = [cut for cut in cuts if cut != messages[place].pk]

@@ -1,8 +1,8 @@
-"""A change of topics as a page asks for it: what was sent, what it would do, and how it is made.
+"""The form of a change of topics: what was sent, what the change would do, and how it is made.
 
-Whatever page somebody begins at, the same fields say what they want (``ChangeForm``). Out of them comes a
-``StagedChange``, which is looked at first and made by ``commit``; its toast leads back. The numbers of the
-topics are those the page saw, so a change of somebody else's in between is noticed and never overwritten.
+All pages that change topics send the same fields (``ChangeForm``). They become a ``StagedChange``, which is shown first
+and made by ``commit``; its toast leads back. The form contains the topic numbers that the page showed, so a change that
+somebody made meanwhile is noticed and not overwritten.
 """
 
 from __future__ import annotations
@@ -39,10 +39,14 @@ LARGEST_NUMBER = 2**63 - 1
 
 
 class NumbersField(forms.Field):
-    """Numbers under one name, repeated or joined by commas: forms end at a thousand fields, topics do not."""
+    """Numbers under one name, repeated or separated by commas: forms are limited to a thousand fields,
+    topics are not."""
 
     widget = forms.MultipleHiddenInput
-    default_error_messages = {"invalid": gettext_lazy("This is no list of numbers."), "many": gettext_lazy("Too many.")}
+    default_error_messages = {
+        "invalid": gettext_lazy("This is not a list of numbers."),
+        "many": gettext_lazy("Too many."),
+    }
 
     def to_python(self, value: Any) -> list[int]:
         texts = [text.strip() for given in value or () for text in str(given).split(",") if text.strip()]
@@ -78,7 +82,7 @@ def _draft(item: Mapping[str, Any]) -> TopicDraft:
 
 @dataclass(frozen=True, slots=True)
 class StagedChange:
-    """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` where to go then, if not to the new topic.
+    """A change as it would be made: ``op`` is one of ``KINDS``, ``after`` the page to show then, if not the new topic.
 
     ``moved`` is how many messages a move takes to another topic.
     """
@@ -92,11 +96,12 @@ class StagedChange:
 
 
 class ChangeForm(forms.Form):
-    """What a page sends to change topics.
+    """The fields that change topics.
 
-    ``topics`` are those the page saw; ``summary`` once for each topic that comes out, blank to have it proposed;
-    ``at`` the messages new parts begin with; ``messages`` those that move, with ``following`` all after the first of
-    them too; ``to`` the topic they move to, a new one without it; ``parts`` or ``at`` how a topic is split anew.
+    ``topics`` are those the page showed; ``summary`` occurs once for each resulting topic, empty to have it generated;
+    ``at`` are the messages with which new parts begin; ``messages`` are those to move, and with ``following`` also all
+    after the first of them; ``to`` is the topic they move to, or a new one; ``parts`` or ``at`` say how a topic is
+    split again.
     """
 
     op = forms.ChoiceField(choices=[(name, name) for name in KINDS])
@@ -179,7 +184,7 @@ def _with_following(owner: ChatUser, topics: Sequence[int], chosen: Sequence[int
 
 
 def _written(change: Change, summaries: Sequence[str]) -> Change:
-    """The change with the summaries people wrote, where there is one for each topic."""
+    """The change with the summaries that people wrote, if there is one for each topic."""
     if len(summaries) != len(change.put):
         return change
     pairs = zip(change.put, summaries, strict=True)
@@ -187,7 +192,7 @@ def _written(change: Change, summaries: Sequence[str]) -> Change:
 
 
 def retargeted(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> list[tuple[str, str]] | None:
-    """The same wish for the topics that took the place of those it was about; None when there is no telling which.
+    """The same request for the topics that replaced those it was about; None when they cannot be determined.
 
     As fields of a form, by name and value.
     """
@@ -201,7 +206,7 @@ def retargeted(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> l
 
 
 def fields_of(form: ChangeForm, **other: Sequence[int]) -> list[tuple[str, str]]:
-    """What was sent, to be sent again, but for the summaries of a preview, the reason and what is in ``other``."""
+    """The fields that were sent, without the summaries of a preview, the reason, and what is in ``other``."""
     sent = {**form.cleaned_data, **other}
     lists = ("topics", "at", "messages", "to")
     fields = [(name, ",".join(map(str, sent[name]))) for name in lists if sent[name]]
@@ -213,7 +218,7 @@ def fields_of(form: ChangeForm, **other: Sequence[int]) -> list[tuple[str, str]]
 
 
 def commit(request: HttpRequest, owner: ChatUser, staged: StagedChange) -> TopicEdit:
-    """Makes the change in the name of whoever asks and puts up its toast. Raises CurationError, Stale."""
+    """Makes the change in the name of the operator and shows its toast. Raises CurationError, Stale."""
     kind, actor, reason = KINDS[staged.op], request.user.get_username(), staged.reason
     accepted = Suggestion.objects.filter(owner=owner, pk=staged.suggestion or 0).first()
     if accepted:

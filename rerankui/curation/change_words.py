@@ -1,4 +1,4 @@
-"""A change in a sentence, in numbers: before it is made, and when it was."""
+"""A change as a sentence with numbers: before it is made, and afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One row after another, each decided by a key: what the queue of suggestions and the review of findings share."""
+"""Rows that are decided one after another by a key: the common part of the queue of suggestions and the review of
+findings.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ Act = Callable[[HttpRequest, ChatUser, Row], HttpResponse]
 
 @dataclass(frozen=True, slots=True)
 class Around(Generic[Listed]):
-    """What is listed near the open row, the numbers of those not listed, and its neighbours in the list."""
+    """The rows listed around the open one, the numbers of those not listed, and its neighbours in the list."""
 
     listed: tuple[Listed, ...]
     above: int
@@ -44,9 +46,9 @@ class Around(Generic[Listed]):
 
 @dataclass(frozen=True, slots=True)
 class Decisions(Generic[Row]):
-    """How one noun's rows are read, shown and taken back.
+    """How the rows of one noun are read, shown and taken back.
 
-    ``noun`` names the address of a row and its number there, ``section`` the address that shows the next one.
+    ``noun`` names the address of a row and its number there; ``section`` is the address that shows the next one.
     ``page`` takes a request, an owner and a row or None, and by name a sentence and a status.
     """
 
@@ -82,14 +84,14 @@ class Decisions(Generic[Row]):
         return redirect(self.noun, owner.pk, row.pk)
 
     def onward(self, request: HttpRequest, owner: ChatUser, following: Row | None) -> HttpResponse:
-        """The next row, or the section's page where there is none."""
+        """The next row, or the section's page when there is none."""
         name, numbers = (self.noun, [owner.pk, following.pk]) if following else (self.section, [owner.pk])
         address = reverse(name, args=numbers)
         return push_url(self.page(request, owner, following), address) if is_partial(request) else redirect(address)
 
 
 def seconds_each(decided: QuerySet[Row]) -> int | None:
-    """The seconds that a decision takes, of the latest of these rows; breaks are left out, None before the second."""
+    """The seconds per decision for the latest of these rows, without breaks; None before the second decision."""
     rows = decided.filter(decided_at__isnull=False).order_by("-decided_at")
     times = [at for at in rows.values_list("decided_at", flat=True)[: _DECISIONS_TIMED + 1] if at is not None]
     gaps = [later - earlier for later, earlier in pairwise(times) if later - earlier < _BREAK]

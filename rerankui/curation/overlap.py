@@ -1,4 +1,4 @@
-"""When topics were talked about, on one axis, as bars to draw."""
+"""The times of topics on one axis, as bars to draw."""
 
 from __future__ import annotations
 

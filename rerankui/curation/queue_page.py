@@ -1,4 +1,4 @@
-"""The queue as its page shows it: the suggestions around the one that is open, and how far one has come."""
+"""The queue as its page shows it: the suggestions around the open one, and the progress."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pace:
 
 
 def consolidation_words(owner: ChatUser) -> list[str]:
-    """What becomes of similar topics without anybody asking, in sentences."""
+    """What is done with similar topics automatically, in sentences."""
     if owner.consolidation == ChatUser.Consolidation.OFF:
         return [_("Consolidation is off: the worker does not look for similar topics.")]
     is_automatic = owner.consolidation == ChatUser.Consolidation.AUTOMATIC
@@ -62,7 +62,7 @@ def consolidation_words(owner: ChatUser) -> list[str]:
     model = {"model": settings.MERGER_MODEL}
     words = _("The model %(model)s judges similar topics, and people decide.")
     if is_automatic:
-        words = _("The model %(model)s merges similar topics by itself. What people edited it leaves to people.")
+        words = _("The model %(model)s merges similar topics by itself. Topics that people edited are left to people.")
     return [words % model, *_rest(owner)]
 
 
@@ -99,7 +99,7 @@ def _lines(
 
 
 def other_holder(suggestion: Suggestion, user: AbstractBaseUser | AnonymousUser) -> str:
-    """Who else works on it at this moment; empty when nobody does."""
+    """The other person who works on it at this moment; empty when there is none."""
     holder = suggestions.holder(suggestion)
     return "" if holder is None or holder.pk == user.pk else holder.get_username()
 
@@ -123,7 +123,7 @@ def pace(owner: ChatUser, actor: str) -> Pace:
 
 
 def last_decided(owner: ChatUser, actor: str) -> Suggestion | None:
-    """What this person decided last, to be taken back."""
+    """The suggestion that this person decided last, which can be taken back."""
     states = (Suggestion.State.ACCEPTED, Suggestion.State.NEVER)
     own = Suggestion.objects.filter(owner=owner, decided_by=actor, state__in=states, decided_at__isnull=False)
     return own.order_by("-decided_at").first()

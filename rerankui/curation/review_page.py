@@ -1,4 +1,4 @@
-"""A finding as the review page shows it: what it says, what it would change, and what it may be the same as."""
+"""A finding as the review page shows it: its text, what it would change, and rows that may be the same."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LEAST_NAME = 3
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One finding: ``target`` is the row it would change, ``values`` those that would come out, ``rewordings`` what
-    differs between the two; ``alike`` are rows that it may be the same as."""
+    """One finding: ``target`` is the row it would change, ``values`` are the resulting ones, ``rewordings`` the
+    differences; ``alike`` are rows that may be the same."""
 
     finding: Finding
     question: str
@@ -74,7 +74,7 @@ def shown(owner: ChatUser, finding: Finding) -> Shown:
 
 def _question(finding: Finding, target: Row | None) -> str:
     if finding.noun == "fact":
-        return _("Is this true now, instead of what is noted?") if target else _("Is this so?")
+        return _("Is this true now, instead of the stored fact?") if target else _("Is this so?")
     return _("Does this belong to them?") if target else _("Is this somebody to remember?")
 
 

@@ -1,1 +1,1 @@
-"""What pages of evaluations compute before they draw: strategies side by side, and which questions got worse."""
+"""Data for the pages of evaluations: strategies side by side, and the questions that got worse."""

@@ -1,4 +1,4 @@
-"""One run as an answer to a question: what goes on, what it says, the messages it cites, how it ended."""
+"""A run as an answer to a question: its state, its text, the messages it cites, how it ended."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rerankui.run.outcomes import outcome
 from rerankui.run.stages import stage_after, turn_of
 from rerankui.text.cited import Link, cited_text
 
-# What a strategy does, in the words of somebody who asks.
+# What a strategy does, in the words of a person who asks.
 DOES: Mapping[str, Promise] = {
     "react": _("plans, searches, checks what it says"),
-    "plain": _("one search, sentences as they stand"),
+    "plain": _("one search, sentences quoted unchanged"),
     "flash": _("a model reads topics and chooses"),
     "filter": _("the nearest topics, cut in two stages"),
     "vector": _("the nearest topics by meaning"),
@@ -40,7 +40,7 @@ ENDS: Mapping[str, tuple[Promise, str]] = {
     "softened": (pgettext_lazy("answer", "with reservations"), "dropped"),
     "refused": (pgettext_lazy("answer", "refused"), "dropped"),
 }
-# Nobody read the quotes beside the question, so they may speak of its matter and not answer it.
+# Nobody compared the quotations with the question, so they may be about its subject without answering it.
 QUOTED = pgettext_lazy("answer", "quotes found"), "read"
 CHOSEN = pgettext_lazy("answer", "topics chosen"), "read"
 NOTHING = pgettext_lazy("answer", "nothing chosen"), "candidate"
@@ -50,7 +50,7 @@ MOST_TOPICS = 5
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """What stands behind a number; ``message`` is None where it was erased since."""
+    """The source of a citation; ``message`` is None when it was erased."""
 
     citation: Citation
     message: Message | None

@@ -1,4 +1,4 @@
-"""What became of each candidate, in words: one in its row, and all counted above the rows."""
+"""What became of each candidate, in words: one in its row, and all of them counted above the rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an event says of candidates: requested, read, chosen, used instead of a choice, or dropped.
+"""What an event says about candidates: requested, read, chosen, used instead of a choice, or dropped.
 
-Folding the marks up to a step gives every candidate's state at that step, on the server and in the page's
-script alike.
+The marks of all events up to a step give every candidate's state at that step, on the server and in the page's script
+alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def marks(event: Event) -> dict[str, str]:
     if isinstance(event, ToolUsed):
         return dict.fromkeys(event.topics, "read")
     if isinstance(event, Filtered):
-        # The first stage leaves out most of the memory, which says nothing of a topic.
+        # The first stage removes most of the memory, which says nothing about a single topic.
         return {} if event.stage == "initial" else dict.fromkeys(event.removed, "dropped")
     if isinstance(event, RunFinished):
         used = (*event.selected, *event.people, *event.artifacts)

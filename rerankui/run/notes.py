@@ -1,4 +1,4 @@
-"""Remarks of events, in the reader's language."""
+"""Notes of events, in the reader's language."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS: dict[str, Promise] = {
     ),
     "low_coverage": _("The messages found speak of %(coverage).2f of the question, at least %(least).2f is needed."),
     "unsupported": _(
-        "Of the claims checked %(support).2f are borne out by the messages, at least %(least).2f is needed."
+        "Of the claims checked %(support).2f are confirmed by the messages, at least %(least).2f is needed."
     ),
     "statements_uncited": _("Statements of the model left out because they cite no message that was found: %(n)d."),
     "nothing_found": _("Nothing in the memory speaks of this."),
@@ -43,7 +43,7 @@ WORDS: dict[str, Promise] = {
 
 
 def remarks(event: CandidatesFound | TopicsRead | Answered | RunFinished) -> str:
-    """What an event remarks; one of before did so in English words, which stay as they are."""
+    """What an event remarks; events of earlier versions contain English words, which are shown unchanged."""
     return event.note or " ".join(map(_sentence, event.notes))
 
 

@@ -1,7 +1,7 @@
-"""How a run ended, for people: what happened, what was used instead, what to do about it.
+"""How a run ended, for people: what happened, what was used instead, and what to do.
 
-By the outcome's code, so that the page speaks its reader's language; the engine's own note is for programs. What
-the other side said (an endpoint, a parser) is quoted as it came.
+The sentences belong to the code of the outcome, so that the page uses its reader's language; the engine's own note is
+for programs. Words of an endpoint or a parser are quoted unchanged.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ SENTENCES: dict[str, Promise] = {
     "content_filter": _("The endpoint's content filter stopped the answer."),
     "disabled": _("The reranker is switched off, so no model was asked."),
     "no_candidates": _("The search found nothing that could matter, so there was nothing to choose from."),
-    "no_vectors": _("No vector of the query could be had."),
+    "no_vectors": _("There was no vector of the query."),
     "stopped": _("%(by)s stopped this run before the model had chosen."),
     "abandoned": _("The process that worked on this run was stopped before the run had ended."),
     "crashed": _("A fault in the program ended this run."),
 }
 ADVICE: dict[str, Promise] = {
     "all_hallucinated": _(
-        "The ids it named are listed under the result. A stronger model (RERANKER_MODEL) or fewer candidates"
-        " (RERANKER_CANDIDATES) keeps it to the list."
+        "The ids it named are listed under the result. A stronger model (RERANKER_MODEL) or fewer candidates "
+        "(RERANKER_CANDIDATES) may help."
     ),
     "protocol_violation": _(
         "Choose a model that calls tools (RERANKER_MODEL), or accept such answers with RERANKER_TOOL_MODE=auto."
     ),
     "parse_error": _(
-        "Its answer stands under the last turn. Choose a model that keeps to JSON (RERANKER_MODEL), or try another"
-        " prompt."
+        "Its answer is shown under the last turn. Choose a model that writes valid JSON (RERANKER_MODEL), or try "
+        "another prompt."
     ),
     "timeout": _("Raise RERANKER_TIMEOUT (this run had %(seconds)g s), or choose a faster model (RERANKER_MODEL)."),
     "turn_timeout": _(
@@ -83,26 +83,26 @@ ADVICE: dict[str, Promise] = {
     ),
     "llm_error": _("Check LLM_BASE_URL, LLM_API_KEY and the name of the model."),
     "empty_response": _(
-        "Ask again, for a provider may be silent while it loads a model. If it stays so, choose another one"
-        " (RERANKER_MODEL)."
+        "Ask again: a provider may not answer while it loads a model. If it stays so, choose another one "
+        "(RERANKER_MODEL)."
     ),
     "refused": _(
-        "Its words stand here. Ask in other words, or choose a model that takes such questions (RERANKER_MODEL)."
+        "Its words are shown here. Ask in other words, or choose a model that accepts such questions (RERANKER_MODEL)."
     ),
     "content_filter": _(
-        "What was asked or read is more than the provider lets through. Ask in other words, or choose another model"
-        " (RERANKER_MODEL) or provider (LLM_PROVIDER)."
+        "The provider does not accept the question or what was read. Ask in other words, or choose another model "
+        "(RERANKER_MODEL) or provider (LLM_PROVIDER)."
     ),
     "disabled": _("Set RERANKER_ENABLED=true to let a model choose."),
-    "no_candidates": _("Ask in other words, or look whether the conversation is archived: only topics are searched."),
+    "no_candidates": _("Ask in other words, or check whether the conversation is archived: only topics are searched."),
     "no_vectors": _("Check EMBEDDING_BASE_URL, EMBEDDING_API_KEY and EMBEDDING_MODEL."),
-    "stopped": _("Ask again to see it through."),
-    "abandoned": _("Ask again. Where it happens often, look whether the server runs out of memory."),
+    "stopped": _("Ask again."),
+    "abandoned": _("Ask again. If it happens often, check whether the server runs out of memory."),
     "crashed": _("Look for this run's number in the server's log, and report the fault."),
 }
 FILTERED_OUT = {"none_similar", "all_filtered"}
 FILTERED_ADVICE = _("The filter lab shows where other cuts would have left something.")
-EXPECTED = _("If you expected a topic, look among the candidates whether it was found, and whether it was read.")
+EXPECTED = _("If you expected a topic, check among the candidates whether it was found, and whether it was read.")
 
 
 @dataclass(frozen=True, slots=True)

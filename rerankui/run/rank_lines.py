@@ -1,6 +1,6 @@
-"""How the chosen topics came into their order: by similarity, by score, and as the model chose them.
+"""How the selected topics were ranked: by similarity, by score, and by the model.
 
-The three columns hold the same topics, each column in its own order, so that a line that rises is a topic that rose.
+The three columns contain the same topics, each column in its own order, so that a line that rises is a topic that rose.
 The number beside a place is the rank among all candidates.
 """
 

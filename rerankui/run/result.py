@@ -1,4 +1,4 @@
-"""What a run chose, laid beside the real messages and the plain vector order."""
+"""What a run selected, compared with the real messages and the plain vector order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ChosenItem:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """``new`` were not in the vector order's first places, ``lost`` were and are not chosen."""
+    """``new`` topics were not among the first of the vector order; ``lost`` ones were, but are not selected."""
 
     chosen: tuple[Chosen, ...]
     people: tuple[ChosenItem, ...]

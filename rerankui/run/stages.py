@@ -1,4 +1,4 @@
-"""What a run does after each of its events, in words: live it is what goes on, in a replay what went on then."""
+"""What a run does after each of its events, in words: in a live run now, in a replay at that time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunStage:
 
 
 def stage_after(event: Event | None, turn: int = 0) -> RunStage:
-    """The stage that begins with this event of that turn; before the first event a process is waited for."""
+    """The stage that begins with this event of that turn; before the first event the run waits for a process."""
     match event:
         case None:
             return RunStage("wait", _("Waiting for a process to begin this run…"))

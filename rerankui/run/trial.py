@@ -1,4 +1,4 @@
-"""What the page of a run says of the one that it tries again."""
+"""What the page of a run says about the run that it tries again."""
 
 from __future__ import annotations
 

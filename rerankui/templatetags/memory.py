@@ -1,5 +1,5 @@
-"""How values are written, everywhere the same: ids as chips, times relative with the absolute in the title,
-sizes in thousands, money with four digits. Stored text is escaped here and nowhere trusted.
+"""How values are formatted, everywhere alike: ids as chips, times relative with the absolute time in the title, sizes
+in thousands, money with four digits. Stored text is always escaped.
 """
 
 from __future__ import annotations

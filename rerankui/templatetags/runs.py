@@ -1,4 +1,4 @@
-"""Small words of the run page: seconds, tokens, bars, states."""
+"""Formats of the run page: seconds, tokens, bars, states."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def asked_again(seconds_left: float) -> str:
     """When a capability that was given up is asked for again."""
     minutes = max(round(seconds_left / 60), 1)
     if minutes < 60:
-        return ngettext("asked for again in %(n)d minute", "asked for again in %(n)d minutes", minutes) % {"n": minutes}
+        return ngettext("sent again in %(n)d minute", "sent again in %(n)d minutes", minutes) % {"n": minutes}
     hours = round(minutes / 60)
-    return ngettext("asked for again in %(n)d hour", "asked for again in %(n)d hours", hours) % {"n": hours}
+    return ngettext("sent again in %(n)d hour", "sent again in %(n)d hours", hours) % {"n": hours}
 
 
 @register.filter

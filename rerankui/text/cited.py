@@ -1,4 +1,4 @@
-"""An answer in words as pages show it: each ``[n]`` is a link to the message behind it."""
+"""An answer in words as pages show it: each ``[n]`` is a link to its source."""
 
 from __future__ import annotations
 

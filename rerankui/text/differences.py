@@ -1,7 +1,7 @@
-"""Two texts side by side: which lines differ, and within a line which words.
+"""Two texts side by side: which lines differ, and which words within a line.
 
-Prompts are few long lines, so a line that was rewritten stands beside its old self with the changed words
-marked, and lines that stayed are folded away but for a few around each change.
+Prompts have few long lines, so a rewritten line is shown beside the old one with the changed words marked. Equal lines
+are folded, except for a few around each change.
 """
 
 from __future__ import annotations

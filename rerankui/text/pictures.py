@@ -1,7 +1,7 @@
 """Which media a page may show inline, and how all others are sent.
 
-The bytes come from strangers. Only types that cannot hold a script are sent as pictures, and no file is ever opened as
-a page of this site.
+The bytes come from strangers. Only types that cannot contain a script are sent as pictures, and no file is ever opened
+as a page of this site.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from memoryapp.engine.prompts import REQUIRED, TEXT_CHARS, VARIABLES, PromptFaul
 
 PURPOSES: dict[str, Promise] = {
     "rerank": _("Chooses among the candidates that search found."),
-    "enrich": _("Rewrites the query into the line that search looks for."),
+    "enrich": _("Rewrites the query for search."),
     "split": _("Proposes to a curator where to split a topic."),
     "merge": _("Proposes to a curator the summary of merged topics."),
     "consolidate": _("Judges whether two similar topics are one."),
@@ -28,13 +28,13 @@ PURPOSES: dict[str, Promise] = {
 # What a trial of another text on a past run does.
 TRIALS: dict[str, Promise] = {
     "rerank": _("A past run is repeated with another text and the same candidates."),
-    "enrich": _("A past run is repeated: another text writes the line that search looks for."),
+    "enrich": _("A past run is repeated: another prompt rewrites its query for search."),
 }
 DIFFERS: dict[str, Promise] = {
     "rerank": _("The new run takes the same candidates, so any difference comes from the prompt."),
     "enrich": _(
-        "The new run gets the same query, searches today's memory for its own line and chooses with the rerank prompt"
-        " in force."
+        "The new run gets the same query, searches today's memory for its own rewrite and chooses with the rerank "
+        "prompt in force."
     ),
 }
 TITLES: dict[str, Promise] = {
@@ -81,8 +81,8 @@ _USED = re.compile(r"(?<!\$)\$(?:(\w+)|\{(\w+)\})")
 FAULTS: dict[str, Promise] = {
     "too_long": _("%(part)s: longer than %(n)s characters."),
     "stray_dollar": _("%(part)s: a $ that begins no variable. Write $$ for a dollar sign."),
-    "unknown_variable": _("%(part)s: $%(name)s is no variable of this prompt."),
-    "missing_variable": _("%(part)s: it must hold $%(name)s."),
+    "unknown_variable": _("%(part)s: $%(name)s is not a variable of this prompt."),
+    "missing_variable": _("%(part)s: it must contain $%(name)s."),
 }
 PARTS: dict[str, Promise] = {"system": _("System message"), "user": _("User message")}
 

@@ -64,7 +64,7 @@ WORDS: dict[str, StageWords] = {
     "runs": StageWords(
         pgettext_lazy("stage", "Recalls"),
         "radar-2",
-        gettext_lazy("runs that nobody began"),
+        gettext_lazy("runs that have not begun"),
         gettext_lazy("recalls by hour"),
     ),
     "erase": StageWords(

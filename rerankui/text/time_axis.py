@@ -1,8 +1,8 @@
 """A time axis for messages that come in bursts.
 
-On a true scale a day's pause would push every message into a corner. Here each message has the same room, and the
-pause before it takes room by its logarithm, so an hour, a day and a month can be told apart by eye and are labelled.
-Where the bars of many messages would be too thin to click, pauses take no room.
+On a true scale a pause of a day would push all messages into a corner. Here each message has the same room, and the
+room of a pause is its logarithm, so that an hour, a day and a month look different; they are labelled. When the bars of
+many messages would be too thin to click, pauses take no room.
 """
 
 from __future__ import annotations

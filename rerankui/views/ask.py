@@ -33,7 +33,7 @@ from rerankui.run.result import segments
 
 # How many earlier questions are listed, and among how many runs they are looked for.
 RECENT, LOOKED_AT = 6, 60
-# Runs of one question, asked by one person within this time, were asked side by side.
+# Runs of one question by one person within this time belong side by side.
 SIDE_BY_SIDE = timedelta(seconds=5)
 # Messages before and after a cited one.
 AROUND = 2
@@ -217,7 +217,7 @@ def _segments(message: Message, found: CitedSource) -> Any:
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.VIEWER)
 def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Keep what the operator thinks of an answer, nothing where they take it back; whoever only looks is shown it."""
+    """Stores the operator's judgement of an answer, or deletes it; operators who may only look are shown it."""
     run = run_or_404(request, pk)
     if request.method != "POST":
         return redirect(_QuestionRuns.beside(run).address)

@@ -56,12 +56,12 @@ def embedding_change(request: HttpRequest, embeddingprofile: int) -> HttpRespons
 
 def _ask(request: HttpRequest, row: EmbeddingProfile) -> None:
     profiles.ask(row, request.user.get_username())
-    messages.success(request, _("The vectors of %(name)s are made from now on.") % {"name": row})
+    messages.success(request, _("The vectors of %(name)s are being made.") % {"name": row})
 
 
 def _stop(request: HttpRequest, row: EmbeddingProfile) -> None:
     profiles.stop(row)
-    messages.success(request, _("No more vectors of %(name)s are made; those there are stay.") % {"name": row})
+    messages.success(request, _("No more vectors of %(name)s are made; existing ones are kept.") % {"name": row})
 
 
 def _serve(request: HttpRequest, row: EmbeddingProfile) -> None:
@@ -93,7 +93,7 @@ def _keep(request: HttpRequest, row: EmbeddingProfile) -> None:
 
 def _remove(request: HttpRequest, row: EmbeddingProfile) -> None:
     if profiles.remove_vectors(row):
-        messages.success(request, _("The vectors of %(name)s are gone.") % {"name": row})
+        messages.success(request, _("The vectors of %(name)s were removed.") % {"name": row})
     else:
         messages.error(request, _("%(name)s is in use. Nothing was removed.") % {"name": row})
 

@@ -1,6 +1,7 @@
-"""Erasing a chat user, messages or a person: what would go, a word typed to confirm, how far it is, the receipt.
+"""Erasing a chat user, messages or a person: what would be erased, a word to type as confirmation, the progress, the
+receipt.
 
-For admins. An erasure cannot be undone, and each page says so before anything is gone.
+For admins. An erasure cannot be undone, and each page says so before anything is deleted.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 @login_not_required
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Counts for Prometheus; 503 while the database is out of reach, for the queues are in it."""
+    """Counters for Prometheus; 503 while the database is out of reach, because the queues are counted there."""
     if not _may_read_metrics(request):
         sentence = "Send METRICS_TOKEN as “Authorization: Bearer TOKEN”; without it only this machine is told.\n"
         refused = HttpResponse(sentence, status=401, content_type="text/plain; charset=utf-8")

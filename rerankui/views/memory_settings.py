@@ -1,4 +1,4 @@
-"""A chat user's own settings: when sessions end, how small topics are, and what happens by itself."""
+"""A chat user's own settings: when sessions end, how small topics may be, and what is done automatically."""
 
 from __future__ import annotations
 

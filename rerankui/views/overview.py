@@ -1,4 +1,4 @@
-"""Where one begins: every chat user at a glance, then one memory at a glance."""
+"""The start pages: every chat user at a glance, and one memory at a glance."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _embedding() -> list[NextStep]:
 
 
 def _silent() -> list[NextStep]:
-    """Whoever gave signs of life and gives none any more."""
+    """Processes whose heartbeat has stopped."""
     late = [process for process, state in heartbeats.states().items() if state not in ("ok", heartbeats.NEVER)]
     sentence = _("No sign of life from %(names)s: topics, vectors and suggestions wait.")
     return [NextStep(sentence % {"names": ", ".join(late)})] if late else []

@@ -1,4 +1,6 @@
-"""The stages of a memory's life: what waits, runs and failed, what it costs, and the buttons that pause and resume."""
+"""The stages of background work: what waits, what is running and what failed, its cost, and buttons to pause and
+resume.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,7 @@ def _changed(request: HttpRequest, owner: ChatUser | None) -> HttpResponse:
     kind = Work.Kind(stage)
     if "pause" in request.POST:
         work.pause(kind, request.user.get_username(), owner)
-        messages.success(request, _("%(stage)s is paused: nothing new is begun.") % {"stage": kind.label})
+        messages.success(request, _("%(stage)s is paused: no new work starts.") % {"stage": kind.label})
     else:
         work.resume(kind, owner)
         messages.success(request, _("%(stage)s goes on.") % {"stage": kind.label})

@@ -1,6 +1,6 @@
-"""The review: what the archivist found, one at a time beside its messages, decided by a key.
+"""The review: the archivist's findings, one at a time beside their messages, decided by a key.
 
-A decision answers htmx with the next finding and a toast, and anybody else with a redirect to it.
+A decision answers htmx with the next finding and a toast, and other clients with a redirect to it.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _number_in(sent: str) -> int | None:
 
 def _shown_before(request: HttpRequest, number: int) -> HttpResponse:
     token = get_object_or_404(ApiToken, pk=number)
-    sentence = _("“%(name)s” was made already, and shown then. If its text is lost, revoke it and make another.")
+    sentence = _("“%(name)s” was created already, and shown then. If you lost its text, revoke it and create another.")
     messages.warning(request, sentence % {"name": token.name})
     return redirect("tokens")
 
@@ -154,7 +154,7 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "pages/tokens/token_revoke.html", {"row": _listing(token)})
     by = cast(User, request.user)
     if request.method == "POST" and tokens.revoke(ApiToken.objects.filter(pk=pk), by=by):
-        messages.success(request, _("“%(name)s” is revoked: it opens nothing any more.") % {"name": token.name})
+        messages.success(request, _("“%(name)s” is revoked: it no longer gives access.") % {"name": token.name})
     else:
         messages.info(request, _("“%(name)s” was revoked before.") % {"name": token.name})
     return redirect("tokens")

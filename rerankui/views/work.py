@@ -1,4 +1,4 @@
-"""Work in the background as people see it: how far it is, and a button that asks for an archive now."""
+"""Background work as people see it: its progress, and a button that requests an archive now."""
 
 from __future__ import annotations
 

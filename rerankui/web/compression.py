@@ -1,4 +1,6 @@
-"""Pages travel compressed; what programs read line by line does not, for a reader would wait for whole blocks."""
+"""Pages are compressed; answers that programs read line by line are not, because a reader would have to wait for whole
+blocks.
+"""
 
 from __future__ import annotations
 

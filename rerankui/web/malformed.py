@@ -1,7 +1,7 @@
-"""What nobody can read or keep, told in one place: 400 with a sentence instead of a fault of the program.
+"""Input that cannot be read or stored, answered in one place: 400 with a sentence instead of a server error.
 
-Pages and the administration check what they expect. What remains are texts and numbers that only the database, the
-calendar or the interpreter's own limits refuse: a lone surrogate, a year 0, an integer of five thousand digits.
+Pages and the administration check what they expect. The rest are texts and numbers that only the database, the calendar
+or the interpreter's limits refuse: a lone surrogate, a year 0, an integer of five thousand digits.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         accepted = (self.requestHeaders.getRawHeaders(b"accept-language") or [b""])[0]
         cookies = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.received_cookies.items()}
         with override(language_of(cookies, accepted.decode("latin-1"))):
-            sentence = _("The request is larger than %(size)s MB, the most that a page takes.")
+            sentence = _("The request is larger than %(size)s MB, the largest that a page accepts.")
         return "text/plain; charset=utf-8", (sentence % {"size": self._most_bytes // 1024**2}).encode()
 
 

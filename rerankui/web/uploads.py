@@ -1,10 +1,10 @@
 """Chat files on their way from a browser into the data folder.
 
-A file is far larger than a form, and daphne would hand it on from memory. So the door lets a large body in only with a
-ticket, which the page of imports gives to whoever may import, writes it to a file, and names that file to the view in
-a header with a signature. The view takes the chat file out of it, again from disk to disk.
+A file is far larger than a form, and daphne would pass it on in memory. So the server accepts a large body only with a
+ticket, which the page of imports gives to operators who may import. It writes the body to a file and names that file to
+the view in a signed header. The view extracts the chat file, from disk to disk.
 
-The ticket also stands in for the CSRF token, which would lie in the body: nobody else can know it.
+The ticket also replaces the CSRF token, which would be inside the body: nobody else can know the ticket.
 """
 
 from __future__ import annotations

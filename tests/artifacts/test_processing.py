@@ -161,7 +161,7 @@ class TestPages:
         settings.MEDIA_MAX_BYTES = 1000
         page = browser.post(f"{address}upload/{ticket}/", {"file": files}, follow=True).content.decode()
         assert "offer.pdf is read within seconds" in page
-        assert "big.txt was not taken" in page
+        assert "big.txt was not accepted" in page
         tasks.read_artifacts()
         row = Artifact.objects.get()
         assert "The file is damaged" in browser.get(f"{address}{row.pk}/").content.decode()

@@ -233,7 +233,7 @@ def test_the_queue_is_walked_looked_into_and_taken_back(page: Page, anna: ChatUs
     page.wait_for_url(MERGE)
     expect(page.locator("[data-column]")).to_have_count(2)
     press(page, "m")
-    expect(page.get_by_text("M once more merges")).to_be_visible()
+    expect(page.get_by_text("Press M again to merge")).to_be_visible()
     press(page, "m")
     expect(page.locator("[data-toast]")).to_contain_text("Merged 2 topics")
     first.refresh_from_db()
@@ -281,7 +281,7 @@ def test_nothing_is_merged_by_a_key_before_it_was_seen(page: Page, anna: ChatUse
     page.wait_for_url(MERGE)
     expect(page.locator("[data-column]")).to_have_count(2)
     press(page, "m")
-    expect(page.get_by_text("M once more merges")).to_be_visible()
+    expect(page.get_by_text("Press M again to merge")).to_be_visible()
     assert live() == {"Honey cake", "Oven", "vLLM crash"}
     press(page, "m")
     expect(page.locator("[data-toast]")).to_contain_text("Merged 2 topics")

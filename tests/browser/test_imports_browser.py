@@ -41,7 +41,7 @@ def test_a_chat_is_dropped_looked_through_imported_and_taken_back(page: Page, an
     tasks.import_waiting()
     # The page asks by itself what has become of the file.
     expect(page.get_by_role("button", name="Import 2 messages")).to_be_visible()
-    expect(page.get_by_label("Where the phone was")).to_have_value("Europe/Berlin")
+    expect(page.get_by_label("Time zone of the phone")).to_have_value("Europe/Berlin")
     assert not Message.objects.exists()
     page.get_by_role("button", name="Import 2 messages").click()
     expect(page.locator("#import-file")).to_contain_text("The messages are imported")

@@ -201,7 +201,7 @@ def test_the_keys_of_a_replay_are_listed(page: Page, run: Run, events: list[Even
     page.goto(f"/runs/{run.pk}/")
     press(page, "Shift+?")
     keys = page.locator("#keys")
-    expect(keys).to_contain_text("one event back or on")
+    expect(keys).to_contain_text("one event back or forward")
     press(page, "ArrowLeft")
     expect(page.locator("[data-step-label]")).to_have_text("11 / 11")
     press(page, "Escape")

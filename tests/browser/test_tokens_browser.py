@@ -31,8 +31,8 @@ def make(page: Page, name: str) -> None:
     page.get_by_label("Name").fill(name)
     page.locator("[name=scopes][value=read]").check()
     page.get_by_label("Анна").check()
-    page.get_by_role("button", name="Make it and show it").click()
-    expect(page.locator("h1")).to_have_text(f"The token “{name}” is made")
+    page.get_by_role("button", name="Create and show it").click()
+    expect(page.locator("h1")).to_have_text(f"The token “{name}” was created")
 
 
 def clipboard(page: Page) -> str:
@@ -77,7 +77,7 @@ def test_without_scripts_a_reload_makes_no_second_token(page: Page, live_server:
         expect(reader.get_by_role("button", name="Copy the token")).to_be_hidden()
         text = reader.locator("#token-text").inner_text()
         reader.reload()
-        expect(reader.locator(".notice")).to_contain_text("“bot” was made already")
+        expect(reader.locator(".notice")).to_contain_text("“bot” was created already")
         assert text not in reader.content()
         assert ApiToken.objects.count() == 1
 

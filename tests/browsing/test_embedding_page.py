@@ -140,7 +140,9 @@ def test_vectors_that_nothing_needs_any_longer_are_removed_by_an_admin(
     tasks.embed_pending()
     kept = PassageVector.objects.filter(profile=changed).count()
     vectors = Passage.objects.count() + 2
-    assert f"{vectors} vectors go. Going back to this model makes them anew" in " ".join(page(browser).split())
+    assert f"{vectors} vectors are removed. If you return to this model, they are made again" in " ".join(
+        page(browser).split()
+    )
     assert change(signed_in(stranger), old, "remove") == 403
     assert PassageVector.objects.filter(profile=old).exists()
     change(browser, old, "remove")

@@ -200,7 +200,7 @@ class TestHistory:
         page = get(as_cora, self.address(anna))
         [button] = re.findall(r'href="([^"]*by=merger[^"]*)"', page)
         shown = get(as_cora, button.replace("&amp;", "&"))
-        assert "These stand in the way" in shown
+        assert "These changes prevent it" in shown
         assert "panel-foot-form" not in shown
         assert len(live(anna)) == 2
 

@@ -289,7 +289,7 @@ class TestWithdraw:
         back = curation.undo(anna, curation.withdraw(anna, batch, actor="ada"), actor="ada")
         ids = tuple(Message.objects.of(anna).in_order().values_list("pk", flat=True))
         put_topics(anna, [TopicDraft("x", ids)], actor="archive")
-        with pytest.raises(CurationError, match="withdraw the import anew"):
+        with pytest.raises(CurationError, match="withdraw the import again"):
             curation.undo(anna, back, actor="ada")
         curation.withdraw(anna, batch, actor="ada")
         assert not Topic.objects.live().exists()

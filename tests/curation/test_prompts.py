@@ -145,7 +145,7 @@ def test_a_broken_text_is_refused_with_sentences_and_stays_in_the_form(as_admin:
     page = page_of(answer)
     assert answer.status_code == 422
     assert "System message: a $ that begins no variable. Write $$ for a dollar sign." in page
-    assert "System message: $qurey is no variable of this prompt." in page
+    assert "System message: $qurey is not a variable of this prompt." in page
     assert "It costs 5$ and $qurey.\n</textarea>" in page or "It costs 5$ and $qurey.</textarea>" in page
     assert not Prompt.objects.exists()
 
@@ -177,7 +177,7 @@ def test_the_second_of_two_editors_sees_what_the_first_changed_and_keeps_their_t
 def test_an_unchanged_text_makes_no_version(as_admin: Client) -> None:
     answer = as_admin.post(PAGE, {**typed("save"), "system": ENGLISH.system})
     assert answer.status_code == 422
-    assert "This text is kept already" in page_of(answer)
+    assert "This text is already stored" in page_of(answer)
     assert not Prompt.objects.exists()
 
 
@@ -305,7 +305,7 @@ def test_trying_keeps_a_draft_and_asks_the_same_again(parent: Run, as_debugger: 
 def test_a_broken_text_is_not_tried(parent: Run, as_debugger: Client, launched: list[Any]) -> None:
     answer = as_debugger.post(f"/runs/{parent.pk}/prompt/", typed("try", "$nonsense"))
     assert answer.status_code == 422
-    assert "$nonsense is no variable" in page_of(answer)
+    assert "$nonsense is not a variable" in page_of(answer)
     assert launched == []
     assert not Prompt.objects.exists()
 

@@ -254,7 +254,7 @@ class TestUndo:
         door = address(anna, f"edits/{edit.pk}/")
         page = get(client, door)
         assert "prettier" in page
-        assert "1 later change stands on it" in page
+        assert "1 later change depends on it" in page
         assert client.post(door).status_code == 409
         assert live(anna)[0][1] == "Birds"
         client.post(door, {"seen": f"t{later.pk}"})
@@ -330,7 +330,7 @@ class TestRange:
         edit = edited(anna, talk(anna, ("Cats", ["A cat?"]))[0], "Dogs")
         edited(anna, curation.put_in(edit)[0], "Birds", actor="bob", reason="sings")
         page = get(client, address(anna, "range/?by=ada"))
-        assert "These stand in the way" in page
+        assert "These changes prevent it" in page
         assert "sings" in page
         data = {"by": "ada", "seen": f"t{edit.pk}"}
         assert client.post(address(anna, "range/"), data).status_code == 409
@@ -344,7 +344,7 @@ class TestRange:
         sent["until"] = (later.at + timedelta(seconds=1)).isoformat()
         answer = client.post(address(anna, "range/"), sent)
         assert answer.status_code == 409
-        assert "look at it once more" in answer.content.decode()
+        assert "check it again" in answer.content.decode()
         assert sorted(summary for _pk, summary in live(anna)) == ["Cats 2", "Dogs 2"]
 
     def test_nonsense_in_the_address_shows_the_form(self, client: Client, anna: ChatUser) -> None:

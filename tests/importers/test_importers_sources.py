@@ -206,7 +206,7 @@ class TestGroups:
         return written(tmp_path, telegram(sent(1, **clara), sent(2, **clara), sent(3), type="private_group"))
 
     def test_who_of_a_group_the_user_is_has_to_be_said(self, group: Path) -> None:
-        with pytest.raises(UnknownSpeaker, match="does not tell which.*--me NAME.*Clara, Anna") as raised:
+        with pytest.raises(UnknownSpeaker, match="does not say which.*--me NAME.*Clara, Anna") as raised:
             open_chat(group, hints=Hints(owner="someone"))
         assert raised.value.speakers == ["Clara", "Anna"]
 

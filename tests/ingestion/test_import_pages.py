@@ -89,7 +89,7 @@ class TestUploads:
         settings.IMPORT_MAX_BYTES = 1_000
         for content in ("", "x" * 1_001):
             answer = as_curator.get(given(as_curator, anna, content).url)
-            assert "No file came: choose one of at most 1000" in flat(answer.content.decode())
+            assert "No file arrived: choose one of at most 1000" in flat(answer.content.decode())
         assert list(folder.iterdir()) == []
         given(as_curator, anna)
         assert ImportFile.objects.count() == 1
@@ -140,7 +140,7 @@ class TestQuestions:
         address = f"/memory/{anna.pk}/imports/files/{row.pk}/"
         everybody = {"do": "answer", "addressee": ImportFile.EVERYBODY}
         refused = as_curator.post(address, everybody, follow=True)
-        if "Only who may see every chat user" not in refused.content.decode():
+        if "Only operators who may see every chat user" not in refused.content.decode():
             pytest.fail("a curator of one memory may fill others")
         assert as_admin.post(address, everybody).status_code == 302
         assert ImportFile.objects.get().state == ImportFile.State.REHEARSING

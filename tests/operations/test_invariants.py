@@ -205,7 +205,7 @@ def test_a_check_of_one_chat_user_sees_nothing_of_another(memory: ChatUser, bori
 
 def test_the_command_prints_a_line_a_violation_and_fails(memory: ChatUser, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("check_memory")
-    assert capsys.readouterr().out.startswith("Everything holds (messages 4, topics 2")
+    assert capsys.readouterr().out.startswith("Every invariant holds (messages 4, topics 2")
     with lawless():
         misstate()
     with pytest.raises(CommandError, match="1 violation"):
@@ -255,7 +255,7 @@ def test_runs_that_lost_events_are_repaired_and_the_command_says_so(
     assert repair == (
         f"Run:{run.pk} had lost events: it ends as crashed after event {last}, events removed: {removed}."
     )
-    assert verdict.startswith("Everything holds")
+    assert verdict.startswith("Every invariant holds")
     run.refresh_from_db()
     assert (run.fallback, run.query, run.finished_at is None) == ("crashed", "tea?", False)
     assert [event.seq for event in run.events.all()] == list(range(1, last + 2))

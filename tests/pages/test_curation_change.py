@@ -132,7 +132,7 @@ def test_more_messages_than_a_form_has_fields_can_move(client: Client, anna: Cha
     ("fields", "sentence"),
     [
         ({"op": "edit"}, "Say which topics to change."),
-        ({"op": "edit", "topics": "x"}, "no list of numbers"),
+        ({"op": "edit", "topics": "x"}, "not a list of numbers"),
         ({"op": "dance", "topics": "1"}, "dance"),
         ({"op": "edit", "topics": "{0}", "summary": "Tea"}, "says that already"),
         ({"op": "edit", "topics": "{0}", "summary": " "}, "needs a summary"),

@@ -136,7 +136,7 @@ def test_a_topic_of_somebody_else_is_not_compared(boris: ChatUser, as_curator: C
 
 @pytest.mark.parametrize("query", ["", "?topics=abc", "?topics=999999999999999999999", "?topics="])
 def test_nothing_picked_says_where_to_pick(query: str, anna: ChatUser, as_curator: Client) -> None:
-    assert "Nothing is picked to be merged" in get(as_curator, f"/memory/{anna.pk}/merge/{query}")
+    assert "No topics are picked for a merge" in get(as_curator, f"/memory/{anna.pk}/merge/{query}")
 
 
 def test_a_viewer_is_refused_and_picks_nothing(anna: ChatUser, as_viewer: Client, topics: list[Topic]) -> None:

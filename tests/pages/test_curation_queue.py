@@ -248,7 +248,7 @@ def test_the_pace_is_that_of_the_last_decisions(anna: ChatUser, as_cora: Client)
         rows.update(state="never", decided_by="cora", decided_at=at)
     page = get(as_cora, queue(anna))
     assert "3 of 4" in page
-    assert "9 s a decision" in page
+    assert "9 s per decision" in page
 
 
 def test_a_long_queue_costs_no_more_queries(anna: ChatUser, as_cora: Client) -> None:

@@ -88,7 +88,7 @@ class TestEdit:
         answer = client.post(door(dora, "edit/"), sent)
         page = page_text(answer)
         assert answer.status_code == 409
-        assert "bob was faster" in page
+        assert "bob saved first" in page
         assert "<ins> of dogs</ins>" in page
         dora.refresh_from_db()
         assert dora.bio == "A vet of dogs."

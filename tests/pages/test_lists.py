@@ -89,7 +89,7 @@ def test_the_overview_tells_debuggers_what_the_chat_model_was_found_to_lack(
     page = get(as_debugger, "/")
     assert "answer format → json_object" in page
     assert "acme/flash · models.example" in page
-    assert "asked for again in 6 hours" in page
+    assert "sent again in 6 hours" in page
     assert "json_schema is unsupported" not in get(as_viewer, "/")
     clients._learnt.cache_clear()
     assert "found to lack" not in get(as_debugger, "/")

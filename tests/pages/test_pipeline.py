@@ -142,7 +142,7 @@ class TestPage:
         assert "The same, as work." not in imports
         assert "By the command." in imports
         assert f'href="/memory/{anna.pk}/imports/files/{file.pk}/"' in page
-        assert "tried again by itself" in section(page, "embed")
+        assert "retried automatically" in section(page, "embed")
         assert "unreadable answer" in section(page, "extract")
         assert f'href="/agents/{call.pk}/"' in page
         assert "Twice nobody could read it." in section(page, "extract")
@@ -224,7 +224,7 @@ class TestCosts:
         assert "$0.5000" not in page
 
     def test_without_any_it_says_so(self, as_viewer: Client) -> None:
-        assert "No model was paid for" in as_viewer.get("/pipeline/").content.decode()
+        assert "No model caused costs" in as_viewer.get("/pipeline/").content.decode()
 
 
 @pytest.mark.django_db

@@ -186,7 +186,7 @@ def test_the_same_form_sent_again_makes_nothing_and_shows_nothing(as_admin: Clie
         answer = as_admin.post(MAKE, {**sent, **change})
         assert answer["Location"] == LIST
         shown = page_of(as_admin.get(LIST))
-        assert "“bot” was made already, and shown then." in shown
+        assert "“bot” was created already, and shown then." in shown
         assert "mnemo_" + text[6:] not in shown
     assert ApiToken.objects.count() == 1
     as_admin.post(f"{LIST}{ApiToken.objects.get().pk}/revoke/")
@@ -211,7 +211,7 @@ def test_a_number_the_page_did_not_give_out_makes_nothing_and_loses_nothing(
     answer = as_admin.post(MAKE, form_of(as_admin, number=number))
     page = page_of(answer)
     assert answer.status_code == 422
-    assert "Nothing was made yet" in page
+    assert "No token was created" in page
     assert 'value="bot"' in page
     assert not ApiToken.objects.exists()
     again = re.search(r'name="number" value="([^"]+)"', page)
@@ -231,8 +231,8 @@ def test_a_number_the_page_did_not_give_out_makes_nothing_and_loses_nothing(
         ({"name": "taken"}, "A token in force is called “taken” already."),
         ({"scopes": []}, "Choose what it may do."),
         ({"scopes": ["everyone"]}, "There is no such scope."),
-        ({"whose": ""}, "Say whose memories it opens."),
-        ({"owners": [], "names": ""}, "Choose at least one chat user, or let it open every memory."),
+        ({"whose": ""}, "Choose the memories that it gives access to."),
+        ({"owners": [], "names": ""}, "Choose at least one chat user, or give access to every memory."),
         ({"owners": ["anna", "nobody"]}, "There is no chat user “nobody”."),
         ({"names": "an\x00na"}, "Null characters are not allowed."),
         ({"names": "Nobody\nanna\nNor they"}, "There is no chat user “Nobody”. There is no chat user “Nor they”."),

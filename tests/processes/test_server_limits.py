@@ -159,8 +159,8 @@ def test_a_chat_file_that_is_cut_off_leaves_nothing(served: Running) -> None:
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("en", "The request is larger than 2 MB, the most that a page takes."),
-        ("ru", "Запрос больше 2 МБ, а больше страница не принимает."),
+        ("en", "The request is larger than 2 MB, the largest that a page accepts."),
+        ("ru", "Запрос больше 2 МБ, наибольшего размера для страницы."),
     ],
 )
 def test_what_is_too_large_is_answered_before_it_is_sent(served: Running, language: str, sentence: str) -> None:

@@ -140,7 +140,7 @@ def test_trying_keeps_a_draft_and_asks_the_same_again(parent: Run, as_debugger: 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [("$enriched", "$enriched is no variable of this prompt"), ("$recent_topics", "This run has no value for")],
+    [("$enriched", "$enriched is not a variable of this prompt"), ("$recent_topics", "This run has no value for")],
 )
 def test_a_text_that_this_run_cannot_fill_is_not_tried(
     words: str, sentence: str, anna: ChatUser, topic: Topic, as_debugger: Client, launched: list[Any]
@@ -173,7 +173,7 @@ def test_each_kind_says_what_the_new_run_keeps(parent: Run, as_debugger: Client)
     assert "The new run takes the same candidates" in page_of(as_debugger.get(trying(parent, "rerank")))
     page = page_of(as_debugger.get(trying(parent)))
     assert "the same candidates" not in page
-    assert "searches today's memory for its own line" in html.unescape(page)
+    assert "searches today's memory for its own rewrite" in html.unescape(page)
 
 
 def test_the_prompts_page_offers_the_runs_that_were_told_it(

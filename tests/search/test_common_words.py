@@ -136,8 +136,8 @@ def test_the_rarest_words_are_searched_for_as_far_as_the_bound(
 @pytest.mark.parametrize(
     ("language", "sentence"),
     [
-        ("en", "In so many exchanges that they count only beside rarer words: weather, wind"),
-        ("ru", "Есть в стольких репликах, что считаются только рядом с более редкими словами: weather, wind"),
+        ("en", "So frequent that they count only together with rarer words: weather, wind"),
+        ("ru", "Такие частые, что учитываются только вместе с более редкими словами: weather, wind"),
     ],
 )
 def test_the_run_page_tells_which_words_are_common(language: str, sentence: str) -> None:

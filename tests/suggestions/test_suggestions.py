@@ -179,7 +179,7 @@ class TestSplits:
         assert found.evidence["gain"] == pytest.approx(1, abs=0.01)
         assert found.evidence["parts"][0][0] == found.evidence["parts"][1][0] == 8
         reasons = suggestions.reasons(found)
-        assert reasons[0] == "Its parts are no nearer than different topics are: 0.00, usual is 0.71."
+        assert reasons[0] == "Its parts are no more similar than different topics are: similarity 0.00, usually 0.71."
         assert reasons[-1] == "Parts: 8 + 8 messages."
         change = curation.plan_split(anna, topic.pk, found.evidence["at"])
         assert [len(draft.messages) for draft in change.put] == [8, 8]

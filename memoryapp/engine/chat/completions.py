@@ -171,7 +171,7 @@ def _understood(call: Mapping[str, Any]) -> ToolCall:
 
 
 def _sendable(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The call as it is sent back. Strict endpoints refuse odd names, and arguments that hold no JSON object."""
+    """The call as it is sent back: strict endpoints refuse unusual names, and arguments that are not a JSON object."""
     function = call["function"]
     name = _UNNAMEABLE.sub("_", function["name"])[:64] or "unnamed"
     return {**call, "function": {**function, "name": name, "arguments": _object_text(function["arguments"])}}

@@ -1,8 +1,9 @@
-"""What kind of thing a question asks for, as far as its words tell, and whether a sentence holds such a thing.
+"""The kind of thing that a question asks for, as far as its words show it, and whether a sentence contains such a
+thing.
 
-"How long" asks for a stretch of time, "кто" for a person, "why" for a reason. A sentence holds what is asked for where
-it has a figure or a word of that kind which the question has not: whoever asks about Monday knows of Monday. Of places
-no expression tells: nearly every sentence has a preposition.
+"How long" asks for a duration, "кто" for a person, "why" for a reason. A sentence contains what is asked for if it has
+a figure or a word of that kind that is not in the question: a question about Monday already knows Monday. There is no
+expression for places, because nearly every sentence has a preposition.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _PEOPLE = (
     r"|мам\w{1,2}|пап\w{1,2}|жен[аыуе]|муж\w{0,2}|брат\w{0,2}|сестр\w{1,2}|сын\w{0,2}|доч\w+|дяд\w+|тет\w+|врач\w*"
     r"|подруг\w+|друг\w?|начальни\w+|сосед\w+"
 )
-# A name within a sentence, where a capital letter is no beginning.
+# A name inside a sentence, where a capital letter does not merely begin the sentence.
 _NAME = re.compile(r"(?<=[^\W\d_][ ,«“\"(]|[,;:] )([A-ZА-ЯЁ][^\W\d_]+)")
-# So many letters of a name tell it in every case.
+# So many first letters identify a name in every grammatical case.
 _STEM_CHARS = 4
 
 
-# The finer kinds come first.
+# More specific kinds come first.
 _ASKED: Mapping[str, re.Pattern[str]] = {
     "clock": re.compile(r"\b(?:what time|at what hour|в котором часу|во сколько|[дс]о скольки)\b"),
     "duration": re.compile(
@@ -90,14 +91,15 @@ _HOLDING: Mapping[str, re.Pattern[str]] = {
 
 
 def kind_asked_for(question: str) -> str:
-    """The kind that a question names first, of two at one place the finer; empty where its words tell of none."""
+    """The kind that a question names first; of two at the same place, the more specific one. Empty when its words name
+    none."""
     text = normal(question)
     places = [(found.start(), number) for number, each in enumerate(_ASKED.values()) if (found := each.search(text))]
     return list(_ASKED)[min(places)[1]] if places else ""
 
 
 def holds(kind: str, sentence: str, question: str) -> bool:
-    """Whether a ``sentence`` holds a thing of this kind that the ``question`` does not name."""
+    """Whether a ``sentence`` contains a thing of this kind that is not in the ``question``."""
     known = normal(question)
     things = [each[0] for each in _HOLDING[kind].finditer(normal(sentence))]
     names = [normal(name)[:_STEM_CHARS] for name in _NAME.findall(sentence)] if kind == "person" else []

@@ -1,8 +1,8 @@
-"""How the embedded scorer chooses people and files: by the words of their lines, simply and always the same.
+"""How the embedded scorer selects people and files: by the words of their lines, always with the same result.
 
-A person is chosen when the query names them, in any of the cases a Russian name takes, or when what is known of
-them holds most of the query. A file is chosen when its name, keywords or entities share a word with the query and
-its whole line holds half of it, or when the query points at it and it was sent in this conversation.
+A person is selected when the query names them, in any grammatical case of a Russian name, or when their line contains
+most of the query. A file is selected when its name, keywords or entities share a word with the query and its whole line
+contains half of it, or when the query refers to it and it was sent in this conversation.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from memoryapp.engine.text.names import forms
 _MOST = 3
 _PERSON_SHARE = 0.6
 _FILE_SHARE = 0.5
-# One shared word may be an accident; the score then has to speak for the file as well.
+# One shared word may be a coincidence; the score must then be high as well.
 _LEAST_SCORE = 0.5
 
 _LINE = re.compile(
     r"^\[(?P<id>(?P<kind>Person|Artifact):\d+)\] \((?:(?P<score>\d\.\d\d)|in this conversation)\) (?P<text>.*)$",
     re.MULTILINE,
 )
-# "Петров (@petrov) (aka Петя, Pete) [Work_Inner]": all before the circle are names.
+# "Петров (@petrov) (aka Петя, Pete) [Work_Inner]": everything before the circle is a name.
 _CIRCLE = re.compile(r"(?<!\s)\s*+\[[^\[\]]*+\]$")
 _TYPE = re.compile(r'^(?P<type>[^:]*): "(?P<name>.*)"$')
 
@@ -36,9 +36,9 @@ Why = Literal["named", "known", "described", "here"]
 
 @dataclass(frozen=True, slots=True)
 class KnownItem:
-    """A person or a file as its line tells it: ``names`` call it, ``known`` is all that is told.
+    """A person or a file as its line describes it: ``names`` are what it is called, ``known`` is the whole description.
 
-    ``file_type`` and ``file_name`` are a file's, as written.
+    ``file_type`` and ``file_name`` belong to a file, as they are written.
     """
 
     id: str
@@ -52,7 +52,7 @@ class KnownItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemChoice:
-    """A chosen item: why, and the query's words that say so."""
+    """A selected item: the reason, and the words of the query that led to it."""
 
     item: KnownItem
     why: Why
@@ -70,7 +70,7 @@ def files_in(lines: str) -> list[KnownItem]:
 
 
 def choose_people(query: str, people: Sequence[KnownItem]) -> list[ItemChoice]:
-    """Those the query is about, the named first; ties keep their order."""
+    """The people that the query is about, those it names first; equal ones keep their order."""
     terms = _terms(query)
     named = [ItemChoice(each, "named", called) for each in people if (called := _called(query, each.names))]
     known = [
@@ -83,7 +83,8 @@ def choose_people(query: str, people: Sequence[KnownItem]) -> list[ItemChoice]:
 
 
 def choose_files(query: str, files: Sequence[KnownItem]) -> list[ItemChoice]:
-    """Those that may hold the answer, the ones pointed at first, then by shared words; ties keep their order."""
+    """The files that may contain the answer: those the query refers to first, then by shared words; equal ones keep
+    their order."""
     terms = _terms(query)
     here = [each for each in files if each.in_session and points_at(query, each.file_type, each.file_name)]
     described = [
@@ -106,7 +107,7 @@ def _file(found: re.Match[str]) -> KnownItem:
     named = _TYPE.match(head)
     file_type, file_name = (named["type"], named["name"]) if named else ("", head)
     name = " ".join(words(file_name)) if named else head
-    # Keywords and entities come before the summary; only they and the name are what the file is called.
+    # Keywords and entities precede the summary; a file is named only by them and its file name.
     called = [part for part in parts[:2] if part != NOT_ANALYSED][: max(len(parts) - 1, 0)]
     return KnownItem(
         id=found["id"],
@@ -124,7 +125,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _terms(query: str) -> dict[str, str]:
-    """The query's stems with the words as they were written, in order."""
+    """The stems of the query with the words as they were written, in order."""
     return {stem: word for word in reversed(words(query)) for stem in stems(word)}
 
 
@@ -134,7 +135,7 @@ def _shared(terms: dict[str, str], text: str) -> tuple[str, ...]:
 
 
 def _called(query: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The query's words that are one of the names."""
+    """The words of the query that are one of the names."""
     return tuple(
         dict.fromkeys(word for word in words(query) if any(is_name(normal(word), normal(name)) for name in names))
     )

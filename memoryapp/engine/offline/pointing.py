@@ -1,10 +1,10 @@
-"""Which file of the running conversation a query points at, for the embedded scorer.
+"""Which file of the running conversation a query refers to, for the embedded scorer.
 
-Most queries that say "file" mean files in general ("which file format does it use"). A query points at one when it
-names it, or when what it calls a file stands with a demonstrative ("this photo", "в том документе"), with word that
-it was sent here ("the pdf I attached"), or where only a certain file can be meant ("what is in the document?"). How
-something is done with files is asked of none. The rules are for English and Russian, on text in lower case; those
-for what is not said outright would rather miss a file than bring one nobody meant.
+Most queries with the word "file" mean files in general ("which file format does it use"). A query refers to a file when
+it names the file, or when the word for a file comes with a demonstrative ("this photo", "в том документе"), with a
+statement that it was sent here ("the pdf I attached"), or where only one file can be meant ("what is in the
+document?"). A question about how to do something with files refers to none. The rules are for English and Russian text
+in lower case; those for indirect references prefer missing a file to finding one that nobody meant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOUNS: Mapping[Kind, str] = {
     "table": r"spreadsheets?|таблиц\w{0,2}",
     "slides": r"slides|presentations?|презентаци\w{1,2}|слайд\w{0,2}",
 }
-# A file is of the first kind that its type or the end of its name tells, else a document.
+# The kind of a file is the first one that matches its type or the end of its name, otherwise a document.
 _TYPES: Mapping[Kind, str] = {
     "pdf": "pdf",
     "image": "image photo picture screenshot png jpg jpeg gif webp heic bmp svg tiff",
@@ -42,7 +42,7 @@ _TYPES: Mapping[Kind, str] = {
 _DOCUMENTS: frozenset[Kind] = frozenset({"document", "pdf", "table", "slides"})
 
 _NOUN = "(?:" + "|".join(f"(?P<{kind}>{called})" for kind, called in _NOUNS.items()) + r")\b"
-# "File format" is a format and "the file system" a system.
+# "File format" is a format, and "the file system" is a system.
 _NO_HEAD = (
     r"(?![ -](?:formats?|systems?|types?|extensions?|sizes?|names?|servers?|managers?|descriptors?|sharing|transfers?"
     r"|paths?|handles?|uploads?|libraries|library|editors?|viewers?|compression|hosting|recognition)\b)"
@@ -56,10 +56,10 @@ _STANDS_RU = r"(?:(?:написан|сказан|изображен|указан
 _QUALITY = r"(?:(?!(?:is|are|was|the|an?|of|to|in|on|for|as|or|and)\b)[a-z]+ )?"
 _QUALITY_RU = r"(?:\w+(?:ый|ий|ой|ая|яя|ое|ее|ую|юю|ые|ие|ого|его|ом|ем|ым|им|ых|их) )?"
 
-# Which file is meant is said: this one, the attached one, the one that was sent.
+# The file is identified: this one, the attached one, the one that was sent.
 _CERTAIN = (
     rf"\b(?:this|these) {_QUALITY}{_NOUN}{_NO_HEAD}",
-    # Elsewhere "that" begins a clause: "is it true that pdf is older".
+    # Otherwise "that" begins a clause: "is it true that pdf is older".
     r"(?:^|[,.:;?!\n] ?|\b(?:in|on|from|of|about|at|with|for|to|into|is|was|do|does|did|see|open|read|describe"
     rf"|translate|check|and|are) )(?:that|those) {_QUALITY}{_NOUN}{_NO_HEAD}",
     rf"\b(?<!\ban )(?:attached|enclosed) (?!\w+s\b){_NOUN}{_NO_HEAD}",
@@ -76,7 +76,7 @@ _CERTAIN = (
     rf"\b(?:вот|(?:прислал|скинул|прикрепил|приложил)[аи]?)(?: тебе| сюда| мо[йяе])? {_NOUN}{_END}",
     rf"\b{_NOUN} (?:мне |нам )?(?:только что )?(?:прислал|скинул|переслал|кинул)[аи]?\b(?! (?:в|на|к) )",
 )
-# Nothing says which, so it must be a question about what is in it, or a wish to have it read.
+# Nothing identifies the file, so the query must ask what is in it, or ask to read it.
 _OPEN = (
     r"\b(?:what|who|whose|where|when|how many|how much|is|are|does|summary|text|translation)\b.{0,200}"
     rf"\b(?:in|on|from|of|about|inside) the {_NOUN}{_END}",
@@ -92,13 +92,13 @@ _OPEN = (
 )
 _CERTAINLY = tuple(map(re.compile, _CERTAIN))
 _OPENLY = tuple(map(re.compile, _OPEN))
-# "What is this?" can mean anything that was sent.
+# "What is this?" can refer to any file that was sent.
 _WHAT_IS_IT = re.compile(
     r"^(?:and |so |а |и |ну )?(?:(?:what|who)(?:'s| is) (?:this|that)|(?:что|кто) (?:это|тут|здесь)"
     r"(?: так(?:ое|ой|ая)| написано| изображено| нарисовано)?)\W*$",
     re.MULTILINE,
 )
-# Who asks how something is done with files means all of them.
+# A question about how to do something with files means files in general.
 _HOW_TO = re.compile(
     r"\bhow (?:to|do|does|can|could|would|should)\b"
     r"|\bкак (?:(?:\w+ ){0,2}?\w+(?:ть|ти|чь|ться)|лучше|можно|правильно)\b"
@@ -106,7 +106,7 @@ _HOW_TO = re.compile(
 
 
 def points_at(query: str, file_type: str, name: str) -> bool:
-    """Whether the query points at a file of this type and name, given that it lies at hand."""
+    """Whether the query refers to a file of this type and name, which is part of the conversation."""
     text = normal(query)
     if _names(text, name) or _WHAT_IS_IT.search(text):
         return True
@@ -115,7 +115,7 @@ def points_at(query: str, file_type: str, name: str) -> bool:
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether the name is said, with its ending or, when it is more than a word, without."""
+    """Whether the query contains the name: with its ending, or without it if the name has several words."""
     *stem, _ending = called = words(normal(name)) or [""]
     asked = f" {' '.join(words(text))} "
     return any(f" {' '.join(each)} " in asked for each in (called, stem) if len(each) > 1)
@@ -127,7 +127,7 @@ def _kind_of(file_type: str, name: str) -> Kind:
 
 
 def _called(text: str) -> Iterator[Kind]:
-    """What a query calls the files that it points at."""
+    """The words for files in the query."""
     for pointer in _CERTAINLY if _HOW_TO.search(text) else _CERTAINLY + _OPENLY:
         for found in pointer.finditer(text):
             yield cast(Kind, found.lastgroup)

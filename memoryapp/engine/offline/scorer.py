@@ -1,7 +1,7 @@
-"""The embedded chat model: a deterministic scorer in the place of an LLM.
+"""The embedded chat model: a deterministic scorer in place of an LLM.
 
-It implements the ``Chat`` protocol and knows only the messages of the request, in OpenAI's shapes and in the formats of
-``lines``. In its first turn it requests the most promising candidates in one tool call; after reading them it answers
+It implements the ``Chat`` protocol and reads only the messages of the request, in OpenAI's format and the formats of
+``lines``. In its first turn it requests the most promising candidates with one tool call; after reading them it answers
 with reasons and verbatim excerpts. It judges people and files by their lines. The same conversation always gets the
 same reply.
 """
@@ -31,11 +31,11 @@ from memoryapp.engine.text.lines import MESSAGE_HEAD, NOT_ANALYSED
 
 MODEL = "embedded-scorer"
 
-# Reading more rarely changes the choice: as measured, 97 % of the answers lie in the first twelve topics.
+# Reading more rarely changes the selection: measured, 97 % of the answers are in the first twelve topics.
 _MOST_READ = 12
 _MOST_CHARS = 150_000
 _LARGE_CHARS = 25_000
-# A summary that holds all words of the query lifts a candidate by this much of a z-score.
+# A summary with all words of the query raises a candidate by this much of a z-score.
 _SUMMARY_LIFT = 2.0
 _TOKEN_CHARS = 4
 _REASON_WORDS = 4
@@ -103,7 +103,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _ReadMessage:
-    """A message as it was read; ``whole`` has its head, ``date`` is empty for the assistant's."""
+    """A message as it was read; ``whole`` includes its head, ``date`` is empty for a message of the assistant."""
 
     author: str
     date: str
@@ -132,7 +132,7 @@ class OfflineChat:
     model = MODEL
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Retried | SteppedDown | Reply]:
-        """One ``Reply``; it never fails. The work is done in a thread."""
+        """Yields one ``Reply`` and never fails. The work is done in a thread."""
         yield await asyncio.to_thread(_reply, request)
 
 
@@ -178,7 +178,7 @@ def _understood(messages: Sequence[Mapping[str, Any]]) -> _Talk:
     query = _between(opening, "user_query")
     enriched = _between(opening, "contextualized_query")
     return _Talk(
-        # A line each: what points at a file must not run from one into the other.
+        # One line each: an expression for a reference to a file must not match across two of them.
         query=query if enriched in ("", query) else f"{query}\n{enriched}",
         language=language_of(query),
         candidates=_candidates(_between(opening, "topic_candidates")),
@@ -243,7 +243,7 @@ def _message_read(head: str, text: str) -> _ReadMessage:
 
 
 def _promising(talk: _Talk) -> list[_Candidate]:
-    """The candidates to read next, best first; after the first request only those that did not fit into it."""
+    """The candidates to read next, best first; after the first request, only those that did not fit into it."""
     if talk.requested:
         return _left_out(talk)
     terms = set(stems(talk.query))
@@ -257,7 +257,8 @@ def _promise(candidate: _Candidate, terms: set[str]) -> float:
 
 
 def _left_out(talk: _Talk) -> list[_Candidate]:
-    """Candidates requested but not read that score no worse than the best one read; requested once more at most."""
+    """Candidates that were requested but not read, with at least the score of the best one read; they are requested at
+    most once more."""
     if talk.calls > 1:
         return []
     missing = [candidate for candidate in talk.candidates if candidate.id in talk.requested - talk.read.keys()]
@@ -284,7 +285,7 @@ def _asking(talk: _Talk, wanted: Sequence[_Candidate]) -> tuple[str, str]:
 
 
 def _answer(talk: _Talk) -> tuple[str, str]:
-    """Reasoning, and the JSON of the choice."""
+    """The reasoning, and the JSON of the selection."""
     judged = judge(talk.query, _topics(talk), len(talk.candidates))
     chosen = choose(judged)
     picks = [
@@ -322,7 +323,7 @@ def _quote(talk: _Talk, terms: Sequence[str]) -> str:
 
 
 def _topics(talk: _Talk) -> list[JudgedTopic]:
-    """The topics to judge: those read, or where none was read all candidates, by their score alone."""
+    """The topics to judge: those read, or all candidates by their score alone when none was read."""
     known = [candidate for candidate in talk.candidates if candidate.id in talk.read]
     return [
         JudgedTopic(
@@ -355,7 +356,7 @@ def _reason(talk: _Talk, found: Judged) -> str:
 
 
 def _as_asked(talk: _Talk, found: Judged) -> list[str]:
-    """The shared words in the query's own form, the rarest first."""
+    """The shared words as they are written in the query, the rarest first."""
     forms: dict[str, str] = {}
     for word in words(talk.query):
         for stem in stems(word):
@@ -364,7 +365,7 @@ def _as_asked(talk: _Talk, found: Judged) -> list[str]:
 
 
 def _excerpt(talk: _Talk, found: Judged) -> str:
-    """Whole messages, verbatim: the most telling, each with its question or answer; more of a large topic."""
+    """Whole messages, verbatim: the most telling ones, each with its question or answer; more for a large topic."""
     messages = talk.read.get(found.topic.id, ())
     most = 3 if sum(len(message.text) for message in messages) > _LARGE_CHARS else 1
     places = {place for at in found.telling[:most] for place in _with_pair(messages, at, set(found.telling))}
@@ -372,7 +373,7 @@ def _excerpt(talk: _Talk, found: Judged) -> str:
 
 
 def _with_pair(messages: Sequence[_ReadMessage], at: int, telling: set[int]) -> list[int]:
-    """A request with its reply, a reply with its request; between people the next telling message."""
+    """A request with its reply, or a reply with its request; between people, with the next telling message."""
     if messages[at].role == "assistant":
         return [at - 1, at] if at else [at]
     after = at + 1

@@ -1,10 +1,9 @@
-"""Sessions to topics, without a chat model: where the talk turns, it is cut.
+"""The segmenter divides sessions into topics without a chat model: it cuts where the subject changes.
 
-A turn is a change point: the place where two means describe the exchanges' vectors so much better than one
-that chance does not explain it. The measure is a ratio of variances, so it holds for any embedder and any
-way of talking; a pause counts in its favour. It errs on the side of leaving a session whole. ``cover`` is
-the law for every cutter, this one or a model: each message ends in exactly one topic. A topic of few messages is
-joined to the neighbour that is more like it.
+The change of subject is a change point: a place where two means describe the vectors of the exchanges so much better
+than one mean that chance does not explain it. The measure is a ratio of variances, so it works for any embedder and any
+style of talk; a pause raises it. In doubt a session is left whole. ``cover`` applies to every cutter, this one or a
+model: each message ends up in exactly one topic. A topic of few messages is joined to the more similar neighbour.
 
 Measured with the embedded vectors, three of 76 Russian and English topics with an assistant set one after the
 other: 9 of 10 cuts lie on a border, half of the borders are found (three quarters after a pause of 25
@@ -37,14 +36,14 @@ _TURN = 1.8
 _LEAST_UNITS = 3
 _WINDOW_UNITS = 6
 _FLAT = 1e-6
-# A pause this long, and this much longer than usual, lifts the measure at its place.
+# A pause of this length, which is also longer than usual by this factor, raises the measure at its place.
 _PAUSE_SECONDS = 20 * 60
 _UNUSUAL = 4.0
 _PAUSE_LIFT = 1.5
-# Topics follow what is asked; a reply tells what it is about in its first lines.
+# The subject follows the questions; a reply says in its first lines what it is about.
 _REPLY_CHARS = 300
 
-# What is no question of the speaker's: the mark of a picture, an address.
+# Parts of a message that are no question of the speaker: the mark of a picture, an address.
 _MARKS = re.compile(r"\[[^\[\]]*\]|https?://\S+")
 _CLOSING = ' \n*_)»"”😊🙂😉'
 
@@ -53,8 +52,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """Units (exchanges, or pairs of messages between people) with their vectors (n, d) and the lift of a
-    cut before each, shape (n,)."""
+    """Units (exchanges, or pairs of messages between people) with their vectors, shape (n, d), and how much a pause
+    raises a cut before each, shape (n,)."""
 
     units: Sequence[Sequence[MessageContent]]
     vectors: Vectors
@@ -68,10 +67,10 @@ async def segment(
     memory: StemFrequencies | None = None,
     least: int = 1,
 ) -> list[TopicDraft]:
-    """Topics over one session's ``messages`` (oldest first), in order, each message in exactly one.
+    """The topics of one session's ``messages`` (oldest first), in order, each message in exactly one.
 
-    A topic of fewer than ``least`` messages is joined to the neighbour that is more like it. One of more than
-    ``most_chars`` is cut into several, unless it is one message. Raises EmbeddingError.
+    A topic with fewer than ``least`` messages is joined to the more similar neighbour. A topic with more than
+    ``most_chars`` is divided, unless it is a single message. Raises EmbeddingError.
     """
     if not messages:
         return []
@@ -85,10 +84,11 @@ async def segment(
 
 
 def cover(drafts: Sequence[TopicDraft], message_ids: Sequence[int]) -> list[TopicDraft]:
-    """``drafts`` made to hold each of ``message_ids`` (oldest first) exactly once, ordered by first message.
+    """``drafts`` completed so that they contain each of ``message_ids`` (oldest first) exactly once, ordered by first
+    message.
 
-    Foreign ids go, of two drafts that hold a message the earlier keeps it, a draft left empty goes, and
-    each run of messages nobody holds becomes a topic of its own.
+    Foreign ids are removed. A message of two drafts stays in the earlier one. Empty drafts are removed, and consecutive
+    messages without a draft become a topic of their own.
     """
     place = {id: at for at, id in enumerate(message_ids)}
     holder: dict[int, int] = {}
@@ -118,7 +118,8 @@ def _uncovered(message_ids: Sequence[int], holder: dict[int, int]) -> list[Topic
 
 
 def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]:
-    """What is never cut: exchanges with an assistant, pairs between people, and a question with its answer."""
+    """Units that are never divided: exchanges with an assistant, pairs between people, and a question with
+    its answer."""
     if any(message.role == "assistant" for message in messages):
         parts: list[Sequence[MessageContent]] = list(exchanges(messages))
     else:
@@ -133,9 +134,9 @@ def _units(messages: Sequence[MessageContent]) -> list[Sequence[MessageContent]]
 
 
 def _is_open(before: Sequence[MessageContent], after: MessageContent) -> bool:
-    """Whether the last to speak ``before`` asked something that ``after`` may answer.
+    """Whether the last speaker ``before`` asked something that ``after`` may answer.
 
-    An assistant likes to end with an offer: what follows answers it unless it is a request of its own.
+    An assistant often ends with an offer: what follows answers it, unless it is a request of its own.
     """
     last = before[-1]
     if last.role == "assistant":
@@ -158,7 +159,7 @@ def _lifts(units: Sequence[Sequence[MessageContent]]) -> Floats:
 
 
 def _stretches(session: _Session, start: int, end: int) -> list[tuple[int, int]]:
-    """The units from ``start`` to ``end``, cut at the clearest turn, and so on in both parts."""
+    """The units from ``start`` to ``end``, divided at the clearest change of subject, and then each part again."""
     turns = _turns(session.vectors[start:end]) * session.lifts[start:end]
     at = int(np.argmax(turns)) if len(turns) else 0
     if not len(turns) or turns[at] < _TURN:
@@ -167,7 +168,8 @@ def _stretches(session: _Session, start: int, end: int) -> list[tuple[int, int]]
 
 
 def _joined(session: _Session, stretches: Sequence[tuple[int, int]], least: int) -> list[tuple[int, int]]:
-    """``stretches``, none of them with fewer than ``least`` messages unless it is the only one; the smallest first."""
+    """``stretches`` joined until each has at least ``least`` messages, the smallest first; a single stretch may have
+    fewer."""
     left = list(stretches)
     counts = [sum(len(unit) for unit in session.units[start:end]) for start, end in left]
     while len(left) > 1 and min(counts) < least:
@@ -182,17 +184,17 @@ def _joined(session: _Session, stretches: Sequence[tuple[int, int]], least: int)
 
 
 def _likeness(session: _Session, before: tuple[int, int], after: tuple[int, int]) -> float:
-    """The cosine of what two stretches in a row are about; less where a long pause lies between them."""
+    """The cosine of two neighbouring stretches; lower when a long pause separates them."""
     one, other = (session.vectors[start:end].mean(axis=0) for start, end in (before, after))
     cosine = float(one @ other) / max(float(np.linalg.norm(one) * np.linalg.norm(other)), _FLAT)
     return cosine / float(session.lifts[after[0]])
 
 
 def _turns(vectors: Vectors) -> Floats:
-    """For a cut before each unit, the F ratio of two means against one; 0 where a part would be too short."""
+    """The F ratio of two means against one, for a cut before each unit; 0 where a part would be too short."""
     ratios = np.zeros(len(vectors))
     for at in range(_LEAST_UNITS, len(vectors) - _LEAST_UNITS + 1):
-        # Only the neighbourhood counts: a third theme further on would pass for scatter.
+        # Only the neighbourhood counts: a third subject further on would look like scatter.
         before, after = vectors[max(0, at - _WINDOW_UNITS) : at], vectors[at : at + _WINDOW_UNITS]
         ratios[at] = _ratio(before, after)
     return ratios
@@ -210,7 +212,8 @@ def _scatter(vectors: Vectors) -> float:
 
 
 def _sized(messages: list[MessageContent], most_chars: int) -> list[list[MessageContent]]:
-    """``messages`` cut in the middle of their text, at an exchange if possible, until each part is small enough."""
+    """``messages`` divided near the middle of their text, between exchanges if possible, until each part is small
+    enough."""
     units = _units(messages)
     if len(units) == 1:
         units = [[message] for message in messages]

@@ -1,7 +1,7 @@
-"""The embedded embedder: Google's universal sentence encoder, carried in a package, on numpy alone.
+"""The embedded embedder: Google's universal sentence encoder, contained in a package, computed with numpy alone.
 
-It needs no network, no key and no second process, reads Russian and English (and compares one with the
-other), and gives the same vector for the same text, alone or in a batch.
+It needs no network, no key and no second process. It understands Russian and English, and can compare one with the
+other. A text has the same vector alone and in a batch.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from memoryapp.engine.storable import storable
 # The model averages over all tokens and its cost is linear: 2,000 characters take 34 ms, 310,000 take
 # 11 s and 1.9 GB, and nothing sharp is left of such an average.
 MOST_CHARS = 2_000
-# A text alone takes 3 ms, one of sixteen 0.9: the weights are read from memory once for all of them. More at once
-# would only let a query wait longer behind an import.
+# A single text takes 3 ms, one of sixteen 0.9 ms, because the weights are read from memory once for all of them. In
+# larger batches a query would wait longer behind an import.
 _BATCH = 16
-# It makes a vector of emptiness too, but one that is near to everything short.
+# The model also makes a vector of an empty text, but that is near to every short text.
 _BLANK = "-"
 
 
 @dataclass(slots=True)
 class _Job:
-    """Texts to embed, the vectors made so far, and where they are waited for."""
+    """Texts to embed, the vectors made so far, and the future that the caller awaits."""
 
     rest: list[str]
     vectors: list[Vectors] = field(default_factory=list)
@@ -40,9 +40,9 @@ class _Job:
 
 
 class OfflineEmbedder:
-    """Vectors of the embedded model, which is loaded at first use (about 1 s, 150 MB).
+    """The embedder of the embedded model, which is loaded at first use (about 1 s, 150 MB).
 
-    One thread serves whoever asks in this process, in batches of what is waiting by then.
+    One thread serves all callers in this process; each batch takes whatever is waiting.
     """
 
     # Unrelated texts lie around 0.02 (95 % below 0.14), the passage that ranks first for an answerable
@@ -65,7 +65,7 @@ class OfflineEmbedder:
         if not texts:
             return np.zeros((0, self.profile.dimensions), np.float32)
         if self._process != os.getpid():
-            # A fork takes the model along, but neither the thread nor those who wait.
+            # A fork copies the model, but neither the thread nor its callers.
             self._begin()
         asked = _Job([_readable(text) for text in texts])
         self._waiting.append(asked)
@@ -73,7 +73,7 @@ class OfflineEmbedder:
         return await asyncio.wrap_future(asked.all)
 
     def _serve(self) -> None:
-        """Embed all that is waiting; often somebody else's turn has done it already."""
+        """Embeds everything that is waiting; often an earlier batch has already done so."""
         while batch := self._batch():
             try:
                 self._hand_out(batch, self._encode([text for _, texts in batch for text in texts]))
@@ -83,7 +83,8 @@ class OfflineEmbedder:
                     _settle(asked.all, error)
 
     def _batch(self) -> list[tuple[_Job, list[str]]]:
-        """The next texts; who has more than fit into a batch queues anew, so that nobody waits for all of them."""
+        """The next texts. A caller with more texts than fit into a batch is queued again, so that nobody waits for all
+        of them."""
         batch: list[tuple[_Job, list[str]]] = []
         room = _BATCH
         while room and self._waiting:
@@ -109,7 +110,7 @@ class OfflineEmbedder:
 
 
 def _settle(waited_for: Future[Vectors], outcome: Vectors | Exception) -> None:
-    """Say how it ended, unless nobody waits any longer."""
+    """Sets the result, unless nobody waits any longer."""
     if not waited_for.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Exception):
@@ -119,8 +120,8 @@ def _settle(waited_for: Future[Vectors], outcome: Vectors | Exception) -> None:
 
 
 def _load() -> Any:
-    # One thread: with two, BLAS threads wait for each other on a busy machine, and a query takes 215 ms
-    # instead of 8. The model obeys only where threadpoolctl is installed.
+    # One thread: with two, BLAS threads wait for each other on a busy machine, and a query takes 215 ms instead of 8.
+    # The limit applies only if threadpoolctl is installed.
     model = USE(threads=1)
     try:
         model.encode("ready")

@@ -1,4 +1,6 @@
-"""What kind of answer a question wants, as far as its words tell: several things, a judgement, or something made."""
+"""What kind of answer a question wants, as far as its words show it: several things, a judgement, or something to be
+made.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import re
 
 from memoryapp.engine.text.lexical import normal
 
-# "What books", "which of the cities", "how many", "list": the answer lies in more than one place.
+# "What books", "which of the cities", "how many", "list": the answer is in more than one place.
 _SEVERAL = re.compile(
     r"\b(?:(?:what|which)(?: \w+)? (?!(?:is|was|does|has|this|his|its|us)\b)\w+[^s\W]s|how many|how often"
     r"|list|both|in common|(?:what|which|who|where) (?:all|else)|all (?:the|of)|different|each)\b"

@@ -1,4 +1,4 @@
-"""Text: how it is quoted for models, read back from them, cut into passages, folded into words and made into titles.
+"""Text: quoting for models, reading of their answers, passages, words, summaries and titles.
 
-In come texts and messages, out come texts and values. It imports values of the engine and no model, client or row.
+In come texts and messages, out come texts and values. It imports values of the engine, and no model, client or row.
 """

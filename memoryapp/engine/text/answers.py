@@ -1,8 +1,8 @@
-"""What a model chose, read leniently.
+"""Reads leniently what a model selected.
 
-Models answer with objects, bare numbers, fences, prose around the JSON, or JSON that was cut off. All of
-them mean the same, so all of them parse to the same picks, element by element: one bad element never
-loses its neighbours. What cannot be read is None, never silently an empty choice.
+Models answer with objects, bare numbers, fences, prose around the JSON, or JSON that was cut off. All of these are read
+as the same picks, element by element: a bad element does not affect its neighbours. An unreadable answer is None, and
+never looks like an empty selection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json_repair
 
 from memoryapp.engine.memory import item_id, parse_item_id
 
-# Beyond this an answer is noise; it also bounds the work on hostile input.
+# A longer answer is noise; the bound also limits the work on hostile input.
 _MAX_CHARS = 200_000
 _MAX_OPENINGS = 500
 _MAX_ID_CHARS = 80
@@ -36,14 +36,14 @@ _KINDS = {
 }
 _ID_KEYS = ("id", "topic_id", "person_id", "artifact_id")
 _KIND_PREFIX = re.compile(r"^\s*+\[?\s*+(topic|person|artifact)\s*+:", re.IGNORECASE)
-# A file of the running conversation, which models name by its place: Artifact:session:2.
+# A file of the running conversation, which models name by its position: Artifact:session:2.
 _SESSION_FILE = re.compile(
     r"^\[?\s*+(?P<kind>artifact\s*+:)?\s*+session\s*+(?::\s*+(?P<number>\d{1,3}))?\s*+\]?$", re.IGNORECASE
 )
 _LANGUAGE_WORD = re.compile(r"^[a-zA-Z]+")
-# A string that ends inside an id ("Topic:1) may have been going to be "Topic:18".
+# A string that ends inside an id ("Topic:1) might have become "Topic:18".
 _CUT_ID = re.compile(r"""(?<=[\[,:{\s])["']\[?[a-z]*:?\d*$""", re.IGNORECASE)
-# "[" opens many things in prose; JSON goes on with one of these.
+# "[" has many uses in prose; JSON continues with one of these characters.
 _OPENING = re.compile(r"\{(?=\s*[\"'}]|\s*$)|\[(?=\s*[\]\[{\"'\d-]|\s*$)")
 
 _KEY = re.compile(rf"[\"'](?:{'|'.join(_KINDS)})[\"']\s*+:")
@@ -54,7 +54,7 @@ ExcerptPart = str | int
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One chosen item: ``Topic:42``, or the text that stood where an id should be.
+    """One selected item: ``Topic:42``, or the text found in place of an id.
 
     ``excerpt`` holds texts and message ids, as the model gave them.
     """
@@ -65,7 +65,8 @@ class Pick:
 
 
 def parse_answer(text: str) -> tuple[Pick, ...] | None:
-    """The model's picks in its order, without repeats; empty is "nothing relevant", None is unreadable."""
+    """The model's picks in its order, without repeats. An empty result means "nothing relevant", None means
+    unreadable."""
     for value in _values(text[:_MAX_CHARS].strip()):
         picks = _picks(value)
         if picks is not None:
@@ -74,7 +75,7 @@ def parse_answer(text: str) -> tuple[Pick, ...] | None:
 
 
 def parse_ids(arguments: str) -> tuple[str, ...] | None:
-    """Ids from the JSON text of a tool call's arguments, without repeats; None when there are none to read."""
+    """The ids in the JSON text of a tool call's arguments, without repeats; None when none can be read."""
     try:
         value = _unwrapped(_repaired(arguments[:_MAX_CHARS]))
         if isinstance(value, dict):
@@ -88,7 +89,8 @@ def parse_ids(arguments: str) -> tuple[str, ...] | None:
 
 
 def _unwrapped(value: Any) -> Any:
-    """What a text holds that is itself JSON, or a list between commas; else ``value``. Raises as ``_repaired`` does."""
+    """The content of a text that is itself JSON, or a list between commas; otherwise ``value``. Raises as ``_repaired``
+    does."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -104,7 +106,7 @@ def _names_topic(text: str) -> bool:
 
 
 def read_id(value: object, kind: str = "Topic") -> str | None:
-    """``Topic:42`` for every way to write it; a foreign text as it is, clipped; None when there is nothing."""
+    """``Topic:42`` for every spelling; any other text as it is, clipped; None for no value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     text = _text(value)[:_MAX_ID_CHARS].strip()
@@ -118,7 +120,7 @@ def read_id(value: object, kind: str = "Topic") -> str | None:
 
 
 def _text(value: float | str) -> str:
-    # Python refuses to write integers of more than 4,300 digits; none of those is an id.
+    # Python refuses to print integers of more than 4,300 digits; no id is that long.
     return "" if isinstance(value, int) and abs(value) >= 10**_MAX_ID_CHARS else str(value)
 
 
@@ -132,7 +134,7 @@ def _picks(value: Any) -> list[Pick] | None:
 
 
 def _lists(value: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Every list of items with its kind; nothing when ``value`` has not the shape of an answer."""
+    """Every list of items with its kind; empty when ``value`` does not have the shape of an answer."""
     if isinstance(value, list):
         if value and all(map(_is_answer, value)):
             for item in value:
@@ -181,18 +183,18 @@ _UNREADABLE = (ValueError, RecursionError)
 
 
 def _values(text: str) -> Iterator[Any]:
-    """JSON values that may be the answer, the likeliest first."""
+    """The JSON values that may be the answer, the likeliest first."""
     whole = _decoded(text)
     if whole is not None:
         yield whole[0]
         return
     found = [*_fenced(text), *_embedded(text)]
-    # The last object wins: a model that thinks aloud ends with what it means. A bare list in prose may be
-    # a citation such as [42], so lists come after objects, and after the repair of a broken object.
+    # The last object wins: a model that thinks aloud ends with its decision. A bare list in prose may be a citation
+    # such as [42], so lists come after objects, and after the repair of a broken object.
     objects = [value for value in found if _is_answer(value)]
     yield from reversed(objects)
     yield from _mended(text)
-    # An empty list in the middle of prose is grammar or code; only as the last word is it an answer.
+    # An empty list in the middle of prose is grammar or code; only at the very end is it an answer.
     ends_empty = _LAST_WORD_EMPTY.search(text) is not None
     yield from (value for value in reversed(found) if _is_list_of_ids(value) and (value or ends_empty))
 
@@ -241,7 +243,7 @@ def _mended(text: str) -> Iterator[Any]:
             value = _repaired(_CUT_ID.sub("", text[start:]))
         except _UNREADABLE:
             continue
-        # Cut off before it named anything: what it was going to say is unknown, not nothing.
+        # Cut off before it named anything: what it would have said is unknown, and not "nothing".
         says_nothing = not _picks(value) and text.count("[", start) > text.count("]", start)
         if (_is_answer(value) and not says_nothing) or (value and _is_list_of_ids(value)):
             yield value

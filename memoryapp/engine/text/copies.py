@@ -1,9 +1,8 @@
-"""Which passages say the same: a text that was forwarded, or posted in several chats, is to be found once.
+"""Copies: passages that say the same. A text that was forwarded, or posted in several chats, should be found once.
 
-Two passages are copies where the same letters and digits follow each other in the same words, whoever the lines are
-by: case, punctuation, emoji, markup and what an address carries besides its place make no difference. Short texts are
-no copies of each other, for "see you tomorrow then" is said on many days. Of several the original is the one that was
-not forwarded, then the earliest.
+Two passages are copies if they have the same letters and digits in the same words, whoever wrote the lines: case,
+punctuation, emoji, markup and the parameters of addresses do not matter. Short texts are never copies, because "see you
+tomorrow then" is said on many days. The original is the passage that was not forwarded; of several, the earliest.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """What a passage says, as a ``key`` that its copies have too; empty where it is too short to have any.
+    """The content of a passage, as a ``key`` that its copies share; empty when it is too short to have copies.
 
-    ``is_forwarded`` tells that each of its messages was, ``seconds`` since 1970 when the first was sent.
+    ``is_forwarded`` is true when each of its messages was forwarded; ``seconds`` since 1970 is the time of the first
+    one.
     """
 
     key: bytes
@@ -39,14 +39,14 @@ class Saying:
 
 
 def key_of(text: str, labels: Collection[str]) -> bytes:
-    """The key of a passage whose lines begin with one of the ``labels`` of who wrote them; empty for a short one."""
+    """The key of a passage whose lines begin with one of the ``labels`` of their authors; empty for a short passage."""
     lines = (_without_label(line, labels) for line in text.split("\n"))
     plain = " ".join(_WORD.findall(_ADDRESS.sub(_place, normal("\n".join(lines)))))
     return blake2b(plain.encode(), digest_size=_KEY_BYTES).digest() if len(plain) >= LEAST_CHARS else b""
 
 
 def originals(ranked: Sequence[T], sayings: Mapping[T, Saying]) -> dict[T, T]:
-    """The original of each that is a copy of another among the ``ranked``."""
+    """The original of each passage among ``ranked`` that is a copy of another one."""
     groups: defaultdict[bytes, list[T]] = defaultdict(list)
     for each in ranked:
         if (saying := sayings.get(each)) and saying.key:
@@ -63,7 +63,7 @@ def _without_label(line: str, labels: Collection[str]) -> str:
 
 
 def _place(address: re.Match[str]) -> str:
-    """An address without its protocol, its part and what only counts visitors."""
+    """An address without its protocol, its fragment and the parameters that only count visitors."""
     place, _mark, query = address[0].partition("#")[0].partition("?")
     asked = [pair for pair in query.split("&") if not pair.startswith(_TRACKING)]
     return " ".join((place.partition("://")[2].removeprefix("www."), *asked))

@@ -1,7 +1,7 @@
-"""Dates that a question names, and how near a text's time lies to them.
+"""Dates that a question names, and how near the time of a text is to them.
 
-"What did she do in May 2023?" means a stretch of time; what was said in it, or shortly after it, is worth more. Only a
-day, a month, a part of a month ("late May", "в начале июля") or a year that is really named counts, in English and in
+"What did she do in May 2023?" means a period; messages from it, or from shortly after it, count more. A date counts
+only if a day, a month, a part of a month ("late May", "в начале июля") or a year is explicitly named, in English or
 Russian: "may" needs a preposition or a number beside it ("may I"), a bare year counts where nothing finer is named
 ("format 2025" is no month), and where no year is named, this year's and last year's are meant, as seen from the last
 message of the memory. A day may be a number or a word ("шестого мая").
@@ -27,7 +27,7 @@ import numpy as np
 
 from memoryapp.engine.text.lexical import Floats, normal, words
 
-# What was done on a day is told on that day and the next; then less and less, and seldom before.
+# Things are told on the day they are done and on the next, then less and less, and seldom before.
 _GRACE_DAYS = 1
 _AFTER_DAYS = 21
 _BEFORE_DAYS = 3
@@ -52,7 +52,7 @@ _MONTH = {name: month for month, line in enumerate(_MONTHS.strip().split("\n"), 
 _AMBIGUOUS = frozenset({"may", "march"})
 _BESIDE = "in of on since until till by during before after around late early mid last this next from to between"
 _PREPOSITIONS = frozenset(_BESIDE.split())
-# What may stand between a day and its month: "12th of May", "12-го мая".
+# Words between a day and its month: "12th of May", "12-го мая".
 _BETWEEN = frozenset({"of", "the", "го", "е"})
 
 # The days of a month in words, the first of them first. Of the Russian ones only the beginning, before their ending.
@@ -101,7 +101,7 @@ _DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time, both days included, and the ``words`` of the question that name it."""
+    """A period, both days included, and the ``words`` of the question that name it."""
 
     first: date
     last: date
@@ -110,7 +110,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What was named of a date, as far as it was."""
+    """The parts of a date that were named."""
 
     words: str
     year: int | None = None
@@ -120,7 +120,7 @@ class _Named:
 
 
 def windows(question: str, today: date) -> tuple[Window, ...]:
-    """The stretches of time that a ``question`` names, as seen on ``today``; each once, in their order."""
+    """The periods that a ``question`` names, as seen on ``today``; each once, in order."""
     text = normal(question)
     numeric = list(_numeric(text))
     named = numeric or list(_months(words(text)))
@@ -131,14 +131,14 @@ def windows(question: str, today: date) -> tuple[Window, ...]:
 
 
 def closeness(stretches: Sequence[Window], days: Floats) -> Floats:
-    """How near each time lies to the nearest of the ``stretches``, from 0 to 1; of the shape of ``days``.
+    """How near each time is to the nearest of the ``stretches``, from 0 to 1; in the shape of ``days``.
 
-    ``days`` are days since 1970-01-01 with their fraction, NaN where a time is unknown, which is near nothing.
+    ``days`` are days since 1970-01-01 with fractions. NaN is an unknown time, which is near nothing.
     """
     nearest = np.zeros(len(days))
     for each in stretches:
         before = _number(each.first) - days
-        # The last day is over when the next begins.
+        # The last day ends when the next one begins.
         after = days - (_number(each.last) + 1 + _GRACE_DAYS)
         falling = 1 - after / _AFTER_DAYS
         rising = _BEFORE_SHARE * (1 - before / _BEFORE_DAYS)
@@ -173,14 +173,14 @@ def _months(tokens: Sequence[str]) -> Iterator[_Named]:
 
 
 def _neighbours(tokens: Sequence[str], at: int) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The two words before a month and the two behind it, without what may stand between a day and its month."""
+    """The two words before a month and the two after it, without those between a day and its month."""
     before = ["", "", *(token for token in tokens[max(0, at - 4) : at] if token not in _BETWEEN)][-2:]
     behind = [*(token for token in tokens[at + 1 : at + 5] if token not in _BETWEEN), "", ""][:2]
     return (before[0], before[1]), (behind[0], behind[1])
 
 
 def _put_in_words(named: _Named, before: tuple[str, str]) -> _Named:
-    """The month with its day or its part, where the words ``before`` it name one."""
+    """The month with its day or its part, if one of the words ``before`` names it."""
     if day := _in_words(before):
         return replace(named, day=day, words=f"{_last(before, before[0] in _TENS)} {named.words}")
     for qualifier in (before[0], ""):
@@ -217,7 +217,7 @@ def _windows_of(named: _Named, today: date) -> Iterator[Window]:
         try:
             yield _window(named, year)
         except ValueError:
-            # The thirtieth of February, or month 13 of what only looked like a date.
+            # The thirtieth of February, or month 13 of something that only looked like a date.
             continue
 
 

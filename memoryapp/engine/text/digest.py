@@ -1,4 +1,4 @@
-"""What a document is about without a chat model: how it begins, its frequent words, the names in it."""
+"""A digest of a document without a chat model: its beginning, its frequent words, and the names in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memoryapp.engine.text.lexical import stems, words
 SUMMARY_CHARS = 400
 MOST_KEYWORDS = 12
 MOST_ENTITIES = 12
-# The beginning says what a document is about, and its words are counted where it is.
+# Only the beginning says what a document is about, and only its words are counted.
 _COUNTED_CHARS = 50_000
 _LEAST_LETTERS = 4
 _NAME = re.compile(r"\b[A-ZА-ЯЁ][\w-]{1,40}(?: [A-ZА-ЯЁ][\w-]{1,40}){1,3}\b")
@@ -42,7 +42,7 @@ def _beginning(text: str) -> str:
 
 
 def _keywords(text: str) -> list[str]:
-    """The forms in which the most frequent stems stand, each in its most frequent form."""
+    """The most frequent stems, each in the form in which it occurs most often."""
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for word in words(text):
         if len(word) >= _LEAST_LETTERS and word.isalpha() and (stem := stems(word)):

@@ -1,10 +1,10 @@
-"""Excerpts, verified: what a model quotes is looked for in the real messages.
+"""Verifies excerpts: a model's quotation is searched for in the real messages.
 
 A model may shorten, reword or invent. Each piece of an excerpt is therefore located in the topic's
 messages and gets a status and offsets; whoever shows or uses an excerpt takes the text from the message
 at those offsets, never from the model.
 
-    exact        a whole message or whole lines of it, character for character
+exact        a whole message or whole lines of it, character for character
     normalised   the same words; case, spaces or typography differ
     altered      cut inside a line, under another head, out of order, or with words changed; the offsets
                  span the words that do stand there
@@ -31,28 +31,28 @@ from memoryapp.engine.text.lexical import idf, stems
 from memoryapp.engine.text.lines import message_head, moment_text, quoted
 from memoryapp.engine.text.passages import exchanges
 
-# Share of a piece's words that must be found in order for "altered"; below it, it is another text.
+# A piece counts as "altered" if this share of its words is found in order; otherwise it is another text.
 _ALTERED_SHARE = 0.6
-# A model quotes a few exchanges; more is a runaway answer.
+# A model quotes a few exchanges; a longer answer is out of control.
 _MAX_PIECES = 100
-# Word matching is quadratic: beyond this a piece is compared by its beginning.
+# Matching of words is quadratic, so a longer piece is compared by its beginning.
 _MAX_WORDS = 600
-# "ok" may stand in one message many times.
+# "ok" may be the text of many messages.
 _MAX_PLACES = 50
 
-# An excerpt by the scorer: a few exchanges, as a model would give.
+# An excerpt by the scorer: a few exchanges, as a model would choose.
 _BEST_CHARS = 6_000
 
 _Word = tuple[str, int, int]
 _Span = tuple[int, int]
-# A place in the talk: the message's position and an offset in it.
+# A position in the talk: that of the message, and an offset in its text.
 _Place = tuple[int, int]
 _WORD = re.compile(r"\w+")
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-# Heads part the messages of an excerpt wherever they stand: stored text cannot hold one.
+# Heads separate the messages of an excerpt wherever they are: stored text cannot contain one.
 _HEAD = re.compile(r"\[(?:User|Assistant|Peer|System|Forwarded)\b[^\[\]\n]{0,400}+\]:[ \t]?", re.IGNORECASE)
-# What may stand between the beginning of a line and its first word: indents, quote marks and bullets.
-# Possessive throughout: after any of it only one thing can follow, and a row of marks must not be tried in parts.
+# What may precede the first word of a line: indents, quote marks and bullets. All quantifiers are possessive: after
+# each only one thing can follow, and a long row of marks must not be tried in parts.
 _BEFORE = re.compile(r"[^\S\n]*+(?:[>*•#]++[^\S\n]*+|[-–—][^\S\n]++)*+")
 _AFTER = re.compile(r"[^\S\n]*+(?:\n|\Z)")
 _ID = re.compile(r"\s*+[0-9]{1,18}\s*+")
@@ -60,7 +60,7 @@ _TYPOGRAPHY = str.maketrans("“”„«»‘’‚–—−", '"""""\'\'\'---')
 
 
 class _Source:
-    """A message with the forms it is searched in, each made once."""
+    """A message with the forms in which it is searched, each computed once."""
 
     def __init__(self, place: int, message: MessageContent) -> None:
         self.place = place
@@ -70,7 +70,7 @@ class _Source:
 
     @cached_property
     def seen(self) -> str:
-        """The text as the model saw it, as long as ``text``."""
+        """The text as the model saw it, with the same length as ``text``."""
         return quoted(self.text)
 
     @cached_property
@@ -96,7 +96,7 @@ class _Source:
         return {word for text in known for word, _, _ in _words(text)}
 
     def is_under(self, head: str) -> bool:
-        """Whether ``head``, which models shorten, says nothing that is not so."""
+        """Whether ``head``, which models shorten, contains nothing wrong."""
         clock = _CLOCK.search(head)
         return (clock is None or clock[0] == self.clock) and {w for w, _, _ in _words(head)} <= self._head_words
 
@@ -111,7 +111,8 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A text the model says stands in a message; ``head`` is what it says of the message, if anything."""
+    """A text that, according to the model, is part of a message; ``head`` is what it says about that message, if
+    anything."""
 
     text: str
     head: str = ""
@@ -132,12 +133,13 @@ def verify(parts: Sequence[ExcerptPart], messages: Sequence[MessageContent]) -> 
 
 
 def is_usable(pieces: Sequence[Piece]) -> bool:
-    """Whether at least one piece points into a real message."""
+    """Whether at least one piece refers to a real message."""
     return any(piece.message is not None for piece in pieces)
 
 
 def entering(pieces: Sequence[Piece], messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The whole messages an excerpt stands for: those its pieces lie in, each request with its reply and back."""
+    """The whole messages that an excerpt represents: those with its pieces; a request comes with its reply and vice
+    versa."""
     quoted_ids = {piece.message for piece in pieces}
     kept = {place for place, message in enumerate(messages) if message.id in quoted_ids}
     for place in tuple(kept):
@@ -149,7 +151,7 @@ def entering(pieces: Sequence[Piece], messages: Sequence[MessageContent]) -> lis
 
 
 def best_exchanges(query: str, messages: Sequence[MessageContent], most_chars: int = _BEST_CHARS) -> tuple[Piece, ...]:
-    """Whole exchanges holding most of the query's rarer words, about ``most_chars`` together, in order of time."""
+    """Whole exchanges with most of the query's rarer words, about ``most_chars`` together, in order of time."""
     runs = exchanges(messages)
     stem_sets = [set(stems(" ".join(message.text for message in run))) for run in runs]
     weights = {stem: idf(len(runs), sum(stem in stems_ for stems_ in stem_sets)) for stem in set(stems(query))}
@@ -167,13 +169,13 @@ def best_exchanges(query: str, messages: Sequence[MessageContent], most_chars: i
 def _of_id(part: ExcerptPart, sources: Sequence[_Source]) -> list[Piece]:
     if isinstance(part, str) and not _ID.fullmatch(part):
         return []
-    # int() takes fewer characters for white space than an expression does.
+    # int() accepts fewer characters as white space than an expression does.
     number = int(part.strip() if isinstance(part, str) else part)
     return [Piece(s.text, "exact", s.id, 0, len(s.text)) for s in sources if s.id == number]
 
 
 def _of_text(part: ExcerptPart, sources: Sequence[_Source]) -> Iterator[Piece]:
-    """The pieces of one text; what goes back in the talk or skips words of a message is not verbatim."""
+    """The pieces of one text. A piece that goes back in the talk, or skips words of a message, is not verbatim."""
     places = {source.id: source for source in sources}
     reached: _Place = (-1, 0)
     for claim in _claims(str(part)):
@@ -192,7 +194,7 @@ def _skips(source: _Source, reached: _Place, start: int) -> bool:
 
 
 def _claims(text: str) -> Iterator[_Claim]:
-    """The text cut at message heads."""
+    """The text divided at the heads of messages."""
     last_head, start = "", 0
     for head in _HEAD.finditer(text):
         yield from _claim(text[start : head.start()], last_head)
@@ -207,7 +209,7 @@ def _claim(text: str, head: str) -> Iterator[_Claim]:
 
 def _located(claim: _Claim, sources: Sequence[_Source], reached: _Place) -> list[Piece]:
     """The claim as one piece, or line by line when only its lines can be found."""
-    # What stands further on, first; then messages that are the very text: "ok" stands in many.
+    # First what comes later in the talk; then messages with exactly this text, because "ok" occurs in many.
     ordered = sorted(sources, key=lambda s: (s.text.strip() != claim.text, s.place < reached[0]))
     under = [source for source in ordered if not claim.head or source.is_under(claim.head)]
     lines = [line.strip() for line in claim.text.splitlines() if _WORD.search(line)][:_MAX_PIECES]
@@ -231,13 +233,13 @@ def _by_line(lines: Sequence[str], sources: Sequence[_Source], reached: _Place) 
 
 
 def _at_home(lines: Sequence[str], sources: Sequence[_Source]) -> list[_Source]:
-    """The one message that holds most of the lines: a head stands over one message."""
+    """The one message with most of the lines; a head stands above one message."""
     counts = [sum(_verbatim(line, [source], (-1, 0)) is not None for line in lines) for source in sources]
     return [sources[counts.index(max(counts))]] if any(counts) else []
 
 
 def _verbatim(text: str, sources: Sequence[_Source], reached: _Place) -> Piece | None:
-    """The text as whole lines of one message, at or after ``reached`` where it stands more than once."""
+    """The text as whole lines of one message; when it occurs more than once, at or after ``reached``."""
     for status, places in _SEARCHES:
         elsewhere = None
         for source in sources:
@@ -271,7 +273,7 @@ _SEARCHES: tuple[tuple[PieceStatus, Callable[[str, _Source], Iterator[_Span]]], 
 
 
 def _places(needle: str, haystack: str) -> Iterator[int]:
-    """Wherever ``needle`` stands as whole words."""
+    """All places where ``needle`` occurs as whole words."""
     start = haystack.find(needle) if needle else -1
     while start >= 0:
         end = start + len(needle)

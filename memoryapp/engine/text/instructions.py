@@ -1,7 +1,7 @@
 """Standing instructions to an assistant ("always answer in metric units"), and questions that they are meant for.
 
-Who asks an assistant to make something wants it made as was once laid down, and hardly repeats the words in which that
-was said. So a question of this kind lifts what holds such an instruction. Patterns for English and Russian.
+When people ask an assistant to make something, their earlier instructions apply, but the request hardly repeats their
+words. So such a query raises passages with standing instructions. The patterns are for English and Russian.
 
 Measured on long chats with an assistant whose questions were known when the patterns were written, so indicative:
 recall@5 / recall@10 .592/.696 to .629/.729. Of 2,241 questions of other sets 13 ask for something to be made.
@@ -13,7 +13,7 @@ import re
 
 from memoryapp.engine.text.lexical import normal
 
-# In the syntax of PostgreSQL, which looks for it in the texts of the user, whatever their case.
+# In the syntax of PostgreSQL, which searches the user's texts with it, ignoring case.
 INSTRUCTION = (
     r"\m(always|whenever i|when i ask|from now on|i prefer|i(?:'d| would) prefer|i want you to|never (?:use|write|give)"
     r"|всегда|отныне|впредь|с этого момента|когда я (?:спрашиваю|спрошу|прошу|попрошу)|я предпочитаю"
@@ -30,5 +30,5 @@ _MAKE = re.compile(
 
 
 def asks_to_make(question: str) -> bool:
-    """Whether something is to be made: "write a letter to …", "составь план"."""
+    """Whether the query asks for something to be made: "write a letter to …", "составь план"."""
     return bool(_MAKE.search(normal(question)))

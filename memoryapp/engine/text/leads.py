@@ -1,8 +1,8 @@
-"""How a sentence of talk begins, and how it would after its speaker's name.
+"""How a sentence of talk begins, and how it reads after the name of its speaker.
 
-"Wow, Mel, I ran a race!" is "ran a race!" after "Melanie: ". A sentence led by a word that points elsewhere ("that was
-great", "они уехали") says little without what was said before it, so it is left out, and between people so are
-questions: they tell of the other one.
+"Wow, Mel, I ran a race!" becomes "ran a race!" after "Melanie: ". A sentence that begins with a reference to something
+else ("that was great", "они уехали") says little without the previous sentence, so it is left out. Between people
+questions are left out as well: they are about the other person.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-# A sentence is shown with far fewer characters.
+# Sentences are shown with far fewer characters.
 _LOOKED_AT = 400
 _FIRST = re.compile(r"[^\w]*([^\W_]+(?:['’-][^\W_]+)*)([^\w]*)")
 
@@ -29,7 +29,7 @@ i i'm im i've ive i'd i'll we we're we've we'd we'll my our me я мы мне м
 моей моих наш наша наше наши
 """
 _OWN = frozenset(_OWN_WORDS.split())
-# "У меня болит колено" is about the speaker as "I" is.
+# "У меня болит колено" is about the speaker, like "I".
 _AT_ME = re.compile(r"у (?:меня|нас)\s+", re.IGNORECASE)
 _BY_THE_WAY = re.compile(r"(?:by the way|to be honest|guess what|как дела|между прочим)\W+", re.IGNORECASE)
 _POINTING_WORDS = """
@@ -45,30 +45,30 @@ _ASKING_WORDS = """
 how what where who why which when can could do does is are как какая какие какое какой когда где что почему зачем чего
 """
 _ASKING = frozenset(_ASKING_WORDS.split())
-# What one calls on the other to do, between people.
+# Requests to the other person, between people.
 _URGING_WORDS = """
 believe check cherish do don't enjoy go keep make push remember stay stick take to trust let берегите береги давай
 давайте держись не посмотри
 """
 _URGING = frozenset(_URGING_WORDS.split())
-# What follows a thought of one's own still points elsewhere: "I think it's great".
+# An opinion does not change what a sentence refers to: "I think it's great".
 _VAGUE = re.compile(
     r"(?:\S+\s+){0,2}(?:it|it's|that|that's|this|they|them|you|you're|your|это|он|она|они|ты|вы)\b", re.I
 )
 
 
 class LeadSentence(NamedTuple):
-    """A sentence after its speaker's name; ``is_own`` when it began with the speaker."""
+    """A sentence after its speaker's name; ``is_own`` is true when it began with the speaker."""
 
     text: str
     is_own: bool
 
 
 def statement_of(sentence: str, names: Collection[str], *, questions: bool) -> LeadSentence | None:
-    """The sentence without greetings, names it calls and its "I"; None if it says little without what came before.
+    """The sentence without greetings, names of address and its "I"; None if it says little without what came before.
 
-    ``names`` are the speakers' names in lower case, of which beginnings are called too; ``questions`` are let through
-    where a user asks an assistant.
+    ``names`` are the speakers' names in lower case; people are also addressed by their beginnings. ``questions`` are
+    kept when a user asks an assistant.
     """
     is_question = sentence.rstrip().endswith("?")
     if is_question and not questions:
@@ -103,12 +103,12 @@ def _without_fillers(sentence: str, names: Collection[str]) -> str:
 def _is_filler(word: str, after: str, names: Collection[str]) -> bool:
     if word in _FILLERS:
         return True
-    # A name is called before a comma or a shout; before a verb it is whom the sentence is about.
+    # A name of address is followed by a comma or an exclamation mark; before a verb it is the subject of the sentence.
     return is_of(word, names) and bool(set(after) & set(",!.–—-…"))
 
 
 def is_of(word: str, names: Collection[str]) -> bool:
-    """Whether a word in lower case is one of the names or what one is called for short."""
+    """Whether a word in lower case is one of the names or a short form of it."""
     return any(name == word or (len(word) > 2 and name.startswith(word)) for name in names)
 
 

@@ -1,8 +1,8 @@
-"""Words: how text is folded before Postgres stems it, and what BM25 makes of the matches.
+"""Words: how text is folded before Postgres stems it, and how BM25 weighs the matches.
 
-Both sides of a search fold alike, so that ``GPT-5``, ``GPT 5`` and ``gpt5`` find each other: the joined
-form is added beside the parts. Counting and weighing happens here, in numpy, on term counts that the
-database hands over; ``stems`` is the same idea without a database, for the embedded scorer.
+Passages and queries are folded in the same way, so that ``GPT-5``, ``GPT 5`` and ``gpt5`` match each other: the joined
+form is added to the parts. Weights are computed here, in numpy, from term counts of the database; ``stems`` does the
+same without a database, for the embedded scorer.
 
 BM25 is Lucene's (Robertson and Zaragoza 2009, without the constant k1 + 1). Measured on 760 questions over
 five public two-person conversations, passages of 400 characters: k1 from 0.9 to 1.5 and b from 0.3 to 0.75
@@ -28,7 +28,7 @@ from memoryapp.engine.storable import storable
 K1 = 1.2
 B = 0.5
 
-# Bytes for a character: Latin text has 1.0 and a little, Russian with many Latin names still 1.5.
+# Bytes per character: Latin text has slightly more than 1.0, Russian text with many Latin names still 1.5.
 WIDE = 1.3
 
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ _NAMED = re.compile(r"(?<![^\W_])([^\W\d_]+)[\s\-_]?(\d+(?:\.\d+)*)(?![^\W_])")
 _NUMBERED = re.compile(r"(?<![^\W_])(\d+)-?([^\W\d_]+)(?![^\W_])")
 _HALVES = re.compile(r"(?<![^\W_]|-)([^\W\d_]+)-([^\W\d_]+)(?![^\W_]|-)")
 _MAY_JOIN = re.compile(r"[\d-]")
-# Postgres reads the hyphen before a digit as a minus: "GPT-5" would hold the number -5.
+# Postgres reads a hyphen before a digit as a minus: "GPT-5" would contain the number -5.
 _HYPHEN_BEFORE_DIGIT = re.compile(r"(?<=\w)-(?=\d)")
 
 _STOPPED = """
@@ -69,7 +69,7 @@ _STOP_WORDS = frozenset(_STOPPED.split())
 
 
 def is_wide(text: str) -> bool:
-    """Whether ``text`` is written beyond Latin for the most part: then it shares no words with what is not."""
+    """Whether most of ``text`` is written in non-Latin letters; it then shares no words with Latin text."""
     return len(storable(text).encode()) > WIDE * len(text)
 
 
@@ -87,18 +87,18 @@ def normal(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """The text that ``to_tsvector('russian', …)`` is given, for passages and for queries."""
+    """The text that ``to_tsvector('russian', …)`` gets, for passages and for queries."""
     plain = normal(text)
     return " ".join((_HYPHEN_BEFORE_DIGIT.sub(" ", plain), *_joined(plain)))
 
 
 def fold_query(text: str) -> str:
-    """``text`` folded, without words that ask but do not tell: Postgres stops "как" and stems "какие" to it."""
+    """``text`` folded, without question words: Postgres treats "как" as a stop word and stems "какие" to it."""
     return " ".join(word for word in fold(text).split() if word.strip(_PUNCTUATION) not in _STOP_WORDS)
 
 
 def is_question_word(word: str) -> bool:
-    """Whether a word asks but does not tell, in English or Russian."""
+    """Whether a word only asks a question, in English or Russian."""
     return normal(word) in _STOP_WORDS
 
 
@@ -115,7 +115,7 @@ def words(text: str) -> list[str]:
 
 
 def count_terms(text: str) -> int:
-    """How many words ``text`` has, stop words included: its length for BM25."""
+    """The number of words in ``text`` including stop words: its length for BM25."""
     return len(words(text))
 
 
@@ -128,7 +128,7 @@ def stems(text: str) -> list[str]:
 
 
 class _Stemmers(threading.local):
-    """A stemmer holds the word it works on, so each thread has its own."""
+    """A stemmer keeps the word it works on, so each thread has its own."""
 
     def __init__(self) -> None:
         self.english = snowballstemmer.stemmer("english")
@@ -146,7 +146,7 @@ def _stem(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Which documents hold a term: their positions, ascending, and how often each holds it."""
+    """The documents that contain a term: their positions, ascending, and how often each contains it."""
 
     documents: Indices
     counts: Floats
@@ -154,10 +154,10 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """BM25 of n documents. ``total`` has shape (n,), ``terms`` what each query term adds to it, also (n,).
+    """BM25 of n documents. ``total`` has shape (n,); ``terms`` is what each query term adds to it, also (n,).
 
-    ``weight`` is the idf of all query terms together, found or not: what a perfect match is measured by. ``rarity`` is
-    that of each term found.
+    ``weight`` is the idf of all query terms together, found or not: the measure of a perfect match. ``rarity`` is the
+    idf of each term that was found.
     """
 
     total: Floats
@@ -174,10 +174,10 @@ def idf(documents: int, holding: int) -> float:
 def bm25(
     matches: Mapping[str, Matches | None], lengths: Floats, common: Mapping[str, int] = MappingProxyType({})
 ) -> Weighed:
-    """Weigh every document against the query's terms; None stands for a term that no document holds.
+    """Weighs every document against the query's terms; None stands for a term that no document contains.
 
-    ``lengths`` are the documents' words, shape (n,). Of ``common`` terms not all matches are given; it says how many
-    documents hold each.
+    ``lengths`` are the numbers of words of the documents, shape (n,). For ``common`` terms only some matches are given;
+    it maps each to the number of documents that contain it.
     """
     n = len(lengths)
     mean = max(float(lengths.mean()), 1.0) if n else 1.0
@@ -189,7 +189,7 @@ def bm25(
         if found or term in common:
             rarities[term] = rarity
         if found:
-            # A term is in few of the documents, so nothing is computed of all.
+            # A term is in few of the documents, so only those are computed.
             damping = K1 * (1 - B + B * lengths[found.documents] / mean)
             terms[term] = np.zeros(n)
             terms[term][found.documents] = rarity * found.counts / (found.counts + damping)

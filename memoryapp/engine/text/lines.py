@@ -1,8 +1,8 @@
-"""What a chat model reads of stored text: candidate lines, topics, messages, with nothing posing as ours.
+"""Lines for chat models: candidates, topics and messages as text that cannot be mistaken for the program's own.
 
-``quoted`` swaps the one character that would let stored text close a tag or pose as a line of ours for its
-fullwidth twin: one character for one, so offsets into the original hold and excerpts can be found again. Labels
-are English in every language, because ``excerpts`` and the embedded model read them back.
+``quoted`` replaces the one character with which stored text could close a tag or imitate a line of the program by its
+fullwidth form. Each character is replaced by one character, so offsets stay valid and excerpts can be found again.
+Labels are English in every language, because ``excerpts`` and the embedded model read them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from memoryapp.engine.memory import MessageContent, TopicContent
 
 NOT_ANALYSED = "(not analysed yet)"
 _NAME_CHARS = 64
-# A line introduces a person or a file; a biography or a list of keywords is told by its beginning.
+# A line introduces a person or a file; the beginning of a biography or a list of keywords is enough.
 _FIELD_CHARS = 400
 
-# Tags of these prompts and of the context a run hands on, and the marks some models end a message with.
+# Tags of these prompts and of the context of a run, and the marks with which some models end a message.
 _OURS = (
     "role|limits|algorithm|criteria|output_format|grounding|context|media"
     "|user_profile|inner_circle|recent_topics|contextualized_query|user_query|current_messages"
@@ -27,8 +27,8 @@ _OURS = (
     "|(?:relevant|retrieved|selected|artifact)_(?:context|topics|people|artifacts|files)"
     "|sources|topics?|people|person|artifacts?|(?:start|end)_of_turn"
 )
-# Characters without width would otherwise part what looks like one.
-# Possessive: what stands beside a gap is none of its characters, so giving some back would find nothing.
+# Characters without width would otherwise split what looks like one word. Possessive, because none of the characters
+# beside a gap can be part of it, so backtracking would find nothing.
 _GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"
 _POSING = re.compile(
     rf"<(?={_GAP}/?{_GAP}(?:{_OURS})\b|{_GAP}\|)"
@@ -36,7 +36,7 @@ _POSING = re.compile(
     rf"|=(?==={_GAP}topic\b)",
     re.IGNORECASE,
 )
-# What gives a head or a line its shape.
+# The characters that structure a head or a line.
 _SHAPING = re.compile(r"[\[\]()<>|\"=]")
 _TWINS = {"<": "\uff1c", "[": "\uff3b", "=": "\uff1d"}
 
@@ -45,8 +45,9 @@ MESSAGE_HEAD = re.compile(r"^[ \t]*\[(?:User|Assistant|Peer|System|Forwarded)\b[
 
 
 def quoted(text: str) -> str:
-    """``text`` unable to close a tag of ours or to pose as a candidate, topic or message head; same length."""
-    # Most texts hold none of these characters, and looking for three of them costs a tenth of the pattern.
+    """``text`` changed so that it cannot close a tag or imitate a candidate, topic or message head; same length."""
+    # Most texts contain none of these characters, and looking for three characters takes a tenth of the time of the
+    # pattern.
     if "<" in text or "[" in text or "=" in text:
         return _POSING.sub(lambda match: _TWINS[match[0]], text)
     return text
@@ -69,7 +70,7 @@ def candidate_line(id: str, score: float, date: str, message_count: int, size_ch
 
 
 def texts_of(listed: object) -> list[str]:
-    """The entries of an imported list as texts; nothing for any other value."""
+    """The entries of an imported list as texts; empty for any other value."""
     return [str(item) for item in listed] if isinstance(listed, list) else []
 
 
@@ -128,7 +129,7 @@ def artifact_line(
 
 
 def _field(text: str) -> str:
-    """A field of a line: quoted, bounded, and without the bar that parts fields."""
+    """A field of a line: quoted, bounded, and without the bar that separates fields."""
     return shortened(one_line(text).replace("|", "/"), _FIELD_CHARS)
 
 
@@ -138,7 +139,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def topic_text(topic: TopicContent, excerpt_over_chars: int = 25_000) -> str:
-    """A topic as the tool hands it over; one above ``excerpt_over_chars`` asks for an excerpt."""
+    """A topic as the tool returns it; a topic above ``excerpt_over_chars`` asks for an excerpt."""
     large = " | large: give an excerpt" if topic.size_chars > excerpt_over_chars else ""
     head = (
         f"=== Topic {topic.id} ===\n"
@@ -167,7 +168,7 @@ def message_head(message: MessageContent) -> str:
 
 
 def moment_text(moment: datetime) -> str:
-    """``2025-07-25 14:30:00``, in a third of the time that a format takes."""
+    """``2025-07-25 14:30:00``, in a third of the time that formatting takes."""
     return str(moment)[:19]
 
 
@@ -178,5 +179,5 @@ def _name(message: MessageContent) -> str:
 
 @lru_cache(maxsize=1_000)
 def plain(name: str) -> str:
-    """A name without the characters that shape a head or a line."""
+    """A name without the characters that structure a head or a line."""
     return " ".join(_SHAPING.sub(" ", name).split())[:_NAME_CHARS]

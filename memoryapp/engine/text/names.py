@@ -1,8 +1,9 @@
-"""Names in talk: the cases a Russian name takes, and how they are written.
+"""Names in talk: the grammatical cases of a Russian name, and their spelling.
 
-A name counts in its own cases and in no other word that begins alike: "Прии" is Прия's, "приём" and "приятный"
-are nobody's. In text a case of a name has to begin with a capital, for "кости" are bones and "том" is a pronoun;
-only the name itself may be written small, as people write in chats, when it is too long to be another word.
+A name matches only in its own cases, and in no other word with the same beginning: "Прии" is a form of Прия, "приём"
+and "приятный" are not. In text a case of a name must begin with a capital letter, because "кости" are bones and "том"
+is a pronoun. Only the name itself may be written in lower case, as people do in chats, if it is too long to be another
+word.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from memoryapp.engine.text.lexical import normal, words
 
 _SHORT = 3
 
-# What stands in place of an ending, by the ending; names that end in another vowel stay as they are.
+# What replaces an ending, by the ending; names that end in another vowel have no cases.
 _CASES = {
     "ий": "ий ия ию ием ии ого ому им ом",
     "ый": "ый ого ому ым ом",
@@ -29,7 +30,7 @@ _VOWELS = "оеиуыэю"
 
 @lru_cache(maxsize=10_000)
 def forms(name: str) -> frozenset[str]:
-    """One word's cases, in lower case and with ``е`` for ``ё``, the word itself among them."""
+    """All cases of a word, in lower case and with ``е`` for ``ё``, including the word itself."""
     word = normal(name)
     if word.isascii():
         return frozenset({word, f"{word}s"})
@@ -43,7 +44,7 @@ def forms(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=10_000)
 def spellings(name: str) -> tuple[frozenset[str], ...]:
-    """How each word of the name may be written in text, in order and with ``е`` for ``ё``."""
+    """The possible spellings of each word of the name, in order and with ``е`` for ``ё``."""
     return tuple(_spelled(word) for word in words(plain(name)))
 
 
@@ -55,5 +56,5 @@ def _spelled(word: str) -> frozenset[str]:
 
 
 def plain(text: str) -> str:
-    """``text`` as spellings are: with ``е`` for ``ё``, its case kept."""
+    """``text`` in the form of spellings: with ``е`` for ``ё``, in its own case."""
     return text.replace("ё", "е").replace("Ё", "Е")

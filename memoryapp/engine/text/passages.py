@@ -1,4 +1,4 @@
-"""Passages: the pieces of talk that search compares a query with.
+"""Passages: the pieces of talk with which search compares a query.
 
 With an assistant a passage is one exchange: what the user said and the replies to it; a long one is cut,
 and each later piece begins with the request it answers. Between people nobody asks and nobody replies, so
@@ -23,13 +23,13 @@ EXCHANGE_CHARS = 600
 _OVERLAP_CHARS = 80
 _REQUEST_CHARS = 150
 
-# Where a long text may be cut: after a sentence or a line, else after a word.
+# A long text is divided after a sentence or a line, otherwise after a word.
 _SENTENCE_END = re.compile(r"[.!?…;\n]\s+|\n")
 
 
 @dataclass(frozen=True, slots=True)
 class PassageDraft:
-    """``text`` is "author: text" lines; ``messages`` are the ids it holds a piece of, in order."""
+    """``text`` consists of "author: text" lines; ``messages`` are the ids of messages with a piece in it, in order."""
 
     text: str
     messages: tuple[int, ...]
@@ -42,14 +42,14 @@ class _Line:
 
 
 def cut_passages(messages: Sequence[MessageContent]) -> list[PassageDraft]:
-    """Passages over ``messages``, in order; every message lies in at least one."""
+    """The passages over ``messages``, in order; every message is in at least one."""
     if any(message.role == "assistant" for message in messages):
         return [passage for exchange in exchanges(messages) for passage in _of_exchange(exchange)]
     return [_passage(window) for window in _windows(_lines(messages), WINDOW_CHARS)]
 
 
 def exchanges(messages: Sequence[MessageContent]) -> list[list[MessageContent]]:
-    """Runs of messages, each from what the user said to the last reply; together they are ``messages``."""
+    """Consecutive messages from a user's message to the last reply to it; together they are ``messages``."""
     runs: list[list[MessageContent]] = []
     answered = True
     for message in messages:
@@ -62,12 +62,12 @@ def exchanges(messages: Sequence[MessageContent]) -> list[list[MessageContent]]:
 
 
 def line_of(message: MessageContent) -> str:
-    """``author: text``; a forwarded message also names where it came from."""
+    """``author: text``; a forwarded message also names its origin."""
     return f"{_label(message)}: {message.text}"
 
 
 def label(author: str, role: str, forwarded_from: str) -> str:
-    """How a line of a passage begins."""
+    """The beginning of a line of a passage."""
     wrote = author or role
     return f"{wrote} ({forwarded_from})" if forwarded_from else wrote
 
@@ -82,7 +82,7 @@ def _of_exchange(exchange: Sequence[MessageContent]) -> list[PassageDraft]:
 
 
 def _request(message: MessageContent, window: Sequence[_Line]) -> str:
-    """The beginning of the request, unless the window holds some of it anyway."""
+    """The beginning of the request, unless the window contains a part of it anyway."""
     return "" if any(line.message == message.id for line in window) else line_of(message)[:_REQUEST_CHARS]
 
 
@@ -100,7 +100,7 @@ def _lines(messages: Sequence[MessageContent]) -> list[_Line]:
 
 
 def _windows(lines: Sequence[_Line], limit: int) -> Iterator[list[_Line]]:
-    """Greedy windows up to ``limit`` characters; a short last line also begins the next window."""
+    """Greedy windows of up to ``limit`` characters; a short last line also begins the next window."""
     window: list[_Line] = []
     size = 0
     for line in lines:
@@ -116,7 +116,7 @@ def _windows(lines: Sequence[_Line], limit: int) -> Iterator[list[_Line]]:
 
 
 def pieces(text: str, limit: int = EXCHANGE_CHARS) -> Iterator[str]:
-    """``text`` in pieces of at most ``limit`` characters, each repeating the end of the one before."""
+    """``text`` in pieces of at most ``limit`` characters, each of which repeats the end of the one before."""
     start = 0
     while len(text) - start > limit:
         end = _cut(text, start + limit // 2, start + limit)

@@ -1,8 +1,8 @@
-"""What of a question its vector is made of: its matter, without names of who speaks and words that only ask.
+"""The matter of a question, from which its vector is made: the text without names of speakers and words that only ask.
 
-In a memory of two people every other passage holds their names, and "what did … do" stands in every question; for a
-sentence encoder these are half of a short question. So its vector is made of the question without names and of the
-words that are left without question words, both as unit vectors, added.
+In a memory of two people every other passage contains their names, and every question contains "what did … do"; for a
+sentence encoder these are half of a short question. So its vector is the sum of two unit vectors: that of the question
+without names, and that of its remaining words without question words.
 
 Measured on the development set, 760 questions over five public English two-person conversations, whole sessions, by
 vectors alone (recall@5 / MRR): the whole question .717/.603, without names .791/.672, its telling words alone
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from memoryapp.engine.text.lexical import is_question_word
 from memoryapp.engine.text.names import plain, spellings
 
-# A word with what is written together with it, so that "Anna's" goes as a whole.
+# A word with everything written together with it, so that "Anna's" is removed as a whole.
 _WRITTEN = re.compile(r"[^\W_]+(?:['’]s(?![^\W_]))?")
 _POSSESSIVE = re.compile(r"['’]s$")
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMatter:
-    """The ``texts`` whose vectors, added, are that of a question, and the ``names`` that were taken out of them."""
+    """The ``texts`` whose summed vectors are the vector of a question, and the ``names`` that were removed from it."""
 
     texts: tuple[str, ...]
     names: tuple[str, ...] = ()

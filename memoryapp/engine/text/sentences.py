@@ -1,9 +1,9 @@
-"""Where sentences of talk end: the one place that says so, for quotations, answers, summaries and headlines.
+"""The ends of sentences in talk: the only place that decides them, for quotations, answers, summaries and headlines.
 
 A sentence ends at its marks before white space, and at a line's end. So a figure ("0.9"), a version ("v1.2"), an
-address and the name of a file are never cut. A point behind an abbreviation ("e.g.", "т. е.", "J. Smith") or behind the
-number of a list's item ends nothing; behind one that closes a list or a unit ("etc.", "и т. д.", "2026 г.") it does
-where the next word has a capital letter.
+address and the name of a file are never cut. A full stop after an abbreviation ("e.g.", "т. е.", "J. Smith") or after
+the number of a list item ends no sentence. After an abbreviation that can end a sentence ("etc.", "и т. д.", "2026 г.")
+it does, if the next word begins with a capital letter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 Span = tuple[int, int]
 
-# Each mark begins one attempt at most, so that the time grows with the length alone.
+# Each mark begins at most one attempt, so that the time grows linearly with the length.
 _END = re.compile(r"(?<![.!?…])[.!?…]++[\"'»”’)\]*_`]*+(?=\s|\Z)|\n")
 _LONGEST_ABBREVIATION = 12
 _OPENING = "([{«\"“„'*_`-–—"
@@ -28,12 +28,12 @@ etc inc ltd co corp jr sr a.m p.m al
 т.д т.п д п др пр г гг в вв н.э руб коп тыс млн млрд см сек мин ч
 """
 _SELDOM = frozenset(_SELDOM_ENDING.split())
-# Words of one letter, behind which a sentence may well end.
+# Words of one letter that may end a sentence.
 _WORDS = frozenset(["i", "я"])
 
 
 def spans(text: str) -> Iterator[Span]:
-    """The sentences of a text in order, as offsets without the white space around them."""
+    """The sentences of a text in order, as offsets without surrounding white space."""
     start = 0
     for found in _END.finditer(text):
         if found[0] == "\n" or _ends(text, start, found):
@@ -69,6 +69,6 @@ def _ends(text: str, start: int, marks: re.Match[str]) -> bool:
 
 
 def _is_initials(word: str) -> bool:
-    """Whether a word, without its last point, is letters with points between them: "J", "U.S"."""
+    """Whether a word, without its last full stop, consists of letters with full stops between them: "J", "U.S"."""
     letters = word.split(".")
     return all(len(letter) == 1 and letter.isalpha() for letter in letters) and word.lower() not in _WORDS

@@ -32,7 +32,7 @@ _LEAST_STEMS = 3
 _SENTENCE_CHARS = 100
 _HEADING_TERMS, _HEADING_CHARS = 3, 60
 _SAME = 0.6
-# What each quality is worth beside the cosine to the mean; chosen by reading summaries of real talk.
+# The weight of each quality beside the cosine to the mean; chosen by reading summaries of real talk.
 _TERMS_WORTH, _TERMS_COUNTED = 0.9, 5
 _OPENING_WORTH = 0.15
 _ACT_WORTH = 0.3
@@ -51,13 +51,13 @@ _RUSSIAN_MONTHS = "января февраля марта апреля мая и
 
 @dataclass(frozen=True, slots=True)
 class StemFrequencies:
-    """A memory's words: in how many of ``messages`` (all, or a sample) each stem stands."""
+    """The words of a memory: in how many of ``messages`` (all, or a sample) each stem occurs."""
 
     holding: Mapping[str, int] = field(default_factory=dict)
     messages: int = 0
 
     def rarity(self, stem: str) -> float:
-        """The stem's idf; 1 for every stem while nothing is known of the memory."""
+        """The idf of the stem; 1 for every stem while nothing is known of the memory."""
         return idf(self.messages, self.holding.get(stem, 0)) if self.messages else 1.0
 
 
@@ -72,7 +72,7 @@ def background(texts: Iterable[str]) -> StemFrequencies:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence as it would stand after its speaker's name; ``is_act`` when it is about the speaker."""
+    """A sentence as it reads after its speaker's name; ``is_act`` is true when it is about the speaker."""
 
     speaker: str
     text: str
@@ -94,13 +94,13 @@ async def summary(messages: Sequence[MessageContent], embedder: Embedder, memory
 
 
 def heading(summary: str) -> str:
-    """The short title in a summary: its terms if it has them, else the summary without its day."""
+    """The short title of a summary: its terms if there are any, otherwise the summary without its day."""
     terms, dash, rest = summary.partition(_DASH)
     return terms if dash and rest and len(terms) <= _HEADING_CHARS + 1 else _shortened(summary)
 
 
 def _subject_messages(messages: Sequence[MessageContent]) -> list[MessageContent]:
-    """The user's messages; without an assistant those of all people."""
+    """The user's messages; without an assistant, those of all people."""
     has_assistant = any(message.role == "assistant" for message in messages)
     return [message for message in messages if message.role == "user" or (not has_assistant and message.role == "peer")]
 
@@ -118,7 +118,7 @@ def _names(messages: Iterable[MessageContent]) -> set[str]:
 
 
 def _weights(messages: Sequence[MessageContent], memory: StemFrequencies) -> dict[str, float]:
-    """The weight of each stem: how many of the messages hold it, and how rare it is in the rest of the memory."""
+    """The weight of each stem: the number of messages that contain it, times its rarity in the rest of the memory."""
     names = _names(messages)
     times = Counter(stem for message in messages for stem in set(stems(plain(message.text))))
     return {
@@ -130,22 +130,22 @@ def _weights(messages: Sequence[MessageContent], memory: StemFrequencies) -> dic
 
 @dataclass(slots=True)
 class _Term:
-    """A word or two words in a row as they were written: forms with their numbers, and what it is worth."""
+    """A word, or two consecutive words, as written: its forms with their counts, and its weight."""
 
     forms: Counter[str] = field(default_factory=Counter)
     messages: set[int] = field(default_factory=set)
     is_proper: bool = False
 
     def form(self) -> str:
-        """How the term is written: a name with its capital, else in the form that stands best by itself."""
+        """The spelling of the term: a name with its capital letter, otherwise the form that reads best alone."""
         forms = sorted(self.forms, key=lambda form: (is_oblique(form), -self.forms[form], form))
         return next((form for form in forms if form[:1].isupper()), forms[0]) if self.is_proper else forms[0]
 
 
 def _terms(messages: Sequence[MessageContent], weights: Mapping[str, float], chosen_stems: frozenset[str]) -> list[str]:
-    """The terms of the heading, best first, none of which shares a word with a better one.
+    """The terms of the heading, best first; none shares a word with a better one.
 
-    ``chosen_stems`` are those of the sentences that follow the heading; terms made of them have an advantage.
+    ``chosen_stems`` are those of the sentences that follow the heading; terms made of them are preferred.
     """
     found = _found(messages, weights)
     worth = {
@@ -172,7 +172,7 @@ def _worth(key: tuple[str, ...], term: _Term, weights: Mapping[str, float]) -> f
 
 
 def _found(messages: Sequence[MessageContent], weights: Mapping[str, float]) -> dict[tuple[str, ...], _Term]:
-    """Words, and pairs of words that stand together in more than one message."""
+    """Words, and pairs of words that occur together in more than one message."""
     found: dict[tuple[str, ...], _Term] = {}
     for number, message in enumerate(messages):
         for sentence in sentences_of(message.text):
@@ -183,7 +183,7 @@ def _found(messages: Sequence[MessageContent], weights: Mapping[str, float]) -> 
 def _gather(number: int, sentence: str, weights: Mapping[str, float], found: dict[tuple[str, ...], _Term]) -> None:
     before: tuple[str, str, int] | None = None
     for place, match in enumerate(_WORD.finditer(sentence)):
-        # Of a contraction the part before: "family's", but "weren't" is no word of a matter.
+        # The first part of a contraction: "family's"; but "weren't" names no subject.
         word = "" if match[0].endswith(("n't", "n’t")) else _APOSTROPHE.split(match[0])[0]
         known = [stem for stem in stems(word)[:1] if stem in weights and len(word) > 2]
         if not known:
@@ -207,7 +207,7 @@ def _count(found: dict[tuple[str, ...], _Term], key: tuple[str, ...], form: str,
 
 
 def _sentences(messages: Sequence[MessageContent]) -> Iterator[_Sentence]:
-    """The sentences that a summary may hold, in order; of many every n-th, so that they cover the whole topic."""
+    """The sentences that a summary may contain, in order; of many, every n-th, so that they cover the whole topic."""
     names = _names(messages)
     has_peers = any(message.role == "peer" for message in messages)
     found: list[_Sentence] = []
@@ -250,7 +250,7 @@ def _best_two(worth: Floats, vectors: Vectors) -> list[int]:
 
 
 def _joined(sentences: Sequence[_Sentence]) -> str:
-    """The sentences, each after its speaker unless the one before has the same."""
+    """The sentences, each after its speaker, unless the one before has the same speaker."""
     parts: list[str] = []
     before = ""
     for sentence in sentences:

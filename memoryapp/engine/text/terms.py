@@ -1,4 +1,4 @@
-"""Which words name a matter: nouns and names, as far as their endings and a list of common words tell."""
+"""Which words name a subject: nouns and names, as far as their endings and a list of common words show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from memoryapp.engine.text.lexical import stems
 
-# Words of any talk, which a small memory may hold rarely enough to take for a matter.
+# Words of any talk, which may be so rare in a small memory that they look like a subject.
 _COMMON = """
 able absolutely actually ago agree alone along already always amazed amazing another anything anytime apologize
 appreciate around ate away awesome aww back bad beautiful believe best better big bit blessed bond bonding book boost
@@ -53,7 +53,7 @@ def common() -> frozenset[str]:
     return frozenset(stem for word in _COMMON.split() for stem in stems(word))
 
 
-# Endings of what is seldom a noun, with how likely it is one after all.
+# Endings of words that are seldom nouns, with the likelihood that the word is one anyway.
 _ENDINGS = (
     (("ость", "асть", "есть", "ция", "ние", "тель"), 1.0),
     (("ться", "тся", "ешь", "ишь", "ете", "ите", "ают", "яют", "уют", "ила", "ала", "ыла", "или", "али", "ыли"), 0.3),
@@ -68,7 +68,7 @@ _ENDINGS = (
 
 
 def likeness_of_a_noun(word: str) -> float:
-    """From 0 to 1, by the ending; 1 where it tells nothing."""
+    """From 0 to 1, by the ending; 1 when the ending says nothing."""
     lower = word.lower()
     if len(lower) < 5:
         return 1.0
@@ -80,5 +80,5 @@ _OBLIQUE = ("у", "ю", "ой", "ей", "ом", "ем", "ам", "ям", "ами"
 
 
 def is_oblique(word: str) -> bool:
-    """Whether a Russian word looks as if it stood in no title by itself."""
+    """Whether a Russian word looks like a form that would not stand alone in a title."""
     return not word.isascii() and word.lower().endswith(_OBLIQUE)

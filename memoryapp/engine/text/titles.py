@@ -1,4 +1,4 @@
-"""Sentences of talk: how one reads without clutter, and how far it is from small talk."""
+"""Sentences of talk without clutter, and their distance from small talk."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SMALL_TALK = (
     "Как дела, что нового?",
 )
 
-# What reads badly in a title: media markers, addresses, code, list marks.
+# Parts that read badly in a title: marks of media, addresses, code, list marks.
 _CLUTTER = re.compile(r"```.*?(?:```|$)|\[[^\[\]]*+\]|https?://\S+|[*_`#>]+", re.DOTALL)
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a message as they may stand in a summary, in order."""
+    """The sentences of a message in the form in which a summary may contain them, in order."""
     return [found for part in sentences(_CLUTTER.sub(" ", text)) if (found := plain(part))]
 
 
@@ -42,7 +42,7 @@ def plain(text: str) -> str:
 
 
 def nearness(vectors: Vectors, small_talk: Vectors) -> Floats:
-    """How near each sentence lies to the mean of all and how far from small talk, shape (n,)."""
+    """How near each sentence is to the mean of all, and how far from small talk, shape (n,)."""
     mean = vectors.mean(axis=0)
     central = vectors @ mean / max(float(np.linalg.norm(mean)), 1e-9)
     near: Floats = (central - _SMALL_TALK_COST * (vectors @ small_talk.T).max(axis=1)).astype(np.float64)

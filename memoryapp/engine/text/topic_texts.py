@@ -1,4 +1,4 @@
-"""A topic as the text its vector is made of: summary and log together, in pieces where it is too long for a model."""
+"""The texts from which a topic's vector is made: its summary and messages, in pieces if too long for a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ _FORM = "Topic Summary: {summary}\n\nConversation Log:\n"
 
 
 def topic_texts(summary: str, log: Iterable[tuple[str, str]], most: int) -> list[str]:
-    """The texts of at most ``most`` characters whose vectors' mean is the topic's; none where there is nothing in it.
+    """The texts of at most ``most`` characters whose vectors have the topic's vector as their mean; none for an empty
+    topic.
 
-    ``log`` are role and text of its messages in order. Each piece begins with the summary, so that all of them are of
-    the same subject, and they are of about the same length, so that none counts for more than its share.
+    ``log`` holds role and text of its messages in order. Each piece begins with the summary, so that all have the same
+    subject. They are of about equal length, so that none counts more than its share.
     """
     lines = [f"[{role.capitalize()}]: {text.strip()}" for role, text in log if text.strip()]
     if not lines and not summary.strip():
@@ -33,9 +34,10 @@ def _pieces(log: str, room: int) -> list[str]:
 
 
 def _break(log: str, start: int, end: int) -> int:
-    """Where the piece ends: after the last message that fits, else after the last word, else in the middle of one."""
+    """The end of the piece: after the last message that fits, otherwise after the last word, otherwise
+    inside a word."""
     if end >= len(log):
         return len(log)
     half = start + (end - start) // 2
-    # Not found is -1, so that the next is tried.
+    # -1 means not found, so the next separator is tried.
     return log.rfind("\n", half, end) + 1 or log.rfind(" ", half, end) + 1 or end

@@ -48,7 +48,7 @@ class Command(BaseCommand):
             raise CommandError(form % {"count": len(found)})
         if not options["json"]:
             rows = ", ".join(f"{name} {count}" for name, count in checked.items())
-            self.stdout.write(_("Everything holds (%(rows)s).") % {"rows": rows})
+            self.stdout.write(_("Every invariant holds (%(rows)s).") % {"rows": rows})
 
 
 def _repaired(repair: repairing.Repair) -> str:

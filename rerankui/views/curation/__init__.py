@@ -1,1 +1,1 @@
-"""Topics changed by hand: merge, split anew, the preview that every change passes, and the queue of suggestions."""
+"""Topics changed by hand: merging, splitting, the preview that every change passes, and the queue of suggestions."""

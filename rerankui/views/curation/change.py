@@ -1,7 +1,7 @@
-"""A change of topics looked at before it is made, made, and taken back.
+"""A change of topics: shown before it is made, made, and taken back.
 
-Every page that changes topics leads here. Nothing is written but by a form that is posted to commit; a change
-of somebody else's in between is told with what they did, and what one typed is kept.
+Every page that changes topics leads here. Only a form that is posted to commit writes anything. If somebody changed the
+topics meanwhile, the page shows their change and keeps what was typed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """Why a change came too late: the edits that were faster, how the summaries differ, and the same wish anew."""
+    """Why a change came too late: the earlier edits, the differences of summaries, and the same request for the new
+    topics."""
 
     sentence: str
     edits: Sequence[TopicEdit]

@@ -1,6 +1,6 @@
-"""Topics beside each other before they are merged: what they share, whose summary stays, who is left out.
+"""Topics side by side before a merge: what they share, whose summary is kept, which are left out.
 
-Where a chat model is connected, it may be asked for a summary; it then stands among the others to be chosen.
+A connected chat model may be asked for a summary, which is then offered with the others.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from rerankui.views.topics.topics import filtered
 @require_safe
 @requires(Role.CURATOR)
 def merge(request: HttpRequest, owner: int) -> HttpResponse:
-    """The comparison; for htmx only what would come of the topics that are not left out."""
+    """The comparison; for htmx only the result of merging the topics that are not left out."""
     return _compared(request, owner_or_404(request, owner), request.GET)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.CURATOR)
 def merge_proposal(request: HttpRequest, owner: int) -> HttpResponse:
-    """The same with the model's summary in the field, or with a sentence why there is none, and the field as it was.
+    """The comparison with the model's summary in the field; without one, with a sentence why, and the field unchanged.
 
-    Only a form that is posted asks the model.
+    Only a posted form asks the model.
     """
     of = owner_or_404(request, owner)
     if request.method != "POST":
         return _compared(request, of, request.GET)
     fields = request.POST.copy()
-    # Whatever stands in the field was sent from it, also without the script that marks it as one's own.
+    # The content of the field came with the form, even without the script that marks it as a person's own.
     fields["written"] = "1"
     return _compared(request, of, fields, *_proposal(of, fields, request.user.get_username()))
 
 
 def _proposal(owner: ChatUser, fields: QueryDict, asked_by: str) -> tuple[str, str]:
-    """The model's summary and nothing, or nothing and a sentence."""
+    """The model's summary and an empty text, or an empty text and a sentence."""
     topics, _retired = _live(owner, _asked(owner, fields)[:MOST_TOPICS])
     try:
         curation.plan_merge(owner, [topic.pk for topic in topics])
@@ -81,7 +81,7 @@ def _compared(
 
 
 def _asked(owner: ChatUser, fields: QueryDict) -> list[int]:
-    """The topics named in the address or form, or, with ``all``, those its filter lists."""
+    """The topics named in the address or form; with ``all``, those that its filter lists."""
     filters = TopicFilter(fields)
     if fields.get("all"):
         found = filtered(owner, filters).order_by("started_at", "pk")
@@ -90,7 +90,7 @@ def _asked(owner: ChatUser, fields: QueryDict) -> list[int]:
 
 
 def _live(owner: ChatUser, asked: Sequence[int]) -> tuple[list[Topic], list[str]]:
-    """The live topics that hold what was asked for, oldest first, and a sentence for each that is retired."""
+    """The live topics that hold what was requested, oldest first, and a sentence for each retired one."""
     holders = curation.successors(owner.pk, asked)
     live = Topic.objects.of(owner).in_bulk([number for found in holders.values() for number in found][:MOST_TOPICS])
     sentences = [_gone(number, found) for number, found in holders.items() if found != (number,)]
@@ -105,7 +105,7 @@ def _gone(number: int, holders: Sequence[int]) -> str:
 
 
 def _outcome(owner: ChatUser, topics: Sequence[Topic], fields: QueryDict, proposed: str) -> dict[str, Any]:
-    """What would come of it, in words; with fewer than two topics why nothing would."""
+    """The result in words; with fewer than two topics, the reason why there is none."""
     chosen, written = fields.get("from", ""), fields.get("summary", "").strip()
     if proposed:
         chosen, written = MODEL, ""

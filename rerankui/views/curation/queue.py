@@ -1,7 +1,7 @@
-"""The queue: one suggestion at a time with its evidence, decided by a key, and the next one is there at once.
+"""The queue: one suggestion at a time with its evidence, decided by a key; the next one follows at once.
 
-Whoever looks at a suggestion holds it for two minutes, and longer while the page is open. A decision answers
-htmx with the next suggestion and a toast, and anybody else with a redirect to it.
+A suggestion is leased to the person who looks at it for two minutes, and longer while the page is open. A decision
+answers htmx with the next suggestion and a toast, and other clients with a redirect to it.
 """
 
 from __future__ import annotations

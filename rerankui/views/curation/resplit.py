@@ -1,7 +1,7 @@
-"""A topic split anew: the proposal beside what it is today, each boundary to be taken, moved or left.
+"""A topic split again: the proposal beside the present topic; each boundary can be kept, moved or removed.
 
-The proposal is the embedded segmenter's, which also archives, or the chat model's when a person asks it; from then
-on the address carries the cuts. Nothing is written here: the form leads to the preview of the change.
+The proposal comes from the embedded segmenter, which also archives, or from the chat model when a person asks it; from
+then on the address contains the cuts. Nothing is written here: the form leads to the preview of the change.
 """
 
 from __future__ import annotations

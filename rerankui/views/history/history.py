@@ -1,7 +1,7 @@
-"""The history of a memory, and every way back: one change, all of somebody's in a time, a whole import.
+"""The history of a memory, and the undo of one change, of all changes of a person in a period, or of an import.
 
-Each way back is looked at first, with what stands on it, and made by a form that says what was seen: when
-something came in between, it is shown again instead.
+Each undo is shown first, with the changes that depend on it, and made by a form that contains what was shown; if
+something changed meanwhile, it is shown again instead.
 """
 
 from __future__ import annotations

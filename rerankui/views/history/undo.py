@@ -1,7 +1,7 @@
-"""A change undone: what undoing it would do, and when posted the undo. Whoever undoes an undo does the change again.
+"""The undo of a change: what it would do, and when posted the undo itself. The undo of an undo redoes the change.
 
-Every undo in the program leads here: of topics, people, facts and artifacts, one change or all that somebody made in
-a time. The form sends back which later changes the page showed (``seen``); when another one came in between, the
+Every undo in the program leads here: of topics, people, facts and artifacts, of one change or of all that a person made
+in a period. The form contains the later changes that the page showed (``seen``); if another one was made meanwhile, the
 page is shown again instead.
 """
 
@@ -95,7 +95,7 @@ def _dependents(record: Record) -> Sequence[Record]:
 def _undone(request: HttpRequest, owner: ChatUser, record: Record, later: Sequence[Record]) -> Sequence[Record]:
     by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
     if later and request.POST.get("seen") != _seen(later):
-        raise Depends(_("Later changes stand on this one and have to be undone with it."), ())
+        raise Depends(_("Later changes depend on this one and have to be undone with it."), ())
     return history.undo_with_dependents(owner, record, **by)
 
 
@@ -155,7 +155,7 @@ def _range_undone(
     request: HttpRequest, owner: ChatUser, wanted: Sequence[Record], by: str, since: datetime, until: datetime
 ) -> HttpResponse:
     if request.POST.get("seen") != _seen(wanted):
-        raise Depends(_("Something changed since this page was drawn; look at it once more."), ())
+        raise Depends(_("Something changed since this page was loaded; check it again."), ())
     undone_by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
     made = history.undo_between(owner, by, since, until, **undone_by)
     sentence = ngettext("Undone: %(n)d change of %(who)s", "Undone: %(n)d changes of %(who)s", len(made))

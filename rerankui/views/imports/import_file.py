@@ -1,4 +1,4 @@
-"""A chat file from its arrival to its import: what is in it, what a person answers and decides, how far the work is."""
+"""A chat file from its upload to its import: its content, the answers and decisions of a person, the progress."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from rerankui.curation.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
 
-# The formats in which a person may be anybody of those who speak.
+# The formats in which the user may be any of the speakers.
 ASKS_WHO = {"telegram", "whatsapp"}
 NOBODY = "-"
 # What people are shown of a whole memory; the rest comes along with it.
 _SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
-# The formats that write times without a zone.
+# The formats whose times have no time zone.
 ZONELESS = {"whatsapp"}
 
 
@@ -74,7 +74,7 @@ def _upload(request: HttpRequest, owner: ChatUser, ticket: str) -> str:
         zone = timezone.get_current_timezone_name()
         staged = [import_files.stage(owner, file.path, file.name, who, zone) for file in found if file.size]
     if not staged:
-        sentence = _("No file came: choose one of at most %(size)s that is not empty.")
+        sentence = _("No file arrived: choose one of at most %(size)s that is not empty.")
         messages.error(request, sentence % {"size": _most()})
     return reverse("import_file", args=[owner.pk, staged[0].pk]) if len(staged) == 1 else here
 
@@ -146,7 +146,9 @@ def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
     if "addressee" in posted:
         answers["addressee"] = posted["addressee"].strip()[:200]
         if answers["addressee"] == ImportFile.EVERYBODY and not _may_fill_all(request, row):
-            raise import_files.FileActionRefused(_("Only who may see every chat user can import for all of them."))
+            raise import_files.FileActionRefused(
+                _("Only operators who may see every chat user can import for all of them.")
+            )
     return answers
 
 

@@ -72,13 +72,13 @@ def _take_over(request: HttpRequest, owner: ChatUser, ticket: str) -> None:
         for file in found:
             _put(request, owner, file)
     if not found:
-        sentence = _("No file came: choose one of at most %(size)s that is not empty.")
+        sentence = _("No file arrived: choose one of at most %(size)s that is not empty.")
         messages.error(request, sentence % {"size": _most()})
 
 
 def _put(request: HttpRequest, owner: ChatUser, file: Received) -> None:
     if not 0 < file.size <= settings.MEDIA_MAX_BYTES:
-        sentence = _("%(name)s was not taken: a file is not empty and has at most %(size)s.")
+        sentence = _("%(name)s was not accepted: a file must not be empty and may have at most %(size)s.")
         messages.error(request, sentence % {"name": file.name, "size": _most()})
         return
     mime_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"

@@ -74,7 +74,7 @@ def edit(request: HttpRequest, owner: int, noun: str, **number: int) -> HttpResp
 def _overtaken(
     request: HttpRequest, owner: ChatUser, noun: str, row: Row, form: RowForm, sentence: str
 ) -> HttpResponse:
-    """Somebody was faster: their change beside what one typed, which is kept and can be saved over it."""
+    """Somebody saved first: their change is shown beside what was typed, which is kept and can still be saved."""
     row.refresh_from_db()
     current = values_of(noun, row)
     mine = form.over(current)

@@ -1,7 +1,7 @@
-"""Another prompt on a run of the past: what its model would be told, and what comes of it then.
+"""Another prompt tried on a past run: what its model would be sent, and the resulting run.
 
-The new run is told what the old one was, up to the prompt in question, so whatever differs is that prompt's doing.
-What is tried is kept as a draft, for a run must be able to tell what its model was told.
+The new run gets the same input as the old one up to the changed prompt, so any difference comes from that prompt. The
+tried text is stored as a draft, because a run must be able to show what its model was sent.
 """
 
 from __future__ import annotations

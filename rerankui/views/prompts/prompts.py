@@ -1,7 +1,7 @@
-"""Prompts: what the model is told, its versions, and how two of them differ.
+"""Prompts: what the models are sent, the versions, and the differences between two of them.
 
-Everybody reads; who may start runs may keep a draft, for a draft changes nothing; an admin puts a version in
-force. Nothing is checked while one types: the page answers a pressed button, and keeps what was typed.
+Everybody may read them. Operators who may start runs may save a draft, which changes nothing; an admin puts a version
+in force. Nothing is checked while a person types: the page answers when a button is pressed, and keeps the typed text.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def _keep(request: HttpRequest, form: PromptForm, key: Key) -> Prompt | PromptRe
 
 
 def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
-    """Told once: the form now knows of the newer version, so pressing again is a decision."""
+    """Shown once: the form now contains the newer version, so pressing again is a decision."""
     base = prompt_versions.text_at(key, form.cleaned_data.get("base") or 0) or BUILT_IN[key]
     form.data = {**dict(form.data.items()), "seen": newest.version}
     return PromptReply(changes=changes(base, prompt_versions.text_of(newest)), newer=newest, status=409)

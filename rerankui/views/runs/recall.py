@@ -1,4 +1,4 @@
-"""Recall: ask one memory a question and watch the answer being chosen."""
+"""The page *Recall*: ask one memory a question and watch how topics are selected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One run, live or in replay: its page, the frames of a viewer without a socket, its JSON, and its end by hand."""
+"""One run, live or in replay: its page, the frames for a viewer without a socket, its JSON, and the button that stops
+it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_safe
 @requires(Role.VIEWER)
 def run_frame(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What a viewer lacks who has the events up to ``last``; for a page whose socket is blocked."""
+    """What is new to a viewer who has the events up to ``last``; for a page whose socket is blocked."""
     found = run_or_404(request, pk)
     last = request.GET.get("last", "")
     seen = fragments.Seen(int(last) if last.isdecimal() and len(last) < 9 else -1)
@@ -55,7 +57,7 @@ def run_frame(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_safe
 @requires(Role.VIEWER)
 def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """The run as programs get it, with what it was asked."""
+    """The run as programs get it, with its query and parameters."""
     found = run_or_404(request, pk)
     try:
         document = recall_document.document(found)
@@ -68,7 +70,7 @@ def run_json(request: HttpRequest, pk: UUID) -> JsonResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.DEBUGGER)
 def run_stop(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """End a run that goes on; whoever opens the address is asked first."""
+    """Stops a run; a person who opens the address is asked for confirmation first."""
     found = run_or_404(request, pk)
     if request.method != "POST":
         return render(request, "pages/runs/run_stop.html", {"run": found})

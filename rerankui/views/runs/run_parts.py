@@ -1,4 +1,6 @@
-"""Parts of a run, each opened from its page: a candidate, the ones not shown, a part of the context, an attachment."""
+"""Parts of a run, opened from its page: a candidate, candidates that were not shown, a part of the context, an
+attachment.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from rerankui.text import pictures
 @require_safe
 @requires(Role.VIEWER)
 def run_below(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The candidates of a kind that were ranked and not shown to the model; without one the topics."""
+    """Candidates of one kind that were ranked but not shown to the model; of topics, if no kind is given."""
     found = run_or_404(request, pk)
     views = fragments.event_views(following.stored(pk))
     search = Outline.of([view.event for view in views]).found
@@ -96,7 +98,7 @@ def run_item(request: HttpRequest, pk: UUID, item: str) -> HttpResponse:
 
 
 def _found_at(owner: int, item: ItemCandidate) -> str:
-    """Where its list shows it."""
+    """The address of the item in its list."""
     kind, _colon, number = item.id.lower().partition(":")
     names = {"person": "people", "artifact": "artifacts"}
     return f"{reverse(names[kind], args=[owner])}?{urlencode({'q': item.name})}#{kind}-{number}"

@@ -1,7 +1,7 @@
-"""To which topic: the live topics by meaning and by words, to move messages into or to merge with.
+"""Choosing another topic: the live topics by meaning and by words, to move messages into or to merge with.
 
-Without words those nearest to the topic in hand; with words those whose summary holds them first, then those
-that mean something alike.
+Without words, the topics nearest to the present one; with words, first those whose summary contains them, then those
+similar in meaning.
 """
 
 from __future__ import annotations

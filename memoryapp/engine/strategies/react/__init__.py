@@ -1,8 +1,8 @@
-"""The strategy that answers in steps: it routes and plans a question, searches, reads, looks once more where too little
-was found, and puts the answer into words whose every statement cites a message.
+"""The strategy *react*, which answers in steps: it routes and plans a question, searches, reads, searches once more
+when too little was found, and writes an answer in which every statement cites a message.
 
-``steps`` runs them, ``toolbox`` calls the tools, whose input and output are the ``shapes``. ``plain`` is a strategy of
-its own, made of the same tools without steps and without a model.
+``steps`` runs the steps and ``toolbox`` calls the tools, whose input and output are the ``shapes``. ``plain`` is a
+strategy of its own: it uses the same tools without steps and without a model.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The answer in words: what a model wrote, or extracts of the messages, and whether it may stand.
+"""The answer in words: a model's text or extracts of the messages, and whether it may stand.
 
-Extracts say what was said, not that it answers: where what they are quoted from covers less than ``enough_coverage`` of
-the question the answer is softened, and below ``least_coverage`` refused. An answer of a model below ``least_coverage``
-is softened where its claims are borne out all the same; below ``least_support`` any answer is softened, and refused
-where nothing of it is borne out.
+Extracts show what was said, not that it answers the question. If their sources cover less than ``enough_coverage`` of
+the question, the answer is softened; below ``least_coverage`` it is refused. An answer of a model below
+``least_coverage`` is only softened if its claims are confirmed. Below ``least_support`` any answer is softened, and it
+is refused when none of its claims is confirmed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_REASON = 300
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An answer before it is judged; ``claims`` are what is checked, the fullest first."""
+    """An answer before it is judged; ``claims`` are to be checked, the longest first."""
 
     statements: Statements
     by: Literal["model", "extracts"]
@@ -57,7 +57,7 @@ class Draft:
 
 
 def written(text: str, sources: Mapping[int, Document]) -> Draft:
-    """What a model wrote; nothing of it where it says that the sources hold no answer."""
+    """A model's answer; empty when the model says that the sources contain none."""
     if NOT_IN_MEMORY in text:
         return Draft(Statements((), {}), "model", notes=(Note("nothing_found"),))
     statements = statements_of(text, sources)
@@ -73,7 +73,8 @@ def extracted(
     language: Language,
     why: Note,
 ) -> Draft:
-    """The most telling sentence of each topic that is likely to hold an answer; ``why`` says why no model wrote it."""
+    """The most telling sentence of each topic that probably contains an answer; ``why`` says why no model wrote the
+    answer."""
     cited = {document.topic for document in sources.values()}
     read = [_judged(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
     chosen = likeliest(judge(wanted.question, read, len(candidates)))
@@ -103,7 +104,7 @@ def _quote(document: Document, place: Place) -> tuple[str, str]:
 
 
 def _claims(texts: Sequence[str], sources: Mapping[int, Document]) -> tuple[str, ...]:
-    """Those that can be checked by their words: in the script of a source, and with something to check."""
+    """The claims that can be checked by their words: in the script of a source, and with words to check."""
     scripts = {is_wide(document.text) for document in sources.values()}
     checkable = [text for text in texts if is_wide(text) in scripts and terms_of(text)]
     return tuple(sorted(checkable, key=lambda text: -len(terms_of(text))))
@@ -112,7 +113,7 @@ def _claims(texts: Sequence[str], sources: Mapping[int, Document]) -> tuple[str,
 def answered(
     draft: Draft, coverage: float, support: float | None, parameters: ReactParameters, language: Language
 ) -> Answered:
-    """The answer as it stands, softened, or refused."""
+    """The answer, as it stands, softened, or refused."""
     statements = draft.statements
     outcome, notes = _outcome(draft, coverage, support, parameters)
     text = statements.text
@@ -158,7 +159,7 @@ def _outcome(
 def finished(
     event: Answered, draft: Draft, candidates: Mapping[str, Candidate], baseline: tuple[str, ...]
 ) -> RunFinished:
-    """The cited topics in the order in which they are cited, each with what is quoted of it."""
+    """The cited topics in the order of their citations, each with the quotations from it."""
     statements = draft.statements if event.citations else Statements((), {})
     located = citations_of(statements)
     ids = list(dict.fromkeys(citation.topic for citation, _piece in located))
@@ -179,7 +180,7 @@ def finished(
 
 
 def _reason(draft: Draft, numbers: Sequence[int]) -> str:
-    """What the model says by this topic; extracts are their own reason."""
+    """What the model says with reference to this topic; extracts are their own reason."""
     if draft.by == "extracts":
         return ""
     citing = [each.text for each in draft.statements.kept if set(each.numbers) & set(numbers)]

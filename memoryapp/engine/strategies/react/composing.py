@@ -23,9 +23,9 @@ from memoryapp.engine.text.lexical import fold, words
 from memoryapp.engine.text.lines import one_line, quoted
 from memoryapp.engine.text.queries import matter_of
 
-# From there on a claim counts as borne out.
+# The least share for which a claim counts as confirmed.
 VERIFIED = 0.5
-# A source that is cut is still worth reading with so much of it.
+# A source is cut only if at least this much of it remains.
 _LEAST_TOKENS = 40
 _SNIPPET_CHARS = 200
 
@@ -40,7 +40,7 @@ class Composing:
     texts: dict[int, str] = field(default_factory=dict)
 
     async def compose(self, asked: ComposeInput, emit: Emit) -> ComposeOutput:
-        """Number the documents that fit, the best first; what says the same as one before is left out."""
+        """Numbers the documents that fit, the best first; a document that repeats an earlier one is left out."""
         if not asked.beside:
             self.sources, self.texts = {}, {}
         known = {_fingerprint(document.text) for document in self.sources.values()}
@@ -77,11 +77,11 @@ class Composing:
 
     @property
     def wanted(self) -> QuestionTerms:
-        """What a sentence is looked for by that answers the question."""
+        """The words and the kind of thing by which a sentence with the answer is recognised."""
         return QuestionTerms.of(self.question, self.pool.weights(self._asked()))
 
     def _asked(self) -> frozenset[str]:
-        """What the question asks for: its stems, without the names of who speaks and the dates that it names."""
+        """What the question asks for: its stems, without the names of speakers and the dates in it."""
         authors = {message.author for document in self.pool.documents.values() for message in document.messages}
         matter = matter_of(self.question, authors).texts[-1]
         any_document = next(iter(self.pool.documents.values()), None)
@@ -91,7 +91,7 @@ class Composing:
         return terms_of(undated) or terms_of(self.question)
 
     async def verify(self, asked: VerifyInput, emit: Emit) -> VerifyOutput:
-        """How far the documents that fit a claim best bear it out, by stems and by every figure in it."""
+        """How far the most similar documents confirm a claim, by its stems and by every figure in it."""
         if not self.pool.documents:
             raise ToolFailed("no_documents")
         texts = {document.text: borne_out(asked.claim, document.text) for document in self.pool.documents.values()}
@@ -107,18 +107,18 @@ class Composing:
 
 
 def _fingerprint(text: str) -> str:
-    """The same for texts that differ in case, punctuation and how words are joined alone."""
+    """The same for texts that differ only in case, punctuation and joined words."""
     return hashlib.sha256(" ".join(words(fold(text))).encode()).hexdigest()
 
 
 def _head(document: Document) -> str:
-    """Who wrote it first and when, as ``(Anna, 2026-05-07)``."""
+    """Who wrote it first and when, as in ``(Anna, 2026-05-07)``."""
     first = document.messages[0]
     return f"({one_line(first.author or first.role)}, {first.sent_at:%Y-%m-%d})"
 
 
 def _fitting(head: str, text: str, room: int) -> str:
-    """The source as a model reads it, cut between words at ``room`` tokens; empty where too little would be left."""
+    """The source as a model reads it, cut between words at ``room`` tokens; empty when too little would remain."""
     whole = f"{head}\n{quoted(text)}"
     if estimated_tokens(whole) <= room:
         return whole

@@ -1,4 +1,4 @@
-"""What can be set on a run of *react*; each parameter changes what a run does."""
+"""The parameters of *react*; each of them changes what a run does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoryapp.engine.parameters import Parameters, choice, number
 SWITCH = ("auto", "always", "never")
 ON_OFF = ("on", "off")
 FUSIONS = ("zsum", "rrf")
-# The most steps there are: plan, retrieve, refine, answer.
+# The largest number of steps: plan, retrieve, refine, answer.
 STEPS = 4
 
 

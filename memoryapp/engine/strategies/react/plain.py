@@ -1,6 +1,6 @@
-"""The plain path from a question to an answer: one search, its passages put together, sentences quoted from them.
+"""The strategy *plain*: one search, then sentences quoted from its passages.
 
-It asks no model and uses the tools of *react* without its steps, so it stays up when both are switched off.
+It asks no model and uses the tools of *react* without its steps, so it works when both are switched off.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from memoryapp.engine.strategies.react.searching import Searching
 from memoryapp.engine.strategies.react.shapes import ComposeInput, FetchInput, SearchInput
 from memoryapp.engine.strategies.strategy import Strategy
 
-# So many topics are judged, as where *react* writes without a model.
+# As many topics are judged as by *react* without a model.
 _MOST_TOPICS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PlainParameters(Parameters):
-    """``hits`` passages are found, and put together within ``context_tokens``; they mean what they mean to *react*.
+    """``hits`` passages are found and put together within ``context_tokens``, as for *react*.
 
-    An answer whose passages speak of less than ``least_coverage`` of the question is refused.
+    An answer is refused when its passages cover less than ``least_coverage`` of the question.
     """
 
     hits: int = number(10, 1, 50)
@@ -38,12 +38,13 @@ class PlainParameters(Parameters):
 
     @property
     def of_agent(self) -> ReactParameters:
-        """The same for the tools of *react*, everything else as usual."""
+        """The same parameters for the tools of *react*, with defaults for all others."""
         return ReactParameters(hits=self.hits, context_tokens=self.context_tokens, least_coverage=self.least_coverage)
 
 
 async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> AsyncIterator[Event]:
-    """The query as it was typed, its candidates, the answer, and the topics it cites. Raises SearchTimeout."""
+    """The events: the query as it was typed, its candidates, the answer, and the topics that it cites. Raises
+    SearchTimeout."""
     language, parameters = language_of(request.query), request.parameters.of_agent
     prepared = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
     yield prepared.line
@@ -62,11 +63,11 @@ async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> Asy
 
 
 def _unheard(event: Event | ModelProgress) -> None:
-    """Tools that ask no model have nothing to report on the way."""
+    """Tools that ask no model report nothing meanwhile."""
 
 
 async def _put_together(searching: Searching, composing: Composing, tokens: int) -> None:
-    """Number the passages found as sources."""
+    """Numbers the passages found as sources."""
     ids = tuple(searching.pool.order)
     if ids:
         await searching.fetch(FetchInput(ids=ids), _unheard)
@@ -74,7 +75,7 @@ async def _put_together(searching: Searching, composing: Composing, tokens: int)
 
 
 async def _extract(composing: Composing, candidates: Mapping[str, Candidate], ports: Ports) -> Draft:
-    """The most telling sentences of the topics that are likely to hold an answer."""
+    """The most telling sentences of the topics that probably contain an answer."""
     wanted = list(dict.fromkeys(document.topic for document in composing.sources.values()))[:_MOST_TOPICS]
     topics = await ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
     why = Note("extracts_only")

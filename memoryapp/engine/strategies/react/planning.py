@@ -1,4 +1,4 @@
-"""The tool ``query_plan``, and what a model adds to the question when too little was found."""
+"""The tool ``query_plan``: it asks a model for further queries, also when too little was found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memoryapp.engine.text.json_answers import TEXT, list_schema, mended, object
 from memoryapp.engine.text.lexical import fold, stems
 from memoryapp.engine.text.lines import quoted
 
-# A question of so few telling words asks for one thing.
+# A question with so few telling words asks for one thing.
 SHORT_STEMS = 6
 _LONGEST_QUERY, _MOST_WORDS = 256, 12
 _LONGEST_PASSAGE = 600
@@ -27,7 +27,7 @@ _TEXTS = list_schema(TEXT)
 
 @dataclass(slots=True)
 class Planning:
-    """Asks the ``writer``, where there is one; ``left`` tells how many seconds a question to it may take."""
+    """Asks the ``writer``, if there is one; ``left`` returns the seconds that a question to it may take."""
 
     writer: Chat | None
     prompts: PromptBook
@@ -36,7 +36,8 @@ class Planning:
     left: Callable[[], float]
 
     async def plan(self, asked: PlanInput, emit: Emit) -> PlanOutput:
-        """What to search for: the question, then what a model makes of a long one, or of one that found little."""
+        """The queries to search for: the question, and what a model adds to a long question or to one that found
+        little."""
         if self.writer is None:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_model")
         if asked.found_little:
@@ -50,7 +51,7 @@ class Planning:
         return PlanOutput(queries=(asked.query, *planned), by="model")
 
     async def _expanded(self, question: str, emit: Emit) -> PlanOutput:
-        """A passage as the answer might stand in, and paraphrases of the question."""
+        """A passage that might contain the answer, and paraphrases of the question."""
         schema = object_schema(passage=TEXT, paraphrases=_TEXTS)
         found = await self._asked("expand", question, schema, emit)
         passage = " ".join(str(found.get("passage") or "").split())[:_LONGEST_PASSAGE]
@@ -59,7 +60,7 @@ class Planning:
         return PlanOutput(queries=queries, by="model" if len(queries) > 1 else "nobody", why="found_little")
 
     async def _asked(self, name: str, question: str, schema: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:
-        """What the model answers as an object; empty where it fails."""
+        """The model's answer as an object; empty when it fails."""
         assert self.writer
         text = self.prompts[name, language_of(question)]
         variables = {"today": self.today, "query": quoted(question.strip())}
@@ -70,7 +71,7 @@ class Planning:
 
 
 def _object(text: str) -> Mapping[str, Any] | None:
-    """The object that a model wrote, mended where it is broken; None for anything else."""
+    """The object that a model wrote, repaired if broken; None for anything else."""
     value = mended(text[:_LONGEST_ANSWER])
     return value if isinstance(value, dict) and value else None
 
@@ -81,7 +82,7 @@ def _texts(found: Mapping[str, Any], name: str) -> Iterable[str]:
 
 
 def distinct(question: str, queries: Iterable[str]) -> list[str]:
-    """The queries that say something, on one line, none twice and none that is the question; no word is taken out."""
+    """The queries with content, each on one line; without duplicates and without the question. No word is removed."""
     known, kept = {_folded(question)}, []
     for query in queries:
         text = " ".join(query.split())

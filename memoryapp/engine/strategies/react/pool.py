@@ -23,13 +23,13 @@ from memoryapp.engine.text.lexical import idf, stems
 from memoryapp.engine.text.lines import candidate_line
 from memoryapp.engine.text.passages import line_of
 
-# What a passage is worth less, in deviations, that not the question itself has found.
+# How many deviations lower a passage counts that was not found by the question itself.
 _SECOND_HAND = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A passage with its messages as they are stored now; ``topic`` is the one that it is cited under."""
+    """A passage with its messages as they are stored now; ``topic`` is the topic under which it is cited."""
 
     passage: FoundPassage
     topic: str
@@ -37,7 +37,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The passage, or of one that lies whole in its messages those."""
+        """The passage, or its messages if the passage contains them completely."""
         whole = "\n".join(map(line_of, self.messages))
         return whole if len(whole) <= len(self.passage.text) else self.passage.text
 
@@ -64,7 +64,7 @@ class Pool:
         return not self._found
 
     def weights(self, terms: Iterable[str]) -> dict[str, float]:
-        """The rarity of each of the ``terms`` in the memory; what no passage holds is the rarest."""
+        """The rarity of each of the ``terms`` in the memory; a term that no passage contains counts as the rarest."""
         unknown = idf(max((found.event.passages for found, _cost in self._found), default=0), 0)
         return {term: self.rarity.get(term, unknown) for term in sorted(terms)}
 
@@ -73,7 +73,7 @@ class Pool:
         return self._found[0][0].baseline if self._found else ()
 
     def add(self, found: Found, *, is_question: bool, weight: float = 1.0) -> None:
-        """Join what one query brought, in whose scores meaning had that ``weight``."""
+        """Adds the result of one query, in whose scores meaning had that ``weight``."""
         cost = 0.0 if is_question else _SECOND_HAND
         self._found.append((found, cost))
         self.rarity |= found.rarity
@@ -87,13 +87,13 @@ class Pool:
         self.order = sorted(self.passages, key=lambda id: (-self.worth[id], id))
 
     def rank(self, ids: Sequence[int]) -> None:
-        """Put these passages first, in this order, and their topics with them."""
+        """Puts these passages first, in this order, and their topics with them."""
         self._is_ranked = True
         first = [id for id in dict.fromkeys(ids) if id in self.passages]
         self.order = [*first, *(id for id in self.order if id not in set(first))]
 
     def keep(self, ids: Iterable[int]) -> None:
-        """Leave out of the order what is not among these passages."""
+        """Removes from the order all passages but these."""
         kept = set(ids)
         self.order = [id for id in self.order if id in kept]
 
@@ -123,7 +123,7 @@ class Pool:
         )
 
     def _candidates(self) -> Mapping[str, Candidate]:
-        """Each topic as the search found it that scores it best, best first; of equal ones the first found."""
+        """Each topic with its best score among all searches, best first; of equal ones, the first found."""
         best: dict[str, Candidate] = {}
         worth: dict[str, float] = {}
         for found, cost in self._found:

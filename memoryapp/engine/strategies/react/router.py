@@ -54,7 +54,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def routed(question: str, today: date) -> RouterOutput:
-    """The route of a ``question`` as seen on ``today``, with codes that say why."""
+    """The route of a ``question`` as seen on ``today``, with codes that explain it."""
     reasons = tuple(_lexical(question, today))
     route: Route = "bm25" if reasons else "hybrid"
     if not reasons and (described := tuple(_descriptive(question))):
@@ -85,12 +85,12 @@ def _descriptive(question: str) -> Iterator[str]:
 
 
 def weights_of(route: Route) -> tuple[float, float]:
-    """What meaning and words count for."""
+    """The weights of meaning and words."""
     return _WEIGHTS[route]
 
 
 def filters_of(question: str, today: date) -> Filters:
-    """The filters that a question really names."""
+    """The filters that a question explicitly names."""
     named = _operators(question)
     if not (named.since or named.until):
         since, until = _dates(question, today)
@@ -108,9 +108,10 @@ def _operators(question: str) -> Filters:
 
 
 def _chats(question: str) -> list[str]:
-    """The names that a question gives to chats, each once.
+    """The chats that a question names, each once.
 
-    Where a name without quotation marks ends is not known: of words with capitals each beginning may be the name.
+    The end of a name without quotation marks is unknown: each beginning of a series of capitalised words may be the
+    name.
     """
     called = list[str]()
     for found in _IN_CHAT.findall(question):

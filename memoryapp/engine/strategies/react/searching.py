@@ -1,4 +1,4 @@
-"""The tools that find and order: ``search``, ``rerank`` and ``fetch_docs``."""
+"""The tools that find and order passages: ``search``, ``rerank`` and ``fetch_docs``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from memoryapp.engine.strategies.react.shapes import (
 from memoryapp.engine.strategies.react.toolbox import Emit, ToolFailed
 from memoryapp.engine.text.lexical import Floats
 
-# Fewer hits than that, and filters were too narrow.
+# With fewer hits than this, the filters were too narrow.
 _FEWEST_FILTERED = 3
 _SNIPPET_CHARS = 200
 # What a cross-encoder's reading of a passage counts beside the search, in deviations; not measured, as in the search.
@@ -41,7 +41,7 @@ _CROSS_ENCODER = 3.0
 
 @dataclass(slots=True)
 class Searching:
-    """The three tools over one pool. ``prepared`` is the question itself, whose vectors are made."""
+    """The three tools over one pool. ``prepared`` is the search for the question itself, whose vectors are ready."""
 
     question: str
     prepared: PreparedSearch
@@ -50,7 +50,7 @@ class Searching:
     pool: Pool = field(default_factory=Pool)
 
     async def search(self, asked: SearchInput, emit: Emit) -> SearchOutput:
-        """Each query by meaning and by words, in one look at the memory, joined to what was found before."""
+        """Searches for each query by meaning and words, and adds the results to the pool."""
         where = Where(asked.since, asked.until, asked.channels, asked.authors)
         known = set(self.pool.passages)
         found = await self._find(asked, where)
@@ -71,9 +71,9 @@ class Searching:
         )
 
     async def _find(self, asked: SearchInput, where: Where) -> list[FoundPassage]:
-        """What all queries bring, which is in the pool then, also where a later one is late.
+        """The results of all queries; those that arrived in time are in the pool even if a later one is late.
 
-        They are searched side by side, for each may have to wait for its vector, and join the pool in their order.
+        The queries are searched concurrently, because each may wait for its vector, and join the pool in their order.
         """
         weight, brought = self._weight_of_meaning(asked.route), list[FoundPassage]()
         searches = [asyncio.create_task(self._found(query, asked, where)) for query in asked.queries]
@@ -100,7 +100,7 @@ class Searching:
         return Sum(meaning, words)
 
     def _weight_of_meaning(self, route: Route) -> float:
-        """As far as the parts of a score know of it: ranks are weighed by themselves."""
+        """The weight of meaning, as far as the parts of a score show it; ranks have weights of their own."""
         return weights_of(route)[0] if self.parameters.fusion == "zsum" else 1.0
 
     def _diversify(self) -> None:
@@ -111,7 +111,7 @@ class Searching:
             self.pool.rank(taken)
 
     async def rerank(self, asked: RerankInput, emit: Emit) -> RerankOutput:
-        """The first passages in the order that a second reading makes of them, which only a cross-encoder's does."""
+        """The first passages in the order of a second scoring; only a cross-encoder changes the order."""
         passages = [self.pool.passages[id] for id in asked.ids[: asked.top_n] if id in self.pool.passages]
         if not passages:
             raise ToolFailed("no_such_passages")
@@ -126,13 +126,13 @@ class Searching:
         return RerankOutput(hits=hits, by=read.by or "scorer", moved=moved, failure=read.failure)
 
     def _reordered(self, passages: Sequence[FoundPassage], second: Floats) -> list[int]:
-        """The passages by both readings, the search's and the ``second``, shape (passages,)."""
+        """The passages by both scorings, that of the search and the ``second``, shape (passages,)."""
         first = np.array([self.pool.worth[passage.id] for passage in passages])
         worth = z_scores(first, 1.0) + _CROSS_ENCODER * z_scores(second)
         return [passages[place].id for place in np.argsort(-worth, kind="stable").tolist()]
 
     async def fetch(self, asked: FetchInput, emit: Emit) -> FetchOutput:
-        """The passages with their messages as they are stored now; one whose messages are gone is missing."""
+        """The passages with their messages as they are stored now; a passage whose messages were erased is missing."""
         passages = [self.pool.passages[id] for id in asked.ids if id in self.pool.passages]
         wanted = list(dict.fromkeys(number for passage in passages for number in passage.messages))
         stored = {message.id: message for message in await self.ports.read_messages(wanted)}
@@ -151,7 +151,7 @@ class Searching:
 
 
 def _wider(where: Where) -> Iterator[Where]:
-    """What to look in where filters leave too little: the same days, whoever wrote wherever, and then everywhere."""
+    """Wider filters for when too little is found: first only the same days, then none."""
     days = Where(where.since, where.until)
     if days and days != where:
         yield days

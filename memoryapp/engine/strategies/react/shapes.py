@@ -1,4 +1,4 @@
-"""Input and output of the seven tools, with bounds on every parameter; what lies outside of them is refused."""
+"""Input and output of the seven tools, with bounds for every parameter; values outside of them are refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 LONGEST_QUESTION = 4_000
 MOST_QUERIES = 8
 _LONGEST_SHOWN = 200
-# The context stands in the prompt of the answer; topics have a field of their own.
+# The context is part of the prompt of the answer; topics have a field of their own.
 _UNTOLD = {"prompt", "topics"}
 
 Question = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUESTION)]
@@ -24,12 +24,12 @@ Weight = Annotated[float, Field(ge=0, le=10)]
 
 
 class Shape(BaseModel):
-    """A value that is never changed and holds nothing beside its fields."""
+    """A value that never changes and contains nothing beside its fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def brief(self) -> dict[str, Any]:
-        """The value as an event tells it: texts are cut, lists of numbers and of values counted, the empty left out."""
+        """The value in the short form of events: texts are cut, lists are counted, empty values are left out."""
         brief = {name: _brief(getattr(self, name)) for name in type(self).model_fields if name not in _UNTOLD}
         return {name: value for name, value in brief.items() if value not in ("", None, [], ()) and value is not False}
 

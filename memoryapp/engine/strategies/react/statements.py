@@ -1,7 +1,7 @@
-"""An answer as statements that cite: numbers that stand for nothing are dropped, the rest counted anew from 1.
+"""An answer as statements with citations: numbers without a source are dropped, the others are renumbered from 1.
 
-A statement without a number gets that of a source which says the same; one that no source says is left out, for every
-statement of an answer cites.
+A statement without a number gets the number of a source that says the same. A statement that no source supports is left
+out, because every statement of an answer must cite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memoryapp.engine.strategies.react.coverage import borne_out, terms_of
 from memoryapp.engine.strategies.react.pool import Document
 from memoryapp.engine.text.sentences import sentences, spans
 
-# A statement without a number is credited to a source that holds so much of it.
+# A statement without a number is credited to a source that contains this share of it.
 _LEAST_CREDITED = 0.6
 _LONGEST_QUOTE = 400
 _QUESTIONS_SHARE = 0.25
@@ -24,19 +24,20 @@ _QUESTIONS_SHARE = 0.25
 _NUMBERS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _BETWEEN = re.compile(r"[,;]")
 _LOOSE = re.compile(r" ([.,;:!?…])")
-# Numbers end a sentence as a point does, and those behind a point belong to the sentence before it.
+# A number ends a sentence like a full stop; numbers after the full stop belong to the sentence before it.
 _BEHIND_NUMBERS = re.compile(r"(?<=\])\s++(?=[A-ZА-ЯЁ«\"“])")
 _NUMBERED = re.compile(r"\[\d")
 _MARK = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 
 
-# A message and the offsets in it.
+# A message, and offsets in its text.
 Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is said, without its numbers, and the numbers of the sources, ascending; ``place`` is what it quotes."""
+    """A statement without its numbers, and the numbers of its sources, ascending; ``place`` is the passage that it
+    quotes."""
 
     text: str
     numbers: tuple[int, ...]
@@ -44,7 +45,7 @@ class Statement:
 
     @property
     def cited(self) -> str:
-        """As it stands in the answer: ``She signed in May [1][3].``"""
+        """The statement with its numbers: ``She signed in May [1][3].``"""
         body = self.text.rstrip(".")
         end = self.text[len(body) :][:1]
         return f"{body} {''.join(f'[{number}]' for number in self.numbers)}{end}"
@@ -52,7 +53,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements that cite, with numbers from 1 without gaps; ``sources`` are the documents behind them."""
+    """The statements with citations, numbered from 1 without gaps; ``sources`` are the documents they cite."""
 
     kept: tuple[Statement, ...]
     sources: Mapping[int, Document]
@@ -65,7 +66,7 @@ class Statements:
 
 
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
-    """What a model wrote, as statements over the ``sources`` that it was given."""
+    """A model's text as statements about the ``sources`` that the model was given."""
     read = [_read(part) for part in map(_unmarked, _parts(answer)) if _bare(part)]
     unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
     credited = [_credited(each, sources) for each in read]
@@ -74,7 +75,7 @@ def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
 
 
 def _parts(answer: str) -> list[str]:
-    """The sentences of an answer, each with its numbers, inside its point or behind it."""
+    """The sentences of an answer, each with the numbers before or after its full stop."""
     parts: list[str] = []
     for line in answer.splitlines():
         cut = [part for sentence in sentences(line) for part in _BEHIND_NUMBERS.split(sentence)]
@@ -91,7 +92,7 @@ def _unmarked(part: str) -> str:
 
 
 def quoting(chosen: Sequence[tuple[str, int, Place]], sources: Mapping[int, Document]) -> Statements:
-    """Texts with the number of the source that each is taken from, and the place."""
+    """Texts with the number of the source that each is quoted from, and the place in it."""
     return _renumbered([Statement(text, (number,), place) for text, number, place in chosen], sources, (), 0)
 
 
@@ -118,7 +119,7 @@ def _credited(statement: Statement, sources: Mapping[int, Document]) -> Statemen
 def _renumbered(
     kept: Sequence[Statement], sources: Mapping[int, Document], unknown: tuple[int, ...], dropped: int
 ) -> Statements:
-    """With numbers in the order in which they are cited."""
+    """Statements renumbered in the order of their citations."""
     order = dict.fromkeys(number for statement in kept for number in statement.numbers)
     renamed = {number: place for place, number in enumerate(order, start=1)}
     return Statements(
@@ -130,7 +131,7 @@ def _renumbered(
 
 
 def citations_of(statements: Statements) -> tuple[tuple[Citation, Piece], ...]:
-    """What stands behind each number: what is quoted, or the sentence that says most of what cites it."""
+    """The source of each number: the quoted text, or the sentence that contains most of the statements that cite it."""
     return tuple(
         _citation(number, document, [each for each in statements.kept if number in each.numbers])
         for number, document in statements.sources.items()
@@ -147,12 +148,12 @@ def _citation(number: int, document: Document, citing: Sequence[Statement]) -> t
 
 
 def _best_sentence(document: Document, wanted: frozenset[str]) -> Place:
-    """The sentence with the most of the ``wanted`` stems; the first of equals."""
+    """The sentence with most of the ``wanted`` stems; the first of equal ones."""
     return max(quotable(document), key=lambda place: _worth(document, place, wanted))
 
 
 def quotable(document: Document) -> Iterable[Place]:
-    """The sentences of a document, cut where they are longer than a quotation should be; at least one."""
+    """The sentences of a document, cut to the length of a quotation; at least one."""
     found = [
         (message.id, start, _shortened(message.text, start, end))
         for message in document.messages
@@ -163,14 +164,14 @@ def quotable(document: Document) -> Iterable[Place]:
 
 
 def _shortened(text: str, start: int, end: int) -> int:
-    """Where a sentence ends that is no longer than a quotation should be."""
+    """The end of a sentence that is cut to the length of a quotation."""
     if end - start <= _LONGEST_QUOTE:
         return end
     return start + len(text[start : start + _LONGEST_QUOTE].rsplit(" ", 1)[0])
 
 
 def _worth(document: Document, place: Place, wanted: frozenset[str]) -> float:
-    """A question repeats the words of the one that is asked, and answers nothing."""
+    """A question repeats the words of another question without answering it."""
     number, start, end = place
     sentence = next(message.text for message in document.messages if message.id == number)[start:end]
     return len(terms_of(sentence) & wanted) * (_QUESTIONS_SHARE if sentence.endswith("?") else 1.0)

@@ -47,10 +47,11 @@ from memoryapp.engine.text.lines import quoted
 
 Events = AsyncGenerator[Event | ModelProgress, None]
 
-# A second reading pays where there is much to choose from, or where the first one cannot tell passages apart.
+# A second scoring is worth its time when there is much to choose from, or when the first one hardly distinguishes
+# passages.
 _MANY_HITS = 20
 _FLAT_SCORES = 0.05
-# So many documents are fetched, and so many topics judged where no model writes.
+# How many documents are fetched, and how many topics are judged when no model writes.
 _MOST_DOCUMENTS = 40
 _MOST_TOPICS = 12
 _NUMBERED = (TurnStarted, ModelReplied, TopicsRead, ModelProgress)
@@ -62,7 +63,8 @@ _READ_ON = {
 
 
 async def recall(request: StrategyRequest[ReactParameters], ports: Ports) -> AsyncIterator[Event | ModelProgress]:
-    """The query, the steps with what their tools brought, the pool, the answer, and the topics it cites."""
+    """The events: the query, the steps with the results of their tools, the pool, the answer, and the topics that it
+    cites."""
     line = QueryEnriched(request.query, request.query, note="no_model", seconds=0.0)
     if ports.writer:
         async with aclosing(ports.enrich()) as steps:
@@ -80,7 +82,7 @@ async def recall(request: StrategyRequest[ReactParameters], ports: Ports) -> Asy
 
 
 class _Turns:
-    """Counts the turns of all conversations of a run as one row."""
+    """Numbers the turns of all conversations of a run consecutively."""
 
     def __init__(self) -> None:
         self._before = self._last = 0
@@ -95,7 +97,7 @@ class _Turns:
 
 
 class _Agent:
-    """One run: its tools over one pool, and what they have brought so far."""
+    """One run: its tools over one pool, and what they have found so far."""
 
     def __init__(self, request: StrategyRequest[ReactParameters], ports: Ports, prepared: PreparedSearch) -> None:
         self._query, self._parameters, self._ports = request.query, request.parameters, ports
@@ -137,7 +139,8 @@ class _Agent:
         return routed(asked.query, self._request.today)
 
     async def work(self) -> Events:
-        """Every event from the first step to the last of the run. Raises SearchTimeout where every search is late."""
+        """Every event from the first step to the last event of the run. Raises SearchTimeout when every
+        search is late."""
         most = self._parameters.max_steps
         if most > 2:
             async for event in self._plan():
@@ -162,7 +165,7 @@ class _Agent:
 
     @property
     def _has_step_left(self) -> bool:
-        """Whether there is a step beside the one that answers."""
+        """Whether a step is left beside the one that answers."""
         return self._toolbox.step + 1 < self._parameters.max_steps
 
     async def _use(self, name: str, arguments: Mapping[str, Any]) -> Events:
@@ -188,7 +191,7 @@ class _Agent:
             self._queries = self._toolbox.result.queries[:MOST_QUERIES]
 
     async def _look(self, queries: tuple[str, ...], hits: int) -> Events:
-        """Search, order, read and put together."""
+        """Searches, orders, reads and puts the sources together."""
         filters = self._route.model_dump(include={"since", "until", "channels", "authors"})
         if self._parameters.date_filter == "off":
             filters |= {"since": "", "until": ""}
@@ -228,7 +231,7 @@ class _Agent:
         return self._parameters.refine == "on" and is_little and self._has_step_left
 
     async def _refine(self) -> Events:
-        """Look wider, and with other words where a model finds some; what is known stays."""
+        """Searches wider, and with other words if a model finds some; earlier results are kept."""
         yield self._step("refine")
         if self._ports.writer and self._parameters.planner != "never":
             async for event in self._ask_for_queries(found_little=True):
@@ -265,7 +268,7 @@ class _Agent:
         return extracted(self._composing.wanted, self._composing.sources, topics, candidates, self._language, why)
 
     async def _write(self) -> Events:
-        """A model's answer; it may search while a step is left. ``_draft`` stays None where it gives none."""
+        """A model's answer; the model may search while a step is left. ``_draft`` stays None when it gives none."""
         assert self._ports.writer
         budget = self._ports.budget
         conversation = Conversation(
@@ -296,7 +299,7 @@ class _Agent:
             self._draft = written(reply.text, self._composing.sources)
 
     async def _read_on(self, conversation: Conversation) -> Events:
-        """Number what the model has found beside its sources, and let it answer in the next step."""
+        """Numbers what the model has found beside its sources; the model answers in the next step."""
         known = set(self._composing.sources)
         ids = tuple(self._pool.order[:_MOST_DOCUMENTS])
         async for event in self._use("fetch_docs", {"ids": ids}):
@@ -317,7 +320,7 @@ _VERIFY_PURPOSE = "Check a claim against the messages found before you make it."
 
 
 def _allowed(parameters: ReactParameters) -> frozenset[str]:
-    """The tools that a run may use at all."""
+    """The tools that this run may use."""
     optional = {
         "query_plan": parameters.planner != "never",
         "rerank": parameters.rerank != "never",

@@ -1,7 +1,8 @@
-"""The tools of a run: who may be called, with what, for how long, and the event that reports it.
+"""The toolbox of a run: which tools may be called, with what input and for how long, and the event that reports each
+call.
 
-A call is always answered. A tool that is not among the allowed ones, or whose input is not valid, is refused; one that
-takes longer than its seconds is cancelled; what a model is asked inside a tool is yielded while the tool goes on.
+Every call is answered. A tool that is not allowed, or whose input is not valid, is refused; a tool that exceeds its
+seconds is cancelled. Events of a model that a tool asks are yielded while the tool is running.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from memoryapp.engine.strategies.ports import SearchTimeout
 from memoryapp.engine.strategies.react.shapes import Shape
 
 Emit = Callable[[Event | ModelProgress], None]
-# Of a call that is no call of ours, so much is kept.
+# How many characters of an invalid call are stored.
 _LONGEST_NAME = 80
 _LONGEST_ARGUMENTS = 20_000
 
@@ -109,7 +110,7 @@ class Toolbox:
         return self._used(name, given, outcome, code, time.monotonic() - began, asked_by)
 
     def _checked(self, name: str, arguments: Mapping[str, Any]) -> tuple[AgentTool, Shape]:
-        """Raises _Refused for a tool that is not allowed and for input that is not valid."""
+        """Raises _Refused for a tool that is not allowed, and for input that is not valid."""
         tool = self._tools.get(name)  # type: ignore[call-overload]
         if tool is None:
             raise _Refused("not_allowed")
@@ -141,7 +142,7 @@ class Toolbox:
         )
 
     def offered(self) -> tuple[Tool, ...]:
-        """The allowed tools that a model may call, as a conversation takes them."""
+        """The allowed tools that a model may call, in the form that a conversation takes."""
         return tuple(Tool(_declaration(tool), self._run, self._refuse) for tool in self._tools.values() if tool.purpose)
 
     async def _run(self, call: ToolCall, turn: int) -> ToolResult:
@@ -164,7 +165,7 @@ class _Refused(Exception):
 
 
 def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    """The arguments of a call; of what is no object nothing, which no tool takes."""
+    """The arguments of a call; empty for a value that is no object, which no tool accepts."""
     try:
         read = json.loads(call.arguments[:_LONGEST_ARGUMENTS])
     except (ValueError, RecursionError):
