@@ -32,6 +32,7 @@ from memoryapp.knowledge.rows import EDITABLE
 from memoryapp.knowledge.writing import lock
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Work
 from memoryapp.models import Media as StoredMedia
+from memoryapp.operations.waits import waiting
 
 WAITS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 # Longer than any file takes: a claim older than this is of a worker that was killed.
@@ -47,9 +48,9 @@ def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
     """Files whose bytes are here, that wait for their turn or were left by a worker that was killed; nobody's for
     whom the reading of files is paused."""
     stored = StoredMedia.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
-    waiting = Q(state__in=(State.PENDING, State.PROCESSING)) & (Q(due_at__isnull=True) | Q(due_at__lte=timezone.now()))
+    unread = Q(state__in=(State.PENDING, State.PROCESSING)) & ~waiting("due_at", max(*WAITS, CLAIM))
     owners = work.unpaused(ChatUser.objects.all(), Work.Kind.ARTIFACTS)
-    rows = Artifact.objects.filter(waiting, Exists(stored), owner__in=owners)
+    rows = Artifact.objects.filter(unread, Exists(stored), owner__in=owners)
     return (rows if owner is None else rows.filter(owner=owner)).order_by("pk")
 
 
