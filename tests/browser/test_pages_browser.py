@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp.models import ChatUser, Operator, Topic
+from memoryapp.models import ChatUser, Operator, Role, Topic
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
+from tests.conftest import operator
 from tests.support.browsing import assert_fits, message_of, run_of, settle, topic_of
 
 
@@ -49,6 +50,23 @@ def test_a_click_previews_and_a_second_one_opens(page: Page, topics: list[Topic]
     expect(page.locator("#peek h2")).to_have_text("vLLM crash")
     link.click()
     expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_what_to_do_next_stands_before_the_runs_and_beside_them_where_there_is_room(
+    topics: list[Topic], anna: ChatUser, browse: Browse
+) -> None:
+    run_of(anna, topics[0])
+    with browse(operator("cora", Role.CURATOR, anna)) as page:
+        for width, is_beside in ((1440, True), (390, False)):
+            page.set_viewport_size({"width": width, "height": 844})
+            page.goto("/")
+            assert_fits(page, page.locator(".columns-next > .panel"))
+            steps = page.locator(".columns-next > .panel").bounding_box()
+            runs = page.locator(".columns-next > .stack").bounding_box()
+            assert steps
+            assert runs
+            assert (steps["y"] == runs["y"]) is is_beside
+            assert is_beside or steps["y"] + steps["height"] <= runs["y"]
 
 
 def test_a_filter_shows_at_once_and_lives_in_the_address(page: Page, anna: ChatUser) -> None:
