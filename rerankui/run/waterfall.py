@@ -69,7 +69,7 @@ def _bar(item: StoredEvent, began: datetime, whole: int, least: int) -> StageBar
 
 def _stage(event: Event) -> tuple[str, int, float] | None:
     if isinstance(event, QueryEnriched):
-        return "enrich", 0, event.seconds
+        return ("enrich", 0, event.seconds) if event.seconds else None  # typed words are searched as they are
     if isinstance(event, CandidatesFound):
         return "search", 0, event.seconds
     if isinstance(event, ModelReplied):
