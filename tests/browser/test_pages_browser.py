@@ -12,7 +12,7 @@ from memoryapp.models import ChatUser, Operator, Role, Topic
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
 from tests.conftest import operator
-from tests.support.browsing import assert_fits, message_of, run_of, settle, topic_of
+from tests.support.browsing import assert_fits, message_of, press, run_of, settle, topic_of
 
 
 @pytest.fixture
@@ -50,6 +50,15 @@ def test_a_click_previews_and_a_second_one_opens(page: Page, topics: list[Topic]
     expect(page.locator("#peek h2")).to_have_text("vLLM crash")
     link.click()
     expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_escape_closes_the_palette_also_where_something_was_typed(page: Page) -> None:
+    page.goto("/")
+    press(page, "Control+k")
+    page.keyboard.type("cake")
+    expect(page.locator("#palette-found a").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
 
 
 def test_what_to_do_next_stands_before_the_runs_and_beside_them_where_there_is_room(
