@@ -134,8 +134,14 @@ if REDIS_URL:
 else:
     CHANNEL_LAYERS = {
         "default": {
-            "BACKEND": "channels_postgres.core.PostgresChannelLayer",
-            "CONFIG": {**DATABASES["default"], "TIME_ZONE": "UTC", "group_expiry": 86400},
+            "BACKEND": "memoryapp.operations.channel_layer.PersistentChannelLayer",
+            "CONFIG": {
+                **DATABASES["default"],
+                "TIME_ZONE": "UTC",
+                "group_expiry": 86400,
+                # Seconds of attempts to connect, before whoever asks next begins anew.
+                "PSYCOPG_OPTIONS": {"reconnect_timeout": 4.0},
+            },
         }
     }
 

@@ -23,6 +23,7 @@ from django.utils.translation import ngettext
 from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.operations.logs import cause
 from memoryapp.operations.pauses import StagePaused
+from memoryapp.operations.waits import renewed
 
 # The heartbeat of a row is written at most this often; after this long without one, nobody is at work.
 BEAT_SECONDS = 0.5
@@ -112,7 +113,8 @@ def tracked(
         raise
     row.share = 1.0
     steps.write(Work.State.DONE)
-    Work.objects.filter(pk=row.pk, asked_at__lte=began).update(asked_at=None)
+    # Who asked meanwhile wants more than was done here.
+    Work.objects.filter(pk=row.pk, asked_at=row.asked_at).update(asked_at=None)
 
 
 def _fault(error: BaseException) -> str:
@@ -185,7 +187,7 @@ def ask_to_archive(owner: ChatUser, asked_by: str) -> None:
     waits = {**asked, "state": Work.State.WAITING, "done": 0, "share": 0.0, "fault": ""}
     row, made = Work.objects.get_or_create(owner=owner, kind=Work.Kind.ARCHIVE, source="", defaults=waits)
     if not made:
-        is_at_it = Q(state=Work.State.GOING_ON, at__gte=timezone.now() - SILENT)
+        is_at_it = _going_on()
         Work.objects.filter(is_at_it, pk=row.pk).update(**asked)
         Work.objects.filter(~is_at_it, pk=row.pk).update(**waits, at=timezone.now())
 
@@ -242,22 +244,25 @@ def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
 
 def unfinished(owners: QuerySet[ChatUser]) -> list[WorkProgress]:
     """Work that was requested, is running, or failed recently for these chat users, the latest first."""
-    now = timezone.now()
-    going = Q(state=Work.State.GOING_ON, at__gte=now - SILENT) | Q(asked_at__isnull=False)
-    failed = Q(state=Work.State.FAILED, at__gte=now - REMEMBERED)
+    going = _going_on() | Q(asked_at__isnull=False)
+    failed = Q(state=Work.State.FAILED, at__gte=timezone.now() - REMEMBERED)
     rows = Work.objects.filter(going | failed, owner__in=owners).select_related("owner")
     return [progress(row) for row in rows.order_by("-started_at", "-pk")[:20]]
 
 
+def _going_on() -> Q:
+    return Q(state=Work.State.GOING_ON) & renewed("at", SILENT)
+
+
 def current(owner: ChatUser | None, kind: Work.Kind) -> WorkProgress | None:
     """The work of a kind that runs for this chat user, or for anybody."""
-    rows = Work.objects.filter(kind=kind, state=Work.State.GOING_ON, at__gte=timezone.now() - SILENT)
+    rows = Work.objects.filter(_going_on(), kind=kind)
     row = (rows.filter(owner=owner) if owner else rows).select_related("owner").order_by("-at").first()
     return progress(row) if row else None
 
 
 def progress(row: Work) -> WorkProgress:
-    is_going_on = row.state == Work.State.GOING_ON and row.at >= timezone.now() - SILENT
+    is_going_on = row.state == Work.State.GOING_ON and abs(timezone.now() - row.at) <= SILENT
     elapsed = (row.at - row.started_at).total_seconds() if row.started_at else 0.0
     is_known = is_going_on and elapsed > 0 and row.done > 0
     left = elapsed * (1 - row.share) / row.share if is_known and row.share > 0 else None

@@ -20,7 +20,7 @@ from memoryapp.operations import startup  # noqa: E402
 from memoryapp.operations.database import in_thread  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui.routing import sockets  # noqa: E402
-from rerankui.web import server_limits  # noqa: E402
+from rerankui.web import server_limits, uploads  # noqa: E402
 from rerankui.web.origins import OwnOrigin  # noqa: E402
 from rerankui.web.socket_limits import SocketLimit  # noqa: E402
 
@@ -28,7 +28,7 @@ from rerankui.web.socket_limits import SocketLimit  # noqa: E402
 _beginning: list[asyncio.Task[None]] = []
 protocols = ProtocolTypeRouter(
     {
-        "http": http,
+        "http": uploads.Untaken(http),
         "websocket": OwnOrigin(CookieMiddleware(SocketLimit(AuthMiddlewareStack(sockets)))),
     }
 )

@@ -234,7 +234,7 @@ class HistoryFilter(Filter):
         super().__init__(*args, **kwargs)
         everybody = (self.EVERYBODY, pgettext_lazy("changes by", "everyone"))
         names = [(name, actor_words(name)) for name in actors]
-        self.fields["actor"] = _choice(_("Who"), _("people"), [everybody, *names])
+        self.fields["actor"] = _choice(_("Who"), pgettext_lazy("changes", "by people"), [everybody, *names])
 
     @property
     def is_of_people(self) -> bool:

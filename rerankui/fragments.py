@@ -17,7 +17,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
 from memoryapp.engine.candidates import Candidate, ItemCandidate
-from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished
+from memoryapp.engine.events import CandidatesFound, Event, ModelReplied, RunFinished, TurnStarted
 from memoryapp.engine.outline import Outline
 from memoryapp.models import Run, RunEvent, RunProgress
 from memoryapp.runs import following
@@ -148,6 +148,7 @@ def run_context(
     """Everything the run's partials need, in the reader's language.
 
     ``step`` shows the run as it was after that event; ``progress`` is what the model has said since the last one.
+    ``has_asked`` tells that a model was asked, so that there are turns and tokens to speak of.
     """
     last = stored[-1].seq if stored else 0
     step = min(max(step, 1), last) if step is not None and last else last
@@ -157,6 +158,7 @@ def run_context(
     outline = Outline.of(events)
     found, finished = outline.found, outline.finished
     candidates = _by_id(found)
+    totals = totals_of(events)
     return {
         "run": run,
         "views": views,
@@ -173,7 +175,8 @@ def run_context(
         "progress": progress if progress and _is_going_on(progress, events) else None,
         "can_try_again": bool(prompts_used(events)),
         "trial": trial_of(run, events),
-        "totals": totals_of(events),
+        "totals": totals,
+        "has_asked": totals.input_tokens > 0 or any(isinstance(event, TurnStarted | ModelReplied) for event in events),
         "model": outline.started.model if outline.started else "",
         "axis": axis(stored, timezone.now()),
         "stage": shown.stage if shown else stage_after(None),

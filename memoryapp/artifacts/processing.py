@@ -33,6 +33,7 @@ from memoryapp.knowledge.rows import EDITABLE
 from memoryapp.knowledge.writing import lock
 from memoryapp.models import Artifact, ChatUser, KnowledgeEdit, Work
 from memoryapp.models import Media as StoredMedia
+from memoryapp.operations.waits import waiting
 
 WAITS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
 # Longer than reading any file takes: the worker of an older claim was killed.
@@ -48,9 +49,9 @@ def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
     """Files whose bytes are stored and that wait for their turn, or whose worker was killed. Paused chat users are left
     out."""
     stored = StoredMedia.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
-    waiting = Q(state__in=(State.PENDING, State.PROCESSING)) & (Q(due_at__isnull=True) | Q(due_at__lte=timezone.now()))
+    unread = Q(state__in=(State.PENDING, State.PROCESSING)) & ~waiting("due_at", max(*WAITS, CLAIM))
     owners = work.unpaused(ChatUser.objects.all(), Work.Kind.ARTIFACTS)
-    rows = Artifact.objects.filter(waiting, Exists(stored), owner__in=owners)
+    rows = Artifact.objects.filter(unread, Exists(stored), owner__in=owners)
     return (rows if owner is None else rows.filter(owner=owner)).order_by("pk")
 
 

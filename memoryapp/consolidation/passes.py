@@ -13,8 +13,7 @@ from itertools import takewhile
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.utils import timezone
+from django.db.models import Exists, OuterRef, QuerySet
 
 from memoryapp import proposals, suggestions, work
 from memoryapp.agent_calls import OpenChat
@@ -24,6 +23,7 @@ from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic, Work
 from memoryapp.operations import advisory_locks
+from memoryapp.operations.waits import renewed, waits
 
 # How long the merger rests after its last so many questions failed.
 RESTS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
@@ -49,7 +49,7 @@ def due() -> QuerySet[ChatUser]:
 
 def resumes_at(owner: ChatUser) -> datetime | None:
     """When the merger may be asked again, after questions that failed; None where the last one was answered."""
-    asked = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.MERGER, asked_by="").order_by("-at", "-pk")
+    asked = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.MERGER, asked_by="").order_by("-pk")
     last = asked.values_list("at", "outcome")[: len(RESTS)]
     failed = [at for at, _outcome in takewhile(lambda call: bool(call[1]), last)]
     return failed[0] + RESTS[len(failed) - 1] if failed else None
@@ -64,8 +64,7 @@ def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORK
     with advisory_locks.exclusive("consolidate", owner.pk) as alone:
         if not alone:
             return Pass(busy=True)
-        rests_until = resumes_at(owner)
-        if rests_until and rests_until > timezone.now():
+        if waits(resumes_at(owner), RESTS[-1]):
             return Pass()
         with transaction.atomic():
             settle(owner)
@@ -118,9 +117,10 @@ def _live(suggestion: Suggestion) -> list[Topic]:
 def unjudged() -> QuerySet[Suggestion]:
     """Suggested merges that no question was asked about, and that nobody looks at right now; not those of chat users
     for whom nothing is consolidated."""
-    is_free = Q(held_at=None) | Q(held_at__lt=timezone.now() - suggestions.LEASE)
     kind, state = Suggestion.Kind.MERGE, Suggestion.State.OPEN
-    rows = Suggestion.objects.filter(is_free, kind=kind, state=state, call=None, edit=None)
+    rows = Suggestion.objects.filter(
+        ~renewed("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
+    )
     return rows.exclude(owner__consolidation=ChatUser.Consolidation.OFF)
 
 

@@ -15,6 +15,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from memoryapp.models import ChatUser, Topic, UnreadTopic, Work
+from memoryapp.operations.waits import waiting
 
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
@@ -61,8 +62,8 @@ def due(owner: ChatUser) -> QuerySet[Topic]:
     rows = UnreadTopic.objects.filter(owner=owner)
     if rows.filter(_pauses()).exists():
         return Topic.objects.none()
-    waits = rows.filter(Q(state=State.FAILED) | Q(due_at__gt=timezone.now())).values("topic")
-    return _unread().filter(owner=owner).exclude(pk__in=waits).order_by("ended_at", "pk")
+    not_yet = rows.filter(Q(state=State.FAILED) | waiting("due_at", LONGEST_WAIT)).values("topic")
+    return _unread().filter(owner=owner).exclude(pk__in=not_yet).order_by("ended_at", "pk")
 
 
 def with_due() -> QuerySet[ChatUser]:
@@ -79,7 +80,7 @@ def _unread() -> QuerySet[Topic]:
 
 
 def _pauses() -> Q:
-    return Q(state=State.WAITING, due_at__gt=timezone.now(), attempts__lte=PATIENCE)
+    return waiting("due_at", LONGEST_WAIT) & Q(state=State.WAITING, attempts__lte=PATIENCE)
 
 
 def postpone(topic: Topic, fault: str) -> UnreadTopic:

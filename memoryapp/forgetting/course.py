@@ -32,6 +32,7 @@ from memoryapp.forgetting.reach import Reach, Target, reach_of
 from memoryapp.forgetting.redaction import Redaction
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.operations import advisory_locks
+from memoryapp.operations.waits import renewed
 
 MOST_MESSAGES = 5_000
 # No request waits longer for a model.
@@ -83,7 +84,7 @@ def begin(target: Target, actor: str) -> Erasure:
 
 def due() -> QuerySet[Erasure]:
     """Erasures that have not ended, and those that have to check once more."""
-    late = Q(looked_again_at__isnull=True, ended_at__lt=timezone.now() - LOOK_AGAIN)
+    late = Q(looked_again_at__isnull=True, ended_at__isnull=False) & ~renewed("ended_at", LOOK_AGAIN)
     return Erasure.objects.filter(Q(ended_at__isnull=True) | late).order_by("pk")
 
 

@@ -66,7 +66,7 @@ def begin(row: ImportFile, *, takes_changes: bool | None = None) -> None:
 
 
 def pause(row: ImportFile) -> None:
-    _move(row, (State.IMPORTING,), State.PAUSED)
+    _move(row, (State.IMPORTING,), State.PAUSED, share=row.share, done=row.done)
 
 
 def discard(row: ImportFile) -> None:

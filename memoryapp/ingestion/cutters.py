@@ -18,7 +18,6 @@ from typing import Protocol
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memoryapp import prompt_versions, reading
@@ -33,6 +32,7 @@ from memoryapp.engine.offline.segmenter import segment
 from memoryapp.engine.text.summaries import StemFrequencies, background
 from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import AgentCall, ChatUser, Message
+from memoryapp.operations.waits import waits
 
 # How many messages tell which words are common in a memory.
 SAMPLED = 4000
@@ -171,9 +171,9 @@ def _size(messages: Sequence[MessageContent]) -> int:
 
 def is_resting(owner: ChatUser) -> bool:
     """Whether the model failed so often in a row that it is not asked about the owner's sessions now."""
-    calls = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.SPLITTER).order_by("-at", "-pk")
+    calls = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.SPLITTER).order_by("-pk")
     failed = list(takewhile(lambda call: call[0], calls.values_list("outcome", "at")[:_LOOKED_AT]))
     if len(failed) < FAILURES:
         return False
     rest: timedelta = min(REST * 2 ** (len(failed) - FAILURES), LONGEST_REST)
-    return timezone.now() < failed[0][1] + rest
+    return waits(failed[0][1] + rest, rest)

@@ -28,6 +28,8 @@ from psycopg_pool import AsyncConnectionPool
 # processes on two cores, 50 reranks at once, half of many loads: two connections each 1.4 times the floor, three 1.5.
 MOST_CONNECTIONS = 4
 LEAST_CONNECTIONS = 2
+# Seconds of attempts to connect, with pauses that double, before they begin anew.
+RECONNECTING = 4.0
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -64,7 +66,14 @@ def pool(*, is_single: bool = False) -> AsyncConnectionPool:
         check=_check,
         configure=_prepare,
         reset=_refuse_unfinished,
+        reconnect_timeout=RECONNECTING,
+        reconnect_failed=_begin_anew,
     )
+
+
+async def _begin_anew(pool: AsyncConnectionPool) -> None:
+    """Try to connect again at once: with pauses that went on doubling it would be away twice as long as its server."""
+    await pool.check()
 
 
 async def _prepare(connection: psycopg.AsyncConnection[Any]) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -51,8 +52,13 @@ def _nothing_chosen(fallback: str, note: Note, stopped_by: str = "") -> RunFinis
 
 def close_abandoned(lease: timedelta = LEASE) -> int:
     """Ends every run whose lease has lapsed for ``lease``; returns how many. One transaction for each run."""
-    lapsed = Run.objects.filter(state=Run.State.RUNNING, heartbeat_at__lt=Now() - lease)
-    return sum(_try_to_close(run_id, lease) for run_id in lapsed.values_list("pk", flat=True)[:500])
+    return sum(_try_to_close(run_id, lease) for run_id in _lapsed(lease).values_list("pk", flat=True)[:500])
+
+
+def _lapsed(lease: timedelta) -> QuerySet[Run]:
+    """The runs whose lease has lapsed. A lease from the future was renewed while the database's clock was ahead."""
+    is_over = Q(heartbeat_at__lt=Now() - lease) | Q(heartbeat_at__gt=Now() + lease)
+    return Run.objects.filter(is_over, state=Run.State.RUNNING)
 
 
 def _try_to_close(run_id: UUID, lease: timedelta) -> bool:
@@ -66,11 +72,7 @@ def _try_to_close(run_id: UUID, lease: timedelta) -> bool:
 
 def _close(run_id: UUID, lease: timedelta) -> bool:
     with transaction.atomic():
-        run = (
-            Run.objects.select_for_update(skip_locked=True, of=("self",))
-            .filter(pk=run_id, state=Run.State.RUNNING, heartbeat_at__lt=Now() - lease)
-            .first()
-        )
+        run = _lapsed(lease).select_for_update(skip_locked=True, of=("self",)).filter(pk=run_id).first()
         if run is None:
             return False
         ending = stopped(run.stopped_by) if run.stopped_by else _nothing_chosen("abandoned", ABANDONED)

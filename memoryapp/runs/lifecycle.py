@@ -18,6 +18,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryapp import media as media_store
@@ -30,6 +31,7 @@ from memoryapp.operations.logs import about_run
 from memoryapp.runs import closing, stopping
 from memoryapp.runs.claiming import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
+from memoryapp.runs.leases import LEASE
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import offered, to_store
 from memoryapp.runs.recall.stages import recall
@@ -137,5 +139,7 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 def unclaimed(age: timedelta = UNCLAIMED_AFTER) -> list[UUID]:
     """Runs older than ``age`` that no process has claimed, oldest first: the process that should begin them
     has died."""
-    late = Run.objects.filter(state=Run.State.PENDING, created_at__lt=Now() - age)
+    # A run from the future was requested while this machine's clock was ahead.
+    is_late = Q(created_at__lt=Now() - age) | Q(created_at__gt=Now() + LEASE)
+    late = Run.objects.filter(is_late, state=Run.State.PENDING)
     return list(late.order_by("created_at").values_list("pk", flat=True)[:100])

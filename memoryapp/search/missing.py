@@ -22,6 +22,7 @@ from memoryapp.models import (
     TopicVector,
 )
 from memoryapp.models.user import Owned
+from memoryapp.operations.waits import waiting
 
 # A refusal may be a passing fault. After three refusals a text is sent once a day.
 WAITS = (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1))
@@ -72,6 +73,6 @@ def forget_refusals(row: EmbeddingProfile, noun: str, pks: list[int]) -> None:
 def _missing(
     rows: QuerySet[Row], vectors: QuerySet[Model], noun: str, row: EmbeddingProfile, owner: ChatUser | None
 ) -> QuerySet[Row]:
-    waiting = RefusedText.objects.filter(profile=row, retry_at__gt=timezone.now(), **{noun: OuterRef("pk")})
-    without = rows.filter(~Exists(vectors), ~Exists(waiting))
+    refused = RefusedText.objects.filter(waiting("retry_at", WAITS[-1]), profile=row, **{noun: OuterRef("pk")})
+    without = rows.filter(~Exists(vectors), ~Exists(refused))
     return without if owner is None else without.filter(owner=owner)

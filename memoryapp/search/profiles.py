@@ -26,6 +26,7 @@ from memoryapp.models import (
     RefusedText,
     TopicVector,
 )
+from memoryapp.operations.waits import waits
 from memoryapp.search import missing
 
 Decision = EmbeddingProfile.Decision
@@ -172,7 +173,7 @@ async def note_answer(row: EmbeddingProfile) -> None:
 
 
 def is_resting(row: EmbeddingProfile) -> bool:
-    return row.rests_until is not None and row.rests_until > timezone.now()
+    return waits(row.rests_until, LONGEST_REST)
 
 
 def away() -> EmbeddingProfile | None:

@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from memoryapp.curation.change import MERGER, CurationError
 from memoryapp.curation.settling import settle
 from memoryapp.models import ChatUser, Suggestion, Topic, TopicEdit
+from memoryapp.operations.waits import renewed
 
 LEASE = timedelta(minutes=2)
 
@@ -59,8 +60,8 @@ def topics_of(suggestions: Iterable[Suggestion]) -> dict[int, Topic]:
 
 def holder(suggestion: Suggestion) -> User | None:
     """The person who works on it now."""
-    lapsed = suggestion.held_at is None or suggestion.held_at < timezone.now() - LEASE
-    return None if lapsed else suggestion.held_by
+    holds = suggestion.held_at is not None and abs(timezone.now() - suggestion.held_at) <= LEASE
+    return suggestion.held_by if holds else None
 
 
 def lease(suggestion: Suggestion, user: User) -> User | None:
@@ -98,7 +99,7 @@ def next_open(owner: ChatUser, user: User, after: Suggestion | None = None) -> S
 
 
 def _free_for(user: User) -> Q:
-    return Q(held_by=None) | Q(held_by=user) | Q(held_at=None) | Q(held_at__lt=timezone.now() - LEASE)
+    return Q(held_by=None) | Q(held_by=user) | ~renewed("held_at", LEASE)
 
 
 @transaction.atomic

@@ -33,7 +33,7 @@ def would_words(kind: str, change: Change, moved: int = 0) -> str:
     if kind == Kind.MERGE:
         return _("%(topics)s with %(messages)s become one.") % facts
     if kind == Kind.MOVE:
-        return _("%(moved)s to another topic: %(before)s become %(after)s. None is lost.") % facts
+        return _("%(moved)s to another topic; %(before)s today, %(after)s then. None is lost.") % facts
     return _("%(named)s becomes %(after)s: %(sizes)s messages.") % facts
 
 

@@ -25,10 +25,14 @@ MOST_SOURCES = 4
 
 @dataclass(frozen=True, slots=True)
 class Rewording:
-    """``label`` says of what, empty where there is only one thing it could be of."""
+    """``label`` says of what, empty where there is only one thing it could be of.
+
+    A row that came or went has nothing to be compared with: its ``values`` stand under their names instead.
+    """
 
     label: str
-    difference: Difference
+    difference: Difference | None
+    values: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +102,18 @@ def _of_values(change: KnowledgeEdit, names: Mapping[str, str]) -> Iterator[Rewo
         before, after = change.before[number], change.after[number]
         is_one = len(change.after) == 1
         if before is None or after is None:
-            whole = difference(_lines(change.noun, before), _lines(change.noun, after))
-            yield Rewording("" if is_one else names[number], whole)
+            whole = tuple(_values(change.noun, before or after or {}))
+            yield Rewording("" if is_one else names[number], None, whole)
             continue
         for found in field_rewordings(change.noun, before, after):
             yield found if is_one else Rewording(f"{names[number]}: {found.label}", found.difference)
 
 
-def _lines(noun: str, values: Mapping[str, Any] | None) -> str:
-    """A whole row, a value a line, without the empty ones."""
-    fields = [(name, written(noun, name, (values or {}).get(name))) for name in knowledge.EDITABLE[noun]]
-    return "\n".join(f"{label(noun, name)}: {text.replace(chr(10), ', ')}" for name, text in fields if text)
+def _values(noun: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A whole row: the name and the text of each value, without the empty ones."""
+    for name in knowledge.EDITABLE[noun]:
+        if text := written(noun, name, values.get(name)):
+            yield label(noun, name), text.replace("\n", ", ")
 
 
 def _summaries(out: Topics, put: Topics) -> tuple[str, str]:

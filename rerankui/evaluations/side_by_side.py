@@ -39,10 +39,10 @@ NAMES: Mapping[str, Promise] = {
     "seconds": pgettext_lazy("figure", "Seconds, on average"),
 }
 BOUNDS: Mapping[str, Promise] = {
-    "supported": _("Questions supported by citations in full, at least %(bound)s"),
-    "fewer_inventions": _("Unanswerable questions refused more often than by the reference, by more than %(bound)s"),
-    "slowdown": _("Average latency beside the reference, at most %(bound)s"),
-    "slowest": _("Slowest question in seconds, below %(bound)s"),
+    "supported": _("Answerable questions with every expected citation: at least %(bound)s"),
+    "fewer_inventions": _("Unanswerable questions refused more than by the reference, at the least: above %(bound)s"),
+    "slowdown": _("Average time, as a multiple of the reference: at most %(bound)s"),
+    "slowest": _("Slowest question: below %(bound)s s"),
 }
 
 

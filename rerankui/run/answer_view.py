@@ -42,7 +42,7 @@ ENDS: Mapping[str, tuple[Promise, str]] = {
 }
 # Nobody compared the quotations with the question, so they may be about its subject without answering it.
 QUOTED = pgettext_lazy("answer", "quotes found"), "read"
-CHOSEN = pgettext_lazy("answer", "topics chosen"), "read"
+CHOSEN = pgettext_lazy("answer", "topics chosen"), "chosen"
 NOTHING = pgettext_lazy("answer", "nothing chosen"), "candidate"
 FAILED = pgettext_lazy("answer", "no answer"), "failed"
 MOST_TOPICS = 5

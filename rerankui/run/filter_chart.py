@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memoryapp.engine.strategies.filtering import Fate, FilteredItem, Filtering
+from memoryapp.engine.strategies.filtering import Cuts, Fate, FilteredItem, Filtering
 
 WIDTH, HEIGHT = 960, 240
 _LEFT, _TOP, _BOTTOM = 40, 14, 22
@@ -13,6 +13,11 @@ _LEFT, _TOP, _BOTTOM = 40, 14, 22
 MOST_BARS = 80
 # What passed the first stage is shown with so many behind it, so that one sees where the cut lies.
 _BEHIND = 10
+# The upper edge of the picture is the first of these similarities that nothing shown is above, with how far its
+# ticks are apart.
+_TOPS: Mapping[float, float] = {0.3: 0.1, 0.5: 0.1, 0.75: 0.25, 1.0: 0.25}
+# Names of lines that are nearer than this, in the picture's units, would stand in each other.
+_NAME_HEIGHT = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,12 @@ class HistogramBar:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdLine:
-    """A threshold: its height in the picture, and the similarity."""
+    """A threshold: its height in the picture, and the similarity; ``is_under`` has its name stand under the line."""
 
     name: str
     y: float
     value: float
+    is_under: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +63,43 @@ def chart(filtering: Filtering) -> Chart:
     """The most similar items, as many as passed the first stage and some behind them."""
     shown = filtering.items[: min(max(filtering.initial + _BEHIND, 20), MOST_BARS)]
     step = (WIDTH - _LEFT) / max(len(shown), 1)
-    bars = tuple(_bar(item, place, step) for place, item in enumerate(shown))
-    cuts = filtering.cuts
-    lines: tuple[ThresholdLine, ...] = (ThresholdLine("initial", _y(cuts.initial_threshold), cuts.initial_threshold),)
-    if cuts.threshold > cuts.initial_threshold:
-        lines = (*lines, ThresholdLine("threshold", _y(cuts.threshold), cuts.threshold))
+    top = _top(shown, filtering.cuts)
+    bars = tuple(_bar(item, place, step, top) for place, item in enumerate(shown))
     cliff = _LEFT + filtering.cliff * step if filtering.cliff else None
-    return Chart(bars, lines, _ticks(), cliff)
+    return Chart(bars, _lines(filtering.cuts, top), _ticks(top), cliff)
 
 
-def _bar(item: FilteredItem, place: int, step: float) -> HistogramBar:
-    y = _y(item.similarity)
+def _top(shown: Sequence[FilteredItem], cuts: Cuts) -> float:
+    """The similarity at the upper edge: small ones fill the picture too."""
+    numbers = (item.similarity for item in shown if item.similarity == item.similarity)
+    highest = max(cuts.initial_threshold, cuts.threshold, *numbers)
+    return next((top for top in _TOPS if top >= highest), 1.0)
+
+
+def _lines(cuts: Cuts, top: float) -> tuple[ThresholdLine, ...]:
+    """The first stage's line, and that of the second where it cuts more."""
+    first, second = (_y(value, top) for value in (cuts.initial_threshold, cuts.threshold))
+    if cuts.threshold <= cuts.initial_threshold:
+        return (ThresholdLine("initial", first, cuts.initial_threshold),)
+    initial = ThresholdLine("initial", first, cuts.initial_threshold, is_under=first - second < _NAME_HEIGHT)
+    return (initial, ThresholdLine("threshold", second, cuts.threshold))
+
+
+def _bar(item: FilteredItem, place: int, step: float, top: float) -> HistogramBar:
+    y = _y(item.similarity, top)
     gap = min(3.0, step * 0.2)
     return HistogramBar(
         item, round(_LEFT + place * step + gap / 2, 1), y, round(step - gap, 1), round(HEIGHT - _BOTTOM - y, 1)
     )
 
 
-def _y(similarity: float) -> float:
+def _y(similarity: float, top: float) -> float:
     """The height of a similarity; what is no number or below zero lies at the base."""
-    inside = min(max(similarity, 0.0), 1.0) if similarity == similarity else 0.0
+    inside = min(max(similarity / top, 0.0), 1.0) if similarity == similarity else 0.0
     return round(_TOP + (1 - inside) * (HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _ticks() -> tuple[ThresholdLine, ...]:
-    values: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    return tuple(ThresholdLine("tick", _y(value), value) for value in values)
+def _ticks(top: float) -> tuple[ThresholdLine, ...]:
+    step = _TOPS[top]
+    values = (step * place for place in range(round(top / step) + 1))
+    return tuple(ThresholdLine("tick", _y(value, top), value) for value in values)

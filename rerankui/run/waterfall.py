@@ -69,9 +69,9 @@ def _bar(item: StoredEvent, began: datetime, whole: int, least: int) -> StageBar
 
 def _stage(event: Event) -> tuple[str, int, float] | None:
     if isinstance(event, QueryEnriched):
-        return "enrich", 0, event.seconds
+        return ("enrich", 0, event.seconds) if event.seconds else None  # typed words are searched as they are
     if isinstance(event, CandidatesFound):
-        return "search", 0, event.seconds
+        return ("search", 0, event.seconds) if event.seconds else None  # a trial takes the candidates of another run
     if isinstance(event, ModelReplied):
         return "turn", event.turn, event.seconds
     if isinstance(event, TopicsRead):

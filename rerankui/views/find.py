@@ -35,6 +35,7 @@ def find(request: HttpRequest) -> HttpResponse:
     if words:
         context |= _found(seen, words)
     context["is_empty"] = not any(value for name, value in context.items() if name != "words")
+    context["has_topics_here"] = any(topic.owner == frame.owner for topic in context.get("topics", ()))
     return show(request, "pages/find.html", "partials/find/found.html", context)
 
 

@@ -71,6 +71,32 @@ def named(body: IO[bytes]) -> str:
     return signing.Signer(salt=_SALT).sign(Path(body.name).name)
 
 
+class Untaken:
+    """Passes requests on to ``application``, and removes afterwards a body that no view took.
+
+    A ticket outlives the session it was given to: whoever is signed out meanwhile could fill the disk.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            signed = dict(scope["headers"]).get(HEADER.lower().encode())
+            if path := _path(signed.decode("latin-1") if signed else ""):
+                path.unlink(missing_ok=True)
+
+
+def _path(signed: str) -> Path | None:
+    """Where the body lies that was ``named`` so."""
+    try:
+        return Path(settings.IMPORT_DIR / signing.Signer(salt=_SALT).unsign(signed))
+    except signing.BadSignature:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """A file that came, under the name the browser calls it; it lies at ``path``."""
@@ -99,9 +125,8 @@ def _read(request: HttpRequest) -> None:
         # Its first use reads the body.
         request.FILES.keys()
         return
-    try:
-        path = settings.IMPORT_DIR / signing.Signer(salt=_SALT).unsign(signed)
-    except signing.BadSignature:
+    path = _path(signed)
+    if path is None:
         return
     try:
         with path.open("rb") as body:

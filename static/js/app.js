@@ -27,6 +27,8 @@
     const links = $$(".palette-found a", palette);
     const at = links.findIndex((link) => link.classList.contains("is-current"));
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    // a search field would take the key to empty itself
+    if (event.key === "Escape") { event.preventDefault(); palette.close(); }
     if (event.key === "Enter") { event.preventDefault(); (links[at] ?? links[0])?.click(); }
     if (!step || !links.length) return;
     event.preventDefault();

@@ -74,20 +74,33 @@
     plane.replaceChildren();
     above.replaceChildren();
     if (colour !== "region") return;
-    const names = regions.map(({ name, corners }, at) => {
-      const spots = corners.map((corner) => chart.convertToPixel("grid", corner));
-      plane.append(drawn("polygon", { class: `region region-${at}`, points: spots.map((spot) => spot.join(",")).join(" ") }));
-      const xs = spots.map(([x]) => x), top = Math.min(...spots.map(([, y]) => y));
-      const half = name.length * 3.6, middle = (Math.min(...xs) + Math.max(...xs)) / 2;
-      return { name, at, half, x: Math.min(Math.max(middle, half + 8), canvas.clientWidth - half - 8), y: Math.max(top - 24, 16) };
-    });
-    // a name moves down where it would lie on another
-    const set = [];
-    for (const label of names.filter(({ name }) => name).sort((one, other) => one.y - other.y)) {
-      while (set.some((other) => Math.abs(other.y - label.y) < 16 && Math.abs(other.x - label.x) < other.half + label.half + 8)) label.y += 16;
+    const set = [], seen = dots.map((dot) => chart.convertToPixel("grid", [dot.x, dot.y]));
+    const shapes = regions.map(({ corners }) => corners.map((corner) => chart.convertToPixel("grid", corner)));
+    regions.forEach(({ name }, at) => {
+      plane.append(drawn("polygon", { class: `region region-${at}`, points: shapes[at].map((spot) => spot.join(",")).join(" ") }));
+      if (!name) return;
+      const label = best(places(shapes[at], half(name)), { set, seen, others: shapes.filter((shape) => shape !== shapes[at]) });
       set.push(label);
-      above.append(drawn("text", { class: `region-name region-${label.at}`, x: label.x, y: label.y, "text-anchor": "middle" }, label.name));
-    }
+      above.append(drawn("text", { class: `region-name region-${at}`, x: label.x, y: label.y, "text-anchor": "middle" }, name));
+    });
+  };
+  // where a name may stand: above, below, at the sides or inside its region, within the picture; the best first
+  const half = (name) => { pen.font = "600 12px Inter, sans-serif"; return pen.measureText(name).width / 2; };
+  const places = (spots, half) => {
+    const [xs, ys] = [0, 1].map((way) => spots.map((spot) => spot[way]));
+    const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    const middle = (left + right) / 2, height = (top + bottom) / 2, side = half + 26;
+    const wanted = [[middle, top - 24], [middle, bottom + 34], [left + half, top - 24], [right - half, top - 24], [left + half, bottom + 34], [right - half, bottom + 34], [right + side, height], [left - side, height], [middle, height]];
+    const within = (value, room, edge) => Math.min(Math.max(value, edge), room - edge);
+    return wanted.map(([x, y]) => ({ x: within(x, canvas.clientWidth, half + 8), y: within(y, canvas.clientHeight, 16), half }));
+  };
+  // another name in the way is worse than any number of dots, a dot is worse than another region, and that than the next place
+  const best = (places, { set, seen, others }) => {
+    const strays = ({ x, y, half }) => others.filter((range) => [x - half, x, x + half].some((at) => holds({ brushType: "polygon", range }, [at, y]))).length;
+    const lies = (label) => 1e4 * set.filter((other) => Math.abs(other.y - label.y) < 18 && Math.abs(other.x - label.x) < other.half + label.half + 8).length;
+    const hides = (label) => seen.filter(([x, y]) => Math.abs(x - label.x) < label.half + 6 && Math.abs(y - label.y + 4) < 14).length;
+    const costs = places.map((label, rank) => lies(label) + hides(label) + strays(label) / 2 + rank / 100);
+    return places[costs.indexOf(Math.min(...costs))];
   };
   const scale = () => {
     map.querySelector("[data-scale]").hidden = colour === "region";

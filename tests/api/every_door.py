@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,13 @@ MESSAGE = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00
 
 Door = tuple[str, str, Any]
 LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
+
+
+@cache
+def described() -> set[tuple[str, str]]:
+    """Method and path of every door; the whole description is made for it."""
+    paths = api.get_openapi_schema(path_prefix="/v1/")["paths"]
+    return {(method, path) for path, methods in paths.items() for method in methods}
 
 
 def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Door]:
@@ -44,9 +52,7 @@ def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: obje
         ("post", "/v1/edits/undo-night"): ("/v1/edits/undo-night", {"user": owner}),
         ("post", "/v1/edits/{id}/undo"): (f"/v1/edits/{edit}/undo", {}),
     }
-    paths = api.get_openapi_schema(path_prefix="/v1/")["paths"]
-    there = {(method, path) for path, methods in paths.items() for method in methods}
-    assert there == known.keys(), f"teach tests/api/test_api.py {there ^ known.keys()}"
+    assert described() == known.keys(), f"teach tests/api/test_api.py {described() ^ known.keys()}"
     return [(method, *known[method, path]) for method, path in sorted(known)]
 
 

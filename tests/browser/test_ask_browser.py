@@ -56,6 +56,7 @@ def test_a_question_is_answered_while_one_looks_and_its_source_opens(page: Page,
     expect(page.locator("#peek")).to_be_empty()
     first.get_by_role("button", name="A good answer").click()
     expect(first.get_by_role("button", name="A good answer")).to_have_attribute("aria-pressed", "true")
+    expect(first.get_by_role("button", name="A good answer")).to_be_focused()
     assert Judgement.objects.get().is_good
     asked = page.url
     first.locator(".sources .cite", has_text="2").click()

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp.models import ChatUser, Operator, Topic
+from memoryapp.models import ChatUser, Operator, Role, Topic
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
-from tests.support.browsing import assert_fits, message_of, run_of, settle, topic_of
+from tests.conftest import operator
+from tests.support.browsing import assert_fits, message_of, press, run_of, settle, topic_of
 
 
 @pytest.fixture
@@ -49,6 +50,32 @@ def test_a_click_previews_and_a_second_one_opens(page: Page, topics: list[Topic]
     expect(page.locator("#peek h2")).to_have_text("vLLM crash")
     link.click()
     expect(page.locator("h1")).to_have_text("vLLM crash")
+
+
+def test_escape_closes_the_palette_also_where_something_was_typed(page: Page) -> None:
+    page.goto("/")
+    press(page, "Control+k")
+    page.keyboard.type("cake")
+    expect(page.locator("#palette-found a").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
+
+
+def test_what_to_do_next_stands_before_the_runs_and_beside_them_where_there_is_room(
+    topics: list[Topic], anna: ChatUser, browse: Browse
+) -> None:
+    run_of(anna, topics[0])
+    with browse(operator("cora", Role.CURATOR, anna)) as page:
+        for width, is_beside in ((1440, True), (390, False)):
+            page.set_viewport_size({"width": width, "height": 844})
+            page.goto("/")
+            assert_fits(page, page.locator(".columns-next > .panel"))
+            steps = page.locator(".columns-next > .panel").bounding_box()
+            runs = page.locator(".columns-next > .stack").bounding_box()
+            assert steps
+            assert runs
+            assert (steps["y"] == runs["y"]) is is_beside
+            assert is_beside or steps["y"] + steps["height"] <= runs["y"]
 
 
 def test_a_filter_shows_at_once_and_lives_in_the_address(page: Page, anna: ChatUser) -> None:

@@ -93,6 +93,27 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
     assert width == 390 or columns(page) == stood
 
 
+@pytest.mark.parametrize("width", [1280, 1024])
+def test_on_a_laptop_the_head_has_a_line_for_the_run_and_one_for_its_query(
+    page: Page, run: Run, events: list[Event], width: int
+) -> None:
+    store(run, events)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"/runs/{run.pk}/")
+    settle(page)
+    name, actions, query, figures = (
+        page.locator(name).bounding_box() for name in (".run-name", ".run-actions", ".run-query", ".run-numbers")
+    )
+    assert name
+    assert actions
+    assert query
+    assert figures
+    assert actions["y"] < name["y"] + name["height"]
+    assert name["y"] + name["height"] <= query["y"]
+    assert query["y"] < figures["y"] + figures["height"]
+    assert figures["y"] < query["y"] + query["height"]
+
+
 def test_a_long_question_leaves_the_columns_their_room(page: Page, run: Run, events: list[Event]) -> None:
     Run.objects.filter(pk=run.pk).update(query="and what else did they say " * 150)
     store(run, events)
@@ -246,6 +267,10 @@ def test_without_scripts_a_run_that_goes_on_is_asked_for_again(
         expect(plain.locator(".chosen")).to_have_count(0)
         store(run, events[4:], after=4)
         expect(plain.locator(".chosen")).to_have_count(1)
+        # What is not there to press is not shown, and no stage of a run that is over is pale.
+        for dead in (".transport-play", ".transport-speed", ".copy-menu", ".search-button"):
+            expect(plain.locator(dead)).to_be_hidden()
+        expect(plain.locator(".stage:not(.is-past)[data-seq]:is(rect)")).to_have_count(0)
 
 
 def test_on_a_phone_the_head_is_folded_and_a_finished_run_opens_on_its_result(

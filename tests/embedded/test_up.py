@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from django.conf import LazySettings
 from django.contrib.auth import authenticate
@@ -94,9 +95,8 @@ class Up:
         raise AssertionError("".join(self.lines))
 
     def children(self) -> dict[str, list[int]]:
-        """The pids of web, worker and beat, those that were started first before the others."""
+        """The pids of web, worker and beat."""
         ours = [(pid, line) for pid, line in processes.command_lines() if _parent(pid) == self.process.pid]
-        ours.sort(key=lambda child: _started(child[0]))
         words = {"web": " daphne ", "worker": " worker ", "beat": " beat "}
         return {name: [pid for pid, line in ours if word in line] for name, word in words.items()}
 
@@ -107,6 +107,15 @@ class Up:
         with urllib.request.urlopen(f"http://{self.host}:{self.port}/healthz", timeout=PATIENCE) as answer:
             return int(answer.status)
 
+    def answering(self) -> int:
+        """The pid of a web process that answers now; one that is only starting has given no sign of life yet."""
+        with socket.create_connection((self.host, self.port), timeout=PATIENCE) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            own = connection.getsockname()
+            [pid] = [pid for pid in self.children()["web"] if own in _connected(pid)]
+        return pid
+
     def end(self, number: signal.Signals) -> int:
         """Signals it and waits; its exit code."""
         self.process.send_signal(number)
@@ -116,20 +125,15 @@ class Up:
 
 
 def _parent(pid: int) -> int:
-    return _number(pid, 1)
-
-
-def _started(pid: int) -> int:
-    """When it was started, in ticks since the machine was. Its pid does not tell: they begin again after the last."""
-    return _number(pid, 19)
-
-
-def _number(pid: int, place: int) -> int:
-    """The number in this place behind the process's name; 0 where it has ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[place])
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+def _connected(pid: int) -> set[tuple[str, int]]:
+    """The addresses at the other ends of the process's connections."""
+    return {tuple(each.raddr) for each in psutil.Process(pid).net_connections("tcp") if each.raddr}
 
 
 def living(pids: set[int], data: Path) -> list[str]:
@@ -203,8 +207,7 @@ def test_while_one_web_process_starts_again_the_other_answers(first: Up) -> None
 
 
 def test_a_web_process_that_hangs_is_replaced_and_every_request_is_answered(first: Up) -> None:
-    # One that has been serving: of one that only starts no sign of life is awaited for two minutes.
-    hanging, _ = first.children()["web"]
+    hanging = first.answering()
     os.kill(hanging, signal.SIGSTOP)
     first.await_line("web")
     assert first.lines[-1].endswith("gave no sign of life for 15 s; killing it\n")

@@ -86,8 +86,8 @@ async def test_what_is_no_answer_at_all_is_not_shown_to_the_model_again(first: S
         (fails(LLMRefused("no key", spent=Usage(7))), LLMError, "no key"),
         (fails(LLMTimeout("host gave no answer.")), LLMTimeout, "host gave no answer"),
         (slow(says("42")), LLMTimeout, r"no answer in 20 seconds"),
-        (Step(Reply("", refusal="I would rather not.")), LLMError, "rather not"),
-        (Step(Reply("", finish_reason="content_filter")), LLMError, "refused to answer"),
+        (Step(Reply("", refusal="I would rather not.")), LLMError, "refused to answer: I would rather not"),
+        (Step(Reply("", finish_reason="content_filter")), LLMError, "content filter stopped the answer"),
     ],
     ids=["refused", "late", "silent", "declined", "filtered"],
 )

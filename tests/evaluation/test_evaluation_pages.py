@@ -63,8 +63,8 @@ def test_only_what_is_sure_is_coloured(as_viewer: Client, vector: Evaluation) ->
 
 def test_who_may_go_is_said_with_its_reasons(as_viewer: Client, vector: Evaluation) -> None:
     page = shown(as_viewer, f"/evaluations/{vector.pk}/")
-    assert "flash go Questions supported by citations in full, at least 0.7: 1.00" in page
-    assert "vector no go Questions supported by citations in full, at least 0.7: 0.00" in page
+    assert "flash go Answerable questions with every expected citation: at least 0.7 1.00" in page
+    assert "vector no go Answerable questions with every expected citation: at least 0.7 0.00" in page
 
 
 def test_the_worst_questions_come_first_with_links_to_their_runs(as_viewer: Client, vector: Evaluation) -> None:

@@ -35,6 +35,8 @@ class TestWithdraw:
         page = get(client, door)
         figures = [int(n) for n in re.findall(r"<b>(\d+)</b>", page)]
         assert figures == [4, 1, 1, 1]
+        ImportBatch.objects.filter(pk=batch.pk).update(added=30_000)
+        assert "brought 30,000 messages" in get(client, door)
         assert live(anna) == before
         assert client.post(door, {"reason": "wrong chat"}).status_code == 302
         assert [summary for _pk, summary in live(anna)] == ["Dogs"]

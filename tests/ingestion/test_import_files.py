@@ -230,7 +230,8 @@ class TestPauses:
 
         with monkeypatch.context() as patch:
             patch.setattr(working._Watch, "__call__", pausing)
-            assert worked(row).state == State.PAUSED
+            paused = worked(row)
+        assert (paused.state, paused.done, paused.share > 0) == (State.PAUSED, 10, True), "how far it was is kept"
         assert len(stored()) == 20
         assert worked(row).state == State.PAUSED, "the worker leaves it alone"
         import_files.begin(row)

@@ -159,7 +159,7 @@ class TestQuestions:
 
 def test_a_file_that_failed_says_why_and_can_be_removed(anna: ChatUser, as_curator: Client) -> None:
     row = looked_through(as_curator, anna, "just words")
-    assert "July.jsonl is not valid JSON" in page_of(as_curator, row)
+    assert "July.jsonl is in none of the formats" in page_of(as_curator, row)
     answer = as_curator.post(f"/memory/{anna.pk}/imports/files/{row.pk}/", {"do": "discard"}, follow=True)
     assert "July.jsonl was removed" in flat(answer.content.decode())
 
@@ -184,3 +184,12 @@ def test_a_paused_import_can_be_gone_on_with(anna: ChatUser, as_curator: Client)
     as_curator.post(address, {"do": "begin"})
     tasks.import_waiting()
     assert "2 messages were imported" in page_of(as_curator, row)
+
+
+def test_files_beyond_those_that_are_listed_are_counted(as_curator: Client, anna: ChatUser) -> None:
+    for number in range(22):
+        given(as_curator, anna, name=f"{number}.jsonl")
+    page = flat(as_curator.get(f"/memory/{anna.pk}/imports/").content.decode())
+    assert "21.jsonl" in page
+    assert ">1.jsonl" not in page
+    assert "and 2 more" in page

@@ -200,6 +200,23 @@ def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
     assert Client().get("/readyz").json()["embedding"] == "ok"
 
 
+def test_after_a_clock_was_a_year_ahead_while_the_models_were_away_all_completes(
+    owner: ChatUser, models: Models
+) -> None:
+    for day in range(3):
+        talk(owner, day)
+    tasks.archive_due()
+    tasks.embed_pending()
+    tasks.suggest_due()
+    talk(owner, 3)
+    with mood(models, "down"):
+        for _minute in range(10):
+            sweep()
+            pass_time(timedelta(minutes=1))
+    pass_time(-timedelta(days=365))
+    check_all_done(owner)
+
+
 def test_a_model_that_was_away_is_asked_at_once_when_a_person_wants_it_and_often_when_it_answers_at_times(
     owner: ChatUser, models: Models, as_admin: Client
 ) -> None:

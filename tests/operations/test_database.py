@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -134,6 +135,26 @@ async def test_where_many_queue_for_connections_and_are_cancelled_none_is_lost()
                 asyncio.get_running_loop().call_later(chance.random() * 0.05, task.cancel)
             await asyncio.wait(crowd)
             await everybody_can_write(pool)
+
+
+async def test_a_server_that_stays_away_is_tried_again_as_often_as_at_first(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a pool would notice that it is back only after as long again as it was away."""
+    monkeypatch.setattr("psycopg_pool.base.AttemptWithBackoff.INITIAL_DELAY", 0.01)
+    monkeypatch.setattr(database, "RECONNECTING", 0.05)
+    often, tries = asyncio.Event(), []
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tries.append(writer)
+        writer.close()
+        if len(tries) == 40:
+            often.set()
+
+    settings.DATABASES["default"] = {**settings.DATABASES["default"], "HOST": str(tmp_path)}
+    port = settings.DATABASES["default"].get("PORT") or 5432
+    async with await asyncio.start_unix_server(refuse, tmp_path / f".s.PGSQL.{port}"), database.pool():
+        await asyncio.wait_for(often.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "just served"])

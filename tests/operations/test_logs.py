@@ -13,18 +13,22 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.test import Client
+from django.utils import timezone
 
 from memoryapp.clients import offline_embedder
+from memoryapp.engine.agents.proposing import propose_summary
 from memoryapp.engine.chat.client import HttpChat
-from memoryapp.engine.chat.protocol import ChatRequest, Reply
+from memoryapp.engine.chat.protocol import Chat, ChatRequest, LLMError, Reply
 from memoryapp.engine.embeddings import EmbeddingError, Profile
 from memoryapp.engine.http_embedder import HttpEmbedder
+from memoryapp.engine.memory import MessageContent, TopicContent
 from memoryapp.models import ChatUser, Run
 from memoryapp.operations.logs import JsonFormatter, LineFormatter, RunLogFilter, about_run, cause
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import open_clients
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
+from tests.engine.scripted import ScriptedChat, Step
 
 logger = logging.getLogger("memoryapp.test")
 
@@ -95,10 +99,28 @@ async def test_a_provider_that_repeats_what_it_was_asked_puts_none_of_it_into_th
             await embed_pending(embedder)
         except EmbeddingError as error:
             logger.warning("Vectors are missing: %s", cause(error))
+        with pytest.raises(LLMError) as failed:
+            await finished(chat)
+        logger.warning("Merges are not judged: %s", cause(failed.value))
     await run.arefresh_from_db()
     assert run.fallback == "llm_error"
     assert any("Vectors are missing: The embedding endpoint" in line["message"] for line in lines(log))
+    assert any(line["message"].endswith("peer did not understand the request (400)") for line in lines(log))
     assert "мандрагора" not in log.getvalue().casefold()
+
+
+async def finished(chat: Chat) -> str:
+    """The answer to an agent's question about what was said. Raises LLMError."""
+    now = timezone.now()
+    said = TopicContent(1, "", now, 10, (MessageContent(1, "user", "", now, "мандрагора"),))
+    return (await propose_summary([said], chat=chat, seconds=5).finished()).result()
+
+
+async def test_a_model_that_refuses_with_what_was_said_puts_none_of_it_into_the_log() -> None:
+    with pytest.raises(LLMError) as refused:
+        await finished(ScriptedChat(Step(Reply("", refusal="I do not speak of мандрагора."))))
+    assert str(refused.value) == "The model refused to answer: I do not speak of мандрагора."
+    assert cause(refused.value) == "The model refused to answer"
 
 
 def test_lines_for_people_name_the_run_and_leave_out_the_row_a_fault_quotes() -> None:

@@ -107,6 +107,12 @@ def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: Ch
     assert (live(anna)["Tea"], live(anna)["Wakeful"]) == (tea[:1], tea[2:])
 
 
+def test_a_move_out_of_one_topic_is_told_in_numbers(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    [first, *_others] = message_ids(topics[0])
+    page = ask(client, anna, op="move", topics=topics[0].pk, messages=first)
+    assert "1 message goes to another topic; 1 topic today, 2 topics then. None is lost." in page
+
+
 def test_a_topic_is_split_as_the_parts_say(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     tea = message_ids(topics[0])
     parts = f'[{{"summary": "a", "messages": {tea[:1]}}}, {{"summary": "b", "messages": {tea[1:]}}}]'

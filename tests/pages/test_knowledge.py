@@ -131,6 +131,16 @@ class TestAddAndDelete:
         assert "This fact exists already" in page_text(client.post(f"{base}/facts/add/", fact))
         assert (Person.objects.get().circle, Fact.objects.get().content) == ("Family", "Tea")
 
+    def test_the_history_lists_the_values_of_what_was_added_without_marks_of_a_change(
+        self, anna: ChatUser, client: Client
+    ) -> None:
+        values = {"display_name": "Vera", "circle": "Family", "aliases": ["Verochka", "V."]}
+        knowledge.create(anna, KnowledgeEdit.Noun.PERSON, values, actor="ada")
+        page = get(client, f"/memory/{anna.pk}/history/")
+        assert "<dt>also called</dt><dd>Verochka, V.</dd>" in page
+        assert "<dt>circle</dt><dd>family</dd>" in page
+        assert "<ins>" not in page
+
     def test_deleting_asks_in_numbers_and_is_undone_under_the_old_number(
         self, anna: ChatUser, dora: Person, client: Client
     ) -> None:

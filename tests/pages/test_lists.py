@@ -179,6 +179,24 @@ def test_the_palette_finds_people_files_runs_and_pages_too(
     assert "Nothing is called" in get(as_viewer, "/find/?q=nothing-like-it")
 
 
+def test_the_palette_says_whose_a_topic_is_and_offers_only_the_list_that_holds_it(
+    anna: ChatUser, boris: ChatUser, as_admin: Client
+) -> None:
+    topic_of(boris, "Honey cake", ["Which?"])
+    get(as_admin, f"/memory/{anna.pk}/")
+    found = get(as_admin, "/find/?q=honey").split("<main")[1]
+    assert f'<span class="quiet small found-of">{boris}</span>' in found
+    assert "to compare or merge" not in found
+    get(as_admin, f"/memory/{boris.pk}/")
+    assert f'href="/memory/{boris.pk}/topics/?q=honey"' in get(as_admin, "/find/?q=honey")
+
+
+def test_a_command_names_a_chat_user_in_one_word(as_admin: Client) -> None:
+    whose = ChatUser.objects.create(name="Anna Maria; ls")
+    for address in (f"/memory/{whose.pk}/messages/", f"/memory/{whose.pk}/imports/", "/tokens/"):
+        assert "--user &#x27;Anna Maria; ls&#x27;</pre>" in get(as_admin, address), address
+
+
 def test_the_palette_costs_the_same_few_queries_whatever_it_finds(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 2)
     few = cost(as_viewer, "/find/?q=1")

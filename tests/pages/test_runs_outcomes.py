@@ -184,6 +184,17 @@ async def test_what_the_endpoint_said_and_what_it_cost_are_kept(admin: Operator)
     assert "host refuses: 401 &lt;no key&gt;" in page.split('class="waterfall"')[0]
 
 
+async def test_a_model_out_of_reach_costs_nothing_and_its_stand_ins_are_not_called_chosen(admin: Operator) -> None:
+    run = await start(await memory_of_three())
+    await executed(run, chat=ScriptedChat(fails(LLMRefused("host refuses: 401"))))
+    page = await page_of(run, admin)
+    head, result = page.split('class="lanes"')[0], page.split('id="lane-result"')[1]
+    assert "$0.0000" not in head
+    lines = result.split('class="rank-lines is-instead"')[1].split("</figure>")[0]
+    assert "used instead" in lines
+    assert "chosen</text>" not in lines
+
+
 async def test_a_time_that_was_too_short_is_told_with_its_figure(admin: Operator) -> None:
     run = await start(await memory_of_three(), parameters={"seconds": 300, "turn_seconds": 100})
     await executed(run, chat=ScriptedChat(slow(says("late"))))

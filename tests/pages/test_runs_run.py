@@ -23,6 +23,7 @@ from memoryapp.engine.events import (
     RunFinished,
     RunStarted,
     ToolCall,
+    Totals,
 )
 from memoryapp.engine.memory import Where
 from memoryapp.models import ChatUser, Message, Operator, Passage, Run, RunEvent, Topic
@@ -71,6 +72,24 @@ def test_a_failed_try_shows_what_it_cost(run: Run, events: list[Event], as_viewe
     store(run, events)
     page = flat(as_viewer.get(f"/runs/{run.pk}/").content.decode())
     assert "77→3 tok · $0.0031 · again after" in page
+
+
+def test_a_run_that_asked_no_model_speaks_of_no_turns_tokens_or_dollars(
+    run: Run, events: list[Event], as_viewer: Client
+) -> None:
+    address = f"/runs/{run.pk}/"
+    kinds = {event.kind: event for event in events}
+    started = replace(kinds["run_started"], model="", strategy="vector")
+    typed = replace(kinds["query_enriched"], model="", seconds=0.0, input_tokens=0, output_tokens=0, cost_usd=0.0)
+    chosen = replace(kinds["run_finished"], totals=Totals(seconds=0.4))
+    store(run, [started, typed, kinds["candidates_found"]])
+    head = flat(as_viewer.get(address).content.decode()).split('class="lanes"')[0]
+    assert "$0.0000" not in head
+    store(run, [chosen], after=3)
+    head = flat(as_viewer.get(address).content.decode()).split('class="lanes"')[0]
+    assert "<span>no model asked</span>" in head
+    assert "tok" not in head.split('class="run-numbers"')[1].split("run-actions")[0]
+    assert "stage-enrich" not in head
 
 
 def test_frames_bring_exactly_the_events_the_viewer_lacks(run: Run, events: list[Event]) -> None:

@@ -44,6 +44,14 @@ def test_facts_and_runs_are_shown_on_the_topic_that_holds_the_messages_now(cake:
     assert "chosen 1×" in page
 
 
+def test_a_retired_topic_shows_what_became_of_it(anna: ChatUser, as_viewer: Client) -> None:
+    [cake, oven] = talk(anna, ("Honey cake", ["Which?"]), ("Oven", ["Hot?"]))
+    now = merged(cake, oven)
+    strip = get(as_viewer, f"/topics/{cake.pk}/").split('class="lineage-strip"')[1].split("</div>")[0]
+    assert strip.index(f">Topic:{cake.pk}<") < strip.index("→") < strip.index(f">Topic:{now.pk}<")
+    assert "cora merged" in strip
+
+
 def test_a_fact_leads_to_the_live_topic_and_shows_that_its_origin_is_retired(
     cake: Topic, anna: ChatUser, as_viewer: Client
 ) -> None:

@@ -151,6 +151,15 @@ class Ask(Generic[_Answer]):
         match failure.cause:
             case "timeout" | "turn_timeout":
                 raise LLMTimeout(failure.words or f"The model gave no answer in {self._seconds:g} seconds.")
-            case "llm_error" | "refused" | "content_filter":
-                raise LLMError(failure.words or "The model refused to answer.")
+            case "llm_error":
+                raise LLMError(failure.words)
+            case "refused":
+                raise LLMError(_quoting("The model refused to answer", failure.words))
+            case "content_filter":
+                raise LLMError(_quoting("The endpoint's content filter stopped the answer", failure.words))
         raise UnreadableAnswer("The model answered, and its answer could not be read.")
+
+
+def _quoting(sentence: str, words: str) -> str:
+    """The sentence with the model's words after a colon, where there are any."""
+    return f"{sentence}: {words}" if words else f"{sentence}."

@@ -38,13 +38,13 @@ from memoryapp.engine.events import Retried, SteppedDown
 _ADVICE: Mapping[int, str] = {
     0: "cannot be reached",
     400: "did not understand the request",
-    401: "does not accept the API key: check LLM_API_KEY",
-    402: "says that the account has no credit left: top it up or use another key",
-    403: "does not allow this request: check what the key may do, or the provider's moderation",
-    404: "does not know the model or the address: check LLM_MODEL and LLM_BASE_URL",
-    413: "finds the request too large: show the model fewer or shorter topics",
+    401: "does not accept the API key; check LLM_API_KEY",
+    402: "says that the account has no credit left; top it up or use another key",
+    403: "does not allow this request; check what the key may do, or the provider's moderation",
+    404: "does not know the model or the address; check LLM_MODEL and LLM_BASE_URL",
+    413: "finds the request too large; show the model fewer or shorter topics",
     422: "did not accept the request",
-    429: "is limiting requests: wait, or raise the limit there",
+    429: "is limiting requests; wait, or raise the limit there",
 }
 
 
@@ -116,7 +116,7 @@ class HttpChat:
         refusal = self._learnt.refusal_of_media(request)
         if refusal:
             raise LLMRefused(
-                f"{self._host} was not asked with what is attached, for it refused the like before ({refusal})."
+                f"{self._host} was not asked with what is attached, for it refused the like before: {refusal}"
             )
 
     def _retried(self, problem: Problem, failures: int, wait: float) -> Retried:
@@ -138,7 +138,7 @@ class HttpChat:
         except (TimeoutError, httpx.TimeoutException) as error:
             raise LLMTimeout(f"{self._host} gave no answer within {budget.spent:.1f} s.", spent=spent) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise LLMRefused(f"{self._host} cannot be asked ({error}): check LLM_BASE_URL.", spent=spent) from error
+            raise LLMRefused(f"{self._host} cannot be asked; check LLM_BASE_URL: {error}.", spent=spent) from error
         except httpx.RequestError as error:
             yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
 
@@ -160,9 +160,11 @@ class HttpChat:
         return wait
 
     def _sentence(self, problem: Problem) -> str:
+        """The endpoint's words, which may repeat what it was sent, stand after a colon."""
         advice = _ADVICE.get(problem.status, "cannot answer now" if problem.status >= 400 else _ADVICE[404])
-        detail = ", ".join(part for part in (f"{problem.status or ''}", problem.words[:300]) if part)
-        return f"{self._host} {advice} ({detail})." if detail else f"{self._host} {advice}."
+        status = f" ({problem.status})" if problem.status else ""
+        words = problem.words[:300].rstrip(".")
+        return f"{self._host} {advice}{status}{f': {words}' if words else ''}."
 
 
 def _lesson(body: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import islice
+from itertools import accumulate, islice
 
 from memoryapp.engine.events import Piece, PieceStatus
 from memoryapp.engine.memory import MessageContent
@@ -37,7 +37,10 @@ _ALTERED_SHARE = 0.6
 _MAX_PIECES = 100
 # Matching of words is quadratic, so a longer piece is compared by its beginning.
 _MAX_WORDS = 600
-# "ok" may be the text of many messages.
+# Of a longer message only this many words are compared, those where most words of the excerpt occur. The work grows
+# with the product of both lengths and the number of matches, and in repeated words each one matches each other.
+_STRETCH = 1_000
+# "ok" may occur in one message many times.
 _MAX_PLACES = 50
 
 # An excerpt by the scorer: a few exchanges, as a model would choose.
@@ -309,12 +312,22 @@ def _altered(text: str, sources: Sequence[_Source]) -> Piece:
     best = max(sources, key=lambda s: len(wanted & s.vocabulary), default=None)
     if best is None or len(wanted & best.vocabulary) < _ALTERED_SHARE * len(wanted):
         return Piece(text, "absent")
-    matcher = SequenceMatcher(None, [w for w, _, _ in best.words], [w for w, _, _ in words], autojunk=False)
+    near = _stretch(best.words, wanted)
+    matcher = SequenceMatcher(None, [w for w, _, _ in near], [w for w, _, _ in words])
     blocks = [block for block in matcher.get_matching_blocks() if block.size]
     if sum(block.size for block in blocks) < _ALTERED_SHARE * len(words):
         return Piece(text, "absent")
     first, last = blocks[0].a, blocks[-1].a + blocks[-1].size - 1
-    return Piece(text, "altered", best.id, best.words[first][1], best.words[last][2])
+    return Piece(text, "altered", best.id, near[first][1], near[last][2])
+
+
+def _stretch(words: Sequence[_Word], wanted: set[str]) -> Sequence[_Word]:
+    """The words in a row among which most of the ``wanted`` stand, of all if there are not many."""
+    if len(words) <= _STRETCH:
+        return words
+    before = [0, *accumulate(word in wanted for word, _, _ in words)]
+    first = max(range(len(words) - _STRETCH + 1), key=lambda at: before[at + _STRETCH] - before[at])
+    return words[first : first + _STRETCH]
 
 
 def _words(text: str) -> list[_Word]:

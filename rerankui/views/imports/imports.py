@@ -27,12 +27,14 @@ MOST_FILES = 20
 def imports(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     page = page_of(request, ImportBatch.objects.filter(owner=of), ("-started_at", "-id"))
+    files = ImportFile.objects.filter(owner=of).exclude(state=ImportFile.State.DONE)
     context = {
         "owner": of,
         "page": page,
         "imports": history.imports(page.rows),
         "may_change": operator_of(request).may(Role.CURATOR),
-        "files": ImportFile.objects.filter(owner=of).exclude(state=ImportFile.State.DONE)[:MOST_FILES],
+        "files": files[:MOST_FILES],
+        "more_files": max(0, files.count() - MOST_FILES),
         **upload_form(request, of),
         **panel_for(of),
     }

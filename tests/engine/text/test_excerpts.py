@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from random import Random
 
@@ -101,6 +102,20 @@ def test_words_under_a_wrong_head_are_not_what_was_said() -> None:
     assert found("[Assistant]: How do I set up vLLM on an H100?") == [("altered", 1)]
     assert found("[User (@boris)]: How do I set up vLLM on an H100?") == [("altered", 1)]
     assert found("[User (@anna) (2025-07-25 23:59:59)]: How do I set up vLLM on an H100?") == [("altered", 1)]
+
+
+@pytest.mark.parametrize("quoted_text", ["a " * 600, "a " * 199, "a b c " * 200])
+def test_a_long_message_of_few_words_is_compared_in_time_by_its_length(quoted_text: str) -> None:
+    began = time.thread_time()
+    verify((quoted_text,), (message(1, "a b " * 100_000),))
+    assert time.thread_time() - began < 10
+
+
+def test_an_altered_excerpt_is_found_wherever_it_stands_in_a_long_message() -> None:
+    said = "The share of memory is 0.9 on the second card, and 0.8 on the first one of both."
+    filler = "And then we talked about this and that for a while. " * 500
+    (piece,) = verify((said.replace("second", "third"),), (message(1, f"{filler}{said} {filler}"),))
+    assert (piece.status, piece.start, piece.end) == ("altered", len(filler), len(filler) + len(said) - 1)
 
 
 def test_messages_run_together_or_out_of_order_are_altered() -> None:
