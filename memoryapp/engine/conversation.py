@@ -44,12 +44,14 @@ _Step = Retried | SteppedDown | PartialReply | Reply
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why there is no reply to go on with. ``words`` are the client's or the model's own, empty where there are none;
-    ``spent`` is what failed tries were billed. ``is_final`` says that the endpoint would refuse the same again."""
+    ``spent`` is what failed tries were billed, ``status`` HTTP's where the endpoint answered. ``is_final`` says that it
+    would refuse the same again."""
 
     cause: Cause
     words: str = ""
     spent: Usage = Usage()
     is_final: bool = False
+    status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,8 @@ class Conversation:
         except TimeoutError:
             self.failure = Failure(late)
         except LLMError as error:
-            self.failure = Failure("llm_error", str(error), error.spent, is_final=isinstance(error, LLMRefused))
+            is_final = isinstance(error, LLMRefused)
+            self.failure = Failure("llm_error", str(error), error.spent, is_final, error.status)
         else:
             if not isinstance(step, Reply):
                 return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step
@@ -267,6 +270,7 @@ class Conversation:
             cached_tokens=reply.usage.cached_tokens,
             reasoning_tokens=reply.usage.reasoning_tokens,
             refusal=reply.refusal,
+            status=failure.status if failure else 0,
             message=reply.message,
         )
 

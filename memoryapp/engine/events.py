@@ -229,9 +229,8 @@ class TurnStarted:
 class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
-    Cached tokens are part of the input, reasoning tokens of the output; ``provider`` is who served the turn,
-    where a router says so. ``refusal`` is what the model said where it refused to answer.
-
+    Cached tokens are part of the input, reasoning tokens of the output; ``provider`` is who served the turn, where a
+    router says so. ``refusal`` is what the model said where it refused to answer, ``status`` HTTP's of an ``error``.
     ``message`` is the assistant message as it came, and as later turns send it back. It is stored beside the event
     (``raw_message``), never in its payload, so an event that is read from its row lacks it.
     """
@@ -252,6 +251,7 @@ class ModelReplied:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     refusal: str = ""
+    status: int = 0
     message: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property

@@ -105,7 +105,7 @@ class HttpChat:
                 spent += outcome.usage
                 failures += 1
                 if self._learnt.media_refused(request, outcome.status, outcome.words):
-                    raise LLMRefused(self._sentence(outcome), spent=spent)
+                    raise LLMRefused(self._sentence(outcome), spent=spent, status=outcome.status)
                 wait = self._wait(outcome, failures, budget, spent)
                 yield self._retried(outcome, failures, wait)
                 await asyncio.sleep(wait)
@@ -132,7 +132,7 @@ class HttpChat:
         try:
             async with aclosing(attempt(self._client, self._url, self._headers, body, budget)) as steps:
                 async for step in steps:
-                    yield await self._told(step) if isinstance(step, AttemptEnd) else self._shown(step)
+                    yield await self._redacted(step) if isinstance(step, AttemptEnd) else self._shown(step)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield AttemptEnd(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -142,7 +142,7 @@ class HttpChat:
         except httpx.RequestError as error:
             yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
 
-    async def _told(self, end: AttemptEnd) -> AttemptEnd:
+    async def _redacted(self, end: AttemptEnd) -> AttemptEnd:
         """The end without the API key; in a thread, for in a long answer there are many values to look at."""
         return await asyncio.to_thread(redacted, end, self._key) if holds(end, self._key) else end
 
@@ -153,10 +153,10 @@ class HttpChat:
         """Seconds until the next try. Raises LLMError when there is none."""
         sentence = self._sentence(problem)
         if not problem.is_passing:
-            raise LLMRefused(sentence, spent=spent)
+            raise LLMRefused(sentence, spent=spent, status=problem.status)
         wait = wait_before_retry(failures, problem.wait, budget.left)
         if wait is None:
-            raise LLMUnavailable(sentence, spent=spent)
+            raise LLMUnavailable(sentence, spent=spent, status=problem.status)
         return wait
 
     def _sentence(self, problem: Problem) -> str:
