@@ -295,7 +295,11 @@ def test_the_description_is_complete(client: Client) -> None:
             for status in refusals:
                 refused = door["responses"][status]["content"]["application/json"]["schema"]["$ref"]
                 assert refused.endswith("ErrorAnswer"), (path, status)
+                assert (status in {"429", "503"}) == ("headers" in door["responses"][status]), (path, status)
+            if "text/event-stream" in door["responses"]["200"]["content"]:
+                assert "Content-Location" in door["responses"]["200"]["headers"], path
             assert method in {"get", "delete"} or "example" in json.dumps(_shape(document, door["requestBody"])), path
+    assert {"stale", "too_large"} < set(document["components"]["schemas"]["Fault"]["properties"]["code"]["enum"])
     for reference in _references(document):
         assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"], reference
 
