@@ -186,6 +186,19 @@ def test_the_toast_takes_back_and_does_again(client: Client, anna: ChatUser, top
     assert live(anna) == before
 
 
+def test_an_undo_of_an_undo_is_told_as_what_it_is(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
+    for last in ("Redo", "Undo", "Redo"):
+        page = flat(client.post(undo_button(page), follow=True).content.decode())
+        listed = flat(client.get(f"/memory/{anna.pk}/history/").content.decode()).split("data-row")[1]
+        deed = "done again" if last == "Undo" else "undone"
+        assert f'<strong class="entry-deed">{deed}</strong>' in listed
+        assert f">{last}</a>" in listed
+        strip = page.split('class="lineage-strip"')[1].split("</form>")[0]
+        assert f">{last}</button>" in strip
+        assert ("clara did a change again" in strip) == (last == "Undo")
+
+
 def test_what_stands_on_a_change_is_named_and_undone_with_it(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
