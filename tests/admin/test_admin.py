@@ -121,6 +121,7 @@ class TestTopics:
         assert "at least two" in act(client, "topic", "merge_selected", topics[0])
         assert summaries(anna) == ["Cats", "Dogs"]
 
+    @pytest.mark.slow
     def test_a_long_topic_is_split_anew_and_a_short_one_left(
         self, anna: ChatUser, topics: list[Topic], client: Client, settings: Any
     ) -> None:
@@ -133,6 +134,7 @@ class TestTopics:
         assert "would leave it whole" in page
         assert TopicEdit.objects.get(kind="resplit").actor == "root"
 
+    @pytest.mark.slow
     def test_an_undo_that_something_stands_on_is_refused_with_a_sentence(
         self, anna: ChatUser, topics: list[Topic], client: Client
     ) -> None:
@@ -159,6 +161,7 @@ class TestTopics:
 
 
 class TestKnowledge:
+    @pytest.mark.slow
     def test_a_person_is_added_edited_and_deleted_with_history(self, anna: ChatUser, client: Client) -> None:
         sent = {"owner": anna.pk, "display_name": "Dora", "aliases": "[]", "circle": "Other", "bio": "", "username": ""}
         client.post(f"{BASE}/person/add/", sent)
@@ -173,6 +176,7 @@ class TestKnowledge:
         act(client, "knowledgeedit", "undo", KnowledgeEdit.objects.get(kind="delete"))
         assert Person.objects.get().bio == "A vet."
 
+    @pytest.mark.slow
     def test_what_cannot_be_is_refused_in_the_form(self, anna: ChatUser, client: Client) -> None:
         dora = Person.objects.create(owner=anna, display_name="Dora")
         Person.objects.create(owner=anna, display_name="Vera")
@@ -184,6 +188,7 @@ class TestKnowledge:
         assert Person.objects.filter(display_name="Dora").exists()
         assert not KnowledgeEdit.objects.exists()
 
+    @pytest.mark.slow
     def test_people_are_merged_and_several_deleted_each_with_its_undo(self, anna: ChatUser, client: Client) -> None:
         one = Person.objects.create(owner=anna, display_name="Dora", mention_count=2)
         two = Person.objects.create(owner=anna, display_name="Dorotea", mention_count=3)
