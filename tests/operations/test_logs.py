@@ -112,8 +112,8 @@ async def test_a_provider_that_repeats_what_it_was_asked_puts_none_of_it_into_th
 async def finished(chat: Chat) -> str:
     """The answer to an agent's question about what was said. Raises LLMError."""
     now = timezone.now()
-    said = TopicContent(1, "", now, 10, (MessageContent(1, "user", "", now, "мандрагора"),))
-    return (await propose_summary([said], chat=chat, seconds=5).finished()).result()
+    topic = TopicContent(1, "", now, 10, (MessageContent(1, "user", "", now, "мандрагора"),))
+    return (await propose_summary([topic], chat=chat, seconds=5).finished()).result()
 
 
 async def test_a_model_that_refuses_with_what_was_said_puts_none_of_it_into_the_log() -> None:
