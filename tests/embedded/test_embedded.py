@@ -182,21 +182,21 @@ def test_a_server_that_cannot_start_is_tried_again_until_it_can(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "FIRST_PAUSE", 0.01)
-    said: list[str] = []
+    sentences: list[str] = []
     version = cluster.data / "PG_VERSION"
     with Lease(cluster) as mine:
         revival, made_by = lease.Revival(mine), version.read_text()
 
         def tended() -> bool:
-            revival.tend(said.append)
+            revival.tend(sentences.append)
             return True
 
         os.kill(supervisor(cluster), signal.SIGKILL)
         await_end(cluster)
         version.write_text("15\n")
-        eventually(lambda: tended() and len(said) > 1)
-        assert "made by PostgreSQL 15" in said[0]
-        assert said[0].endswith("Trying again in 0.01 s.")
+        eventually(lambda: tended() and len(sentences) > 1)
+        assert "made by PostgreSQL 15" in sentences[0]
+        assert sentences[0].endswith("Trying again in 0.01 s.")
         version.write_text(made_by)
         eventually(lambda: tended() and answers(cluster))
 
