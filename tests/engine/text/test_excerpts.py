@@ -112,10 +112,10 @@ def test_a_long_message_of_few_words_is_compared_in_time_by_its_length(quoted_te
 
 
 def test_an_altered_excerpt_is_found_wherever_it_stands_in_a_long_message() -> None:
-    said = "The share of memory is 0.9 on the second card, and 0.8 on the first one of both."
+    sentence = "The share of memory is 0.9 on the second card, and 0.8 on the first one of both."
     filler = "And then we talked about this and that for a while. " * 500
-    (piece,) = verify((said.replace("second", "third"),), (message(1, f"{filler}{said} {filler}"),))
-    assert (piece.status, piece.start, piece.end) == ("altered", len(filler), len(filler) + len(said) - 1)
+    (piece,) = verify((sentence.replace("second", "third"),), (message(1, f"{filler}{sentence} {filler}"),))
+    assert (piece.status, piece.start, piece.end) == ("altered", len(filler), len(filler) + len(sentence) - 1)
 
 
 def test_messages_run_together_or_out_of_order_are_altered() -> None:
