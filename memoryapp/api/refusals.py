@@ -16,22 +16,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from memoryapp.api.shapes.errors import CODES, RequestRefused
 from memoryapp.erasure import BeingErased
 from memoryapp.runs.parameters import ParameterError
 
-CODES = {
-    400: "bad_request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    409: "conflict",
-    413: "too_large",
-    422: "invalid",
-    429: "too_many_requests",
-    500: "internal",
-    503: "unavailable",
-}
 SENTENCES = {
     400: "This request cannot be read.",
     401: "Send a valid token as “Authorization: Bearer TOKEN”.",
@@ -44,18 +32,6 @@ SENTENCES = {
 AWAY_SECONDS = 2
 # How much of a field's name is repeated, which may be as long as a body.
 MOST_OF_A_NAME = 100
-
-
-class RequestRefused(Exception):
-    """A refused request: the status, a sentence for people, and further fields for programs."""
-
-    def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.code = code
-        self.wait = wait
-        self.more = more
 
 
 def refusal(
