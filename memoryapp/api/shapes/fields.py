@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from memoryapp.api.refusals import RequestRefused
+from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.parameters import Declaration
