@@ -16,6 +16,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import channel_layers
 from django.contrib.auth.models import User
+from django.contrib.contenttypes.management import create_contenttypes
 from django.db import connection, connections
 from django.db.backends.postgresql.operations import DatabaseOperations
 from django.db.models.signals import post_migrate
@@ -68,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("commits")
         if item.get_closest_marker("browser"):
             item.add_marker(without_browser)
+    # Those mostly wait for processes, so that a worker with nothing else would leave its core alone at the end.
+    items.sort(key=lambda item: item.path.parent.name != "embedded")
     if "thorough" not in config.option.markexpr:
         long = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=long)
@@ -104,9 +107,10 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None, dumps: Path
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, dumps: Path) -> Iterator[None]:
-    """Django's permissions, for which nobody asks, are not written anew after every test that empties the tables."""
+    """What Django writes of the models by itself stays when tables are emptied, so it isn't looked for each time."""
     database.keep(dumps)
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.disconnect(create_contenttypes)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DatabaseOperations, "sql_flush", database.emptying)
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
@@ -62,8 +63,15 @@ class OperatorAdmin(ModelAdmin):
     inlines = (AccessInline,)
 
 
+class RoleForm(forms.ModelForm):  # type: ignore[type-arg]
+    def has_changed(self) -> bool:
+        """Of a new user also where the role is the one that stands there first."""
+        return super().has_changed() or self.instance.user_id is None
+
+
 class OperatorInline(StackedInline):
     model = models.Operator
+    form = RoleForm
     can_delete = False
 
 

@@ -17,7 +17,7 @@ from ninja.security import HttpBearer
 from memoryapp import erasure
 from memoryapp.accounts import tokens
 from memoryapp.accounts.tokens import Grant
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.importers.record import clean
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.operations.database import in_thread

@@ -20,7 +20,7 @@ from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
 from memoryapp.api.asking import begun, ended
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
-from memoryapp.api.streams import described_event, named, unbroken, unbuffered
+from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
 from memoryapp.engine.kinds.react import StepStarted, ToolUsed
 from memoryapp.engine.strategies import PLAIN, PLANNING, REACT
@@ -32,6 +32,7 @@ from memoryapp.runs.runner import runner
 
 OFF = "The agent is switched off (ENABLE_AGENT), so the plain path answers."
 PROGRESS: dict[str, Any] = {
+    "headers": RUN_HEADER,
     "description": (
         "Server-sent events: `run` first, `progress` for each step, `answer` last. Comments in between show that the"
         " stream is alive."

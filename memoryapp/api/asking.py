@@ -11,7 +11,7 @@ from django.conf import settings
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import owner_or_404
 from memoryapp.api.conversation import conversation
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
 from memoryapp.importers.record import shown

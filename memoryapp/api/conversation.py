@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.importers.record import BadRecord, message, moment, shown
 
 _KEPT = ("role", "author", "text", "session", "forwarded_from")

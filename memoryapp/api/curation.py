@@ -21,6 +21,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api import topics
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.curation import (
     ChangedAnswer,
     ConflictErrorAnswer,
@@ -29,7 +30,6 @@ from memoryapp.api.shapes.curation import (
     SplitBody,
     SummaryBody,
 )
-from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.topics import MOST_SUCCESSORS, topic_head, topic_or_404
 from memoryapp.curation import Change, CurationError, Stale

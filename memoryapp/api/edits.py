@@ -20,10 +20,10 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document, page_of
 from memoryapp.api.curation import CHANGED, actor_of, changed_answer, check_parameters, refused_as_stale
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes import fields
 from memoryapp.api.shapes.curation import ConflictErrorAnswer
 from memoryapp.api.shapes.edits import EditsAnswer, NightAnswer, NightBody, UndoBody
-from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
 from memoryapp.api.topics import topic_head
 from memoryapp.curation import CurationError, Depends, Stale

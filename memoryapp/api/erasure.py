@@ -12,8 +12,8 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.curation import actor_of
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.erasure import ErasedAnswer
-from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
 from memoryapp.api.streams import EXPORT, FilePieces
 from memoryapp.engine.memory import parse_item_id

@@ -18,8 +18,8 @@ from pydantic import WithJsonSchema
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document, message_fields, page_of
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes import fields
-from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID
 from memoryapp.api.shapes.lists import (
     ArtifactsAnswer,

@@ -16,7 +16,7 @@ from memoryapp import erasure
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.messages import MOST_A_CALL, AddedAnswer, MessagesBody
 from memoryapp.importers.jsonl import conversation
 from memoryapp.importers.record import MessageRecord, Rejected

@@ -16,7 +16,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.erasure import BeingErased
 from memoryapp.runs.parameters import ParameterError
 
@@ -45,6 +44,18 @@ SENTENCES = {
 AWAY_SECONDS = 2
 # How much of a field's name is repeated, which may be as long as a body.
 MOST_OF_A_NAME = 100
+
+
+class RequestRefused(Exception):
+    """A refused request: the status, a sentence for people, and further fields for programs."""
+
+    def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.wait = wait
+        self.more = more
 
 
 def refusal(

@@ -12,7 +12,7 @@ from ninja import Header, Query, Router
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.api.shapes.events import EventLine
 from memoryapp.api.shapes.runs import RunAnswer
 from memoryapp.api.streams import LINES, STREAM, event_lines, event_stream

@@ -37,7 +37,12 @@ def described_event(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+# The run that a stream is of, to be asked for after a cut.
+RUN_HEADER = {
+    "Content-Location": {"schema": {"type": "string", "examples": ["/v1/runs/8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11"]}}
+}
 STREAM: dict[str, Any] = {
+    "headers": RUN_HEADER,
     "description": (
         "Server-sent events, each with its kind, its number and its payload as JSON. The last one is `run_finished`;"
         " comments in between show that the stream is alive."

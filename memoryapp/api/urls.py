@@ -10,11 +10,32 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
 
 from memoryapp.api import agent, curation, edits, erasure, lists, messages, recall, runs, topics
 from memoryapp.api.refusals import add_handlers, refusal
 
-api = NinjaAPI(
+RETRY_AFTER = {
+    "Retry-After": {
+        "description": "seconds after which the same request may be sent again",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+
+
+class DescribedAPI(NinjaAPI):
+    """The API with the headers of refusals in its description, which an endpoint's statuses have no place for."""
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        schema = super().get_openapi_schema(**options)
+        for endpoints in schema["paths"].values():
+            for endpoint in endpoints.values():
+                for status in (429, 503):
+                    endpoint["responses"][status]["headers"] = RETRY_AFTER
+        return schema
+
+
+api = DescribedAPI(
     title="Mnemoscope",
     version="1",
     description=(

@@ -23,6 +23,7 @@ from memoryapp.curation.swapping import put_in, settled_by_hand, swap, taken_out
 from memoryapp.curation.undoing import (
     dependents,
     in_effect,
+    is_again,
     plan_undo,
     standing_between,
     undo,
@@ -44,6 +45,7 @@ __all__ = [
     "former",
     "heirs",
     "in_effect",
+    "is_again",
     "lineage",
     "moved",
     "plan_edit",

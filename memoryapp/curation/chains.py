@@ -8,6 +8,7 @@ people, facts and artifacts both form such chains.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from django.db import connection
 
@@ -27,6 +28,13 @@ SELECT root, array_agg(id ORDER BY id) FROM down GROUP BY root
 """
 
 
+class ChainLink(NamedTuple):
+    """``stands`` tells whether what an edit did is so today, ``is_again`` that it did again what was taken back."""
+
+    stands: bool
+    is_again: bool
+
+
 def chains(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> list[tuple[int, ...]]:
     """The chains that the owner's edits ``ids`` belong to, each from its first edit to its last."""
     with connection.cursor() as cursor:
@@ -34,15 +42,20 @@ def chains(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[
         return [tuple(chain) for _root, chain in cursor.fetchall()]
 
 
-def in_effect(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
-    """For each of the owner's edits in ``ids``: whether it is in effect, or was taken back."""
+def links(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, ChainLink]:
+    """The owner's edits in ``ids`` as links of their chains."""
     wanted = set(ids)
     return {
-        number: (len(chain) - place) % 2 == 1
+        number: ChainLink(stands=(len(chain) - place) % 2 == 1, is_again=place > 0 and place % 2 == 0)
         for chain in chains(model, owner_id, wanted)
         for place, number in enumerate(chain)
         if number in wanted
     }
+
+
+def in_effect(model: type[TopicEdit | KnowledgeEdit], owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
+    """For each of the owner's edits in ``ids``: whether it is in effect, or was taken back."""
+    return {number: link.stands for number, link in links(model, owner_id, ids).items()}
 
 
 def flipped_by(chain: tuple[int, ...], ids: set[int]) -> bool:

@@ -119,6 +119,11 @@ def in_effect(owner_id: int, ids: Iterable[int]) -> dict[int, bool]:
     return chains.in_effect(TopicEdit, owner_id, ids)
 
 
+def is_again(edit: TopicEdit) -> bool:
+    """Whether the edit took back an undo, and so did again what that had taken back."""
+    return chains.links(TopicEdit, edit.owner_id, [edit.pk])[edit.pk].is_again
+
+
 def _chain(owner: ChatUser, edit: TopicEdit) -> list[TopicEdit]:
     """The edit with all edits of its chain, oldest first. Raises CurationError when it is already taken back."""
     ids = next(iter(_chains(owner.pk, [edit.pk])), ())

@@ -58,6 +58,7 @@ def main(argv: Sequence[str]) -> None:
         with _database(command):
             _check(command, argv)
             execute_from_command_line(list(argv))
+        sys.stdout.flush()
     except (environment.SettingError, ServerError) as error:
         sys.exit(environment.without_passwords(str(error)))
     except (DatabaseError, psycopg.Error) as error:
@@ -67,6 +68,10 @@ def main(argv: Sequence[str]) -> None:
         sys.exit(environment.without_passwords(sentence))
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:
+        # Whoever reads the output, such as `head`, has enough of it; at its exit Python would write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
 
 
 def execute_from_command_line(argv: Sequence[str]) -> None:

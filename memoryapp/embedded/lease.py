@@ -10,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from memoryapp.embedded import file_locks, paths, supervisor
 from memoryapp.embedded.paths import Cluster, ServerError
 from memoryapp.embedded.server import Server
+
+FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 class Lease:
@@ -77,6 +79,28 @@ class Lease:
             report, _ = process.communicate()
         if report not in (supervisor.READY, supervisor.ALREADY_SUPERVISED):
             raise ServerError(report.strip() or f"The database's supervisor ended at once (see {self.cluster.log}).")
+
+
+class Revival:
+    """Keeps the server of a lease running: ``tend()`` it often. While it cannot start it is tried later and later."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._failures = 0
+        self._due = 0.0
+
+    def tend(self, say: Callable[[str], None]) -> None:
+        """Starts the server again if its supervisor ended; says so where it cannot, as on a full disk."""
+        if time.monotonic() < self._due:
+            return
+        try:
+            self._lease.revive()
+        except (ServerError, OSError) as error:
+            pause = min(FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
+            self._failures, self._due = min(self._failures + 1, 10), time.monotonic() + pause
+            say(f"{error} Trying again in {pause:g} s.")
+        else:
+            self._failures = 0
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections import deque
@@ -43,9 +44,15 @@ class Supervisor:
         while not (self.dismissed or file_locks.try_acquire(self.users)):
             time.sleep(_POLL_SECONDS)
             if process.poll() is not None:
-                self._count_death()
-                process = server.start(log)
+                process = self._start_again(server, log)
         stop(process)
+
+    def _start_again(self, server: Server, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Raises ServerError if the server keeps dying, be it while it starts."""
+        while True:
+            self._count_death()
+            with suppress(ServerError):
+                return server.start(log)
 
     def _count_death(self) -> None:
         now = time.monotonic()

@@ -44,13 +44,14 @@ _Step = Retried | SteppedDown | PartialReply | Reply
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The reason why there is no usable reply. ``words`` are those of the client or the model, possibly empty.
-    ``spent`` is what failed attempts were billed. ``is_final`` means that the endpoint would refuse the same request
-    again."""
+    ``spent`` is what failed attempts were billed, ``status`` the HTTP status if the endpoint answered. ``is_final``
+    means that the endpoint would refuse the same request again."""
 
     cause: Cause
     words: str = ""
     spent: Usage = Usage()
     is_final: bool = False
+    status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,8 @@ class Conversation:
         except TimeoutError:
             self.failure = Failure(late)
         except LLMError as error:
-            self.failure = Failure("llm_error", str(error), error.spent, is_final=isinstance(error, LLMRefused))
+            is_final = isinstance(error, LLMRefused)
+            self.failure = Failure("llm_error", str(error), error.spent, is_final, error.status)
         else:
             if not isinstance(step, Reply):
                 return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step
@@ -269,6 +271,7 @@ class Conversation:
             cached_tokens=reply.usage.cached_tokens,
             reasoning_tokens=reply.usage.reasoning_tokens,
             refusal=reply.refusal,
+            status=failure.status if failure else 0,
             message=reply.message,
         )
 

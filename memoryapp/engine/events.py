@@ -231,7 +231,8 @@ class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
     Cached tokens are part of the input, reasoning tokens of the output. ``provider`` is who served the turn, if a
-    router says so. ``refusal`` holds the words with which the model refused to answer.
+    router says so. ``refusal`` holds the words with which the model refused to answer, ``status`` the HTTP status of
+    an ``error``.
 
     ``message`` is the assistant message as it came, and as later turns send it back. It is stored beside the event
     (``raw_message``) and not in its payload, so an event read from its row lacks it.
@@ -253,6 +254,7 @@ class ModelReplied:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     refusal: str = ""
+    status: int = 0
     message: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property

@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 
 from memoryapp.engine.budget import Budget
-from memoryapp.engine.chat.redaction import redacted
+from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
 from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
@@ -30,6 +30,13 @@ _BLANK = "-"
 _SECONDS = 60.0
 # A hundred vectors of 4,000 dimensions take ten million.
 _MOST_BYTES = 32_000_000
+_ADVICE: Mapping[int, str] = {
+    401: "check EMBEDDING_API_KEY",
+    402: "top up the account there",
+    403: "check what the key may do",
+    404: "check EMBEDDING_BASE_URL and EMBEDDING_MODEL",
+    429: "wait, or raise the limit there",
+}
 _TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
 
 
@@ -93,7 +100,9 @@ class HttpEmbedder:
             return _Failure(NO_ANSWER, self._failure(f"cannot be reached: {error or type(error).__name__}."))
         if response.status_code == httpx.codes.OK:
             return response
-        failure = self._failure(f"answered {response.status_code}{_reason(response)}.")
+        advice = _ADVICE.get(response.status_code, "")
+        answered = f"answered {response.status_code}{_reason(response)}"
+        failure = self._failure(f"{answered}; {advice}." if advice else f"{answered}.")
         return _Failure(response.status_code, failure, retry_after(response.headers.get("Retry-After", "")))
 
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
@@ -109,7 +118,7 @@ class HttpEmbedder:
 
     def _failure(self, words: str) -> EmbeddingError:
         """The error; without the API key, which the endpoint may have repeated."""
-        return EmbeddingError(redacted(f"The embedding endpoint {self._url} {words}", self._key))
+        return EmbeddingError(redacted(f"The embedding endpoint {without_login(self._url)} {words}", self._key))
 
     def _vectors(self, answer: Any, count: int) -> Vectors:
         rows = _rows(answer)

@@ -52,6 +52,8 @@ class Topics:
 class HistoryEntry:
     """One change; ``stands`` says whether it is in effect, ``undone_by`` what took it back first.
 
+    ``is_again`` that it took back an undo, so that the matter is again what it was made.
+
     ``moved`` is how many messages a move took to another topic. ``names`` are those of the people, facts and artifacts
     concerned, by number; ``there`` are those that exist today.
     """
@@ -63,6 +65,7 @@ class HistoryEntry:
     moved: int | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     there: frozenset[str] = frozenset()
+    is_again: bool = False
 
     @property
     def cursor(self) -> Cursor:
@@ -78,6 +81,11 @@ class HistoryEntry:
         return self.record.kind == TopicEdit.Kind.MERGE and self.record.actor == curation.MERGER
 
     @property
+    def takes_back(self) -> bool:
+        """Whether it is an undo that did nothing again; whoever undoes it does."""
+        return self.record.kind == TopicEdit.Kind.UNDO and not self.is_again
+
+    @property
     def undone_by(self) -> Record | None:
         return None if self.stands else _undoer(self.record)
 
@@ -90,21 +98,28 @@ def entries(owner: ChatUser, records: Sequence[Record]) -> list[HistoryEntry]:
     """What a list shows of each record, in seven queries for any number of them."""
     edits = [record.pk for record in records if isinstance(record, TopicEdit)]
     changes = [record for record in records if isinstance(record, KnowledgeEdit)]
-    stands = chains.in_effect(TopicEdit, owner.pk, edits) if edits else {}
-    changed = chains.in_effect(KnowledgeEdit, owner.pk, [change.pk for change in changes]) if changes else {}
+    edited = chains.links(TopicEdit, owner.pk, edits) if edits else {}
+    changed = chains.links(KnowledgeEdit, owner.pk, [change.pk for change in changes]) if changes else {}
     sides = _sides(owner, edits) if edits else {}
     moved = curation.moved(owner.pk, edits) if edits else {}
     names, there = _names(owner, changes)
     return [
         HistoryEntry(
             record,
-            stands[record.pk],
+            edited[record.pk].stands,
             sides.get((record.pk, "out"), Topics()),
             sides.get((record.pk, "in"), Topics()),
             moved.get(record.pk),
+            is_again=edited[record.pk].is_again,
         )
         if isinstance(record, TopicEdit)
-        else HistoryEntry(record, changed[record.pk], names=names[record.pk], there=there[record.noun])
+        else HistoryEntry(
+            record,
+            changed[record.pk].stands,
+            names=names[record.pk],
+            there=there[record.noun],
+            is_again=changed[record.pk].is_again,
+        )
         for record in records
     ]
 

@@ -19,8 +19,9 @@ from uuid import UUID
 from memoryapp.environment import without_passwords
 
 _QUOTING = ("DETAIL:", "CONTEXT:", "LINE ")
-# The addresses that name a chat user; Django logs them when nothing is found there.
-_NAMING = re.compile(r"(?<=/v1/users/)[^/\s?]+")
+# The addresses that name a chat user, whose name may hold spaces and slashes; Django logs them when nothing is there.
+_NAMING = re.compile(r"(?<=/v1/users/)[^\n]+?(?=/[a-z]+$|$)", re.M)
+_PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 _run: ContextVar[str] = ContextVar("run", default="")
 
 
@@ -81,9 +82,10 @@ def _route(request: Any) -> str:
     match = request.resolver_match
     if match is None:
         return "an address that is none"
-    parameters = match.captured_kwargs.items()
-    texts = {str(value): f"<{name}>" for name, value in parameters if isinstance(value, str)}
-    return "/".join(texts.get(part, part) for part in request.path.split("/"))
+    values = {
+        name: f"<{name}>" if isinstance(value, str) else str(value) for name, value in match.captured_kwargs.items()
+    }
+    return "/" + _PARAMETER.sub(lambda found: values.get(found[1], found[0]), match.route)
 
 
 class LineFormatter(_RedactingFormatter):

@@ -18,6 +18,7 @@ from memoryapp.engine.notes import Note
 from memoryapp.engine.outline import summarise
 from memoryapp.models import Run, RunEvent
 from memoryapp.operations import metrics
+from memoryapp.operations.outages import is_outage
 from memoryapp.runs.journal import EventRow, EventsLost, JournalEntry
 from memoryapp.runs.leases import LEASE
 from memoryapp.runs.recording import finished_columns
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 def after_fault(error: BaseException) -> RunFinished:
     """The last event of a run that ended with this error."""
-    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt) or is_outage(error):
         return _nothing_chosen("abandoned", ABANDONED)
     return events_lost() if isinstance(error, EventsLost) else _nothing_chosen("crashed", CRASHED)
 

@@ -17,7 +17,7 @@ _BEHIND = 10
 # ticks are apart.
 _TOPS: Mapping[float, float] = {0.3: 0.1, 0.5: 0.1, 0.75: 0.25, 1.0: 0.25}
 # Names of lines that are nearer than this, in the picture's units, would stand in each other.
-_NAME_HEIGHT = 14
+_NAME_HEIGHT = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ SENTENCES: dict[str, Promise] = {
     "no_candidates": _("The search found nothing that could matter, so there was nothing to choose from."),
     "no_vectors": _("There was no vector of the query."),
     "stopped": _("%(by)s stopped this run before the model had chosen."),
-    "abandoned": _("The process that worked on this run was stopped before the run had ended."),
+    "abandoned": _("The process that worked on this run was stopped, or lost its database, before the run had ended."),
     "crashed": _("A fault in the program ended this run."),
 }
 ADVICE: dict[str, Promise] = {
@@ -97,9 +97,24 @@ ADVICE: dict[str, Promise] = {
     "no_candidates": _("Ask in other words, or check whether the conversation is archived: only topics are searched."),
     "no_vectors": _("Check EMBEDDING_BASE_URL, EMBEDDING_API_KEY and EMBEDDING_MODEL."),
     "stopped": _("Ask again."),
-    "abandoned": _("Ask again. If it happens often, check whether the server runs out of memory."),
+    "abandoned": _(
+        "Ask again. If it happens often, check whether the server runs out of memory or the database is restarted."
+    ),
     "crashed": _("Look for this run's number in the server's log, and report the fault."),
 }
+# What to do about an ``llm_error``, by the status that the endpoint answered with.
+REFUSED_ADVICE: dict[int, Promise] = {
+    401: _("The endpoint does not accept the API key: check LLM_API_KEY."),
+    402: _("The account at the provider has no credit left: top it up, or use another key (LLM_API_KEY)."),
+    403: _("Check at the provider what the key may do (LLM_API_KEY), and whether its moderation stopped the request."),
+    404: _("Check LLM_BASE_URL and the name of the model (RERANKER_MODEL, LLM_MODEL)."),
+    413: _("Show the model fewer or shorter topics (RERANKER_CANDIDATES, RERANKER_READ_CHARS)."),
+    429: _("The provider limits requests: ask again in a while, or raise the limit there."),
+}
+FAILING_ADVICE = _(
+    "The endpoint itself fails: ask again in a while. If it stays so, choose another model (RERANKER_MODEL) or"
+    " endpoint (LLM_BASE_URL)."
+)
 FILTERED_OUT = {"none_similar", "all_filtered"}
 FILTERED_ADVICE = _("The filter lab shows where other cuts would have left something.")
 EXPECTED = _("If you expected a topic, check among the candidates whether it was found, and whether it was read.")
@@ -178,13 +193,19 @@ def _instead(finished: RunFinished) -> str:
 
 
 def _advice(fallback: str, events: Sequence[Event]) -> str:
-    advice = str(ADVICE.get(fallback, ""))
+    advice = str(_advice_by_status(events) if fallback == "llm_error" else ADVICE.get(fallback, ""))
     started = Outline.of(events).started
     parameters: Mapping[str, Any] = started.parameters if started else {}
     try:
         return advice % parameters
     except (KeyError, TypeError):  # a run from before the parameter was recorded
         return ""
+
+
+def _advice_by_status(events: Sequence[Event]) -> str | Promise:
+    statuses = [event.status for event in events if isinstance(event, ModelReplied) and event.error]
+    status = statuses[-1] if statuses else 0
+    return FAILING_ADVICE if status >= 500 else REFUSED_ADVICE.get(status, ADVICE["llm_error"])
 
 
 def _quote(finished: RunFinished, events: Sequence[Event]) -> str:

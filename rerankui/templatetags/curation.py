@@ -17,8 +17,10 @@ MOST_HOLDERS = 3
 
 
 @register.filter
-def deed(edit: TopicEdit) -> str:
-    """``ada merged``: who did what, for a sentence that goes on."""
+def deed(edit: TopicEdit, is_again: bool = False) -> str:
+    """``ada merged``: who did what, for a sentence that goes on; ``is_again`` where an undo took back another one."""
+    if is_again:
+        return _("%(who)s did a change again") % {"who": actor_words(edit.actor)}
     if edit.kind == TopicEdit.Kind.UNDO:
         return _("%(who)s took a change back") % {"who": actor_words(edit.actor)}
     return _("%(who)s %(did)s") % {"who": actor_words(edit.actor), "did": edit.get_kind_display()}

@@ -125,7 +125,7 @@ def days_chart(days: Sequence[Day]) -> SafeString:
     """A bar for each day's recalls, those that fell back on top; the numbers are in the titles."""
     most = max((day.recalls for day in days), default=0) or 1
     bars = format_html_join("", _DAY, (_day_bar(place, day, most) for place, day in enumerate(days)))
-    ends = (date_format(days[place].day, "j M") for place in (0, -1))
+    ends = (date_format(days[place].day, _("j M")) for place in (0, -1))
     return format_html(
         '<svg class="days" viewBox="0 0 {} 64" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
         '<p class="months-ends"><span>{}</span><span>{}</span></p>',

@@ -76,7 +76,7 @@ def ask(request: HttpRequest, owner: int) -> HttpResponse:
     memory = owner_or_404(request, owner)
     may_ask = operator_of(request).may(Role.DEBUGGER)
     runs = _runs(memory, request.GET.getlist("run"))
-    form = AskForm(request.POST or None, initial=_initial(runs, request.GET.get("q", "")))
+    form = AskForm(request.POST if request.method == "POST" else None, initial=_initial(runs, request.GET.get("q", "")))
     if request.method == "POST" and not may_ask:
         form.add_error(None, AskForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():

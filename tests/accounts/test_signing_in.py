@@ -104,6 +104,7 @@ def test_a_header_tells_the_address_only_where_a_setting_names_it(viewer: Operat
     assert AccessAttempt.objects.filter(ip_address="192.0.2.5").count() == 1
 
 
+@pytest.mark.slow
 def test_an_admin_is_told_of_tried_passwords(admin: Operator, viewer: Operator, settings: LazySettings) -> None:
     fail("vera", settings.AXES_FAILURE_LIMIT)
     # The wait is long over when the admin comes.
@@ -139,6 +140,7 @@ def test_every_role_changes_its_own_password_and_ends_other_sessions(viewer: Ope
     assert sign_in("vera", "another-long-word").status_code == 302
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_and_ended(viewer: Operator, stranger: Operator) -> None:
     here, there, strange = Client(), Client(), signed_in(stranger)
     sign_in("vera", PASSWORD, client=here, headers={"user-agent": "Phone"})
@@ -210,6 +212,7 @@ def test_the_role_admin_uses_the_administration(as_admin: Client, path: str) -> 
     assert get(as_admin, f"/admin/memoryapp/{path}")
 
 
+@pytest.mark.slow
 def test_the_role_admin_gives_roles_but_makes_no_superuser(as_admin: Client, viewer: Operator) -> None:
     page = get(as_admin, f"/admin/memoryapp/operator/{viewer.pk}/change/")
     total = re.findall(r'name="(access_set-(?:TOTAL|INITIAL)_FORMS)" value="(\d+)"', page)

@@ -98,6 +98,7 @@ def test_a_viewer_reads_answers_and_asks_nothing(viewer: Operator, anna: ChatUse
     assert QUOTES[1] in shown(client, page_of(answered_run(anna, topic, *QUOTES)))
 
 
+@pytest.mark.slow
 def test_each_number_leads_to_its_message_in_its_topic(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
     run = answered_run(anna, topic, *QUOTES)
     second = list(Message.objects.filter(topic=topic).in_order())[1]
@@ -223,6 +224,7 @@ def test_runs_of_another_memory_or_question_are_left_out(
     assert re.findall(r'id="answer-([\w-]+)"', page) == [str(run.pk)]
 
 
+@pytest.mark.slow
 def test_more_sources_cost_no_more_queries(as_viewer: Client, anna: ChatUser, topic: Topic) -> None:
     one, two = answered_run(anna, topic, QUOTES[0]), answered_run(anna, topic, *QUOTES)
     assert cost(as_viewer, page_of(one)) == cost(as_viewer, page_of(two))

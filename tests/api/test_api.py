@@ -44,6 +44,7 @@ def program(anna: ChatUser) -> Program:
     return Program(token_for(anna))
 
 
+@pytest.mark.slow
 def test_without_a_token_every_door_is_shut(topic: Topic, run: Run, admin: Operator) -> None:
     for program in (Program(), Program("mnemo_wrong"), Program("")):
         for door in doors("anna", topic.pk, run.pk):
@@ -68,6 +69,7 @@ def test_a_header_that_is_no_bearer_token_is_refused(header: str, topic: Topic) 
     assert error_of(Client().get(f"/v1/topics/{topic.pk}", headers={"authorization": header}))[0] == 401
 
 
+@pytest.mark.slow
 def test_a_token_for_another_memory_finds_doors_as_if_nothing_were_there(
     topic: Topic, run: Run, boris: ChatUser
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_token_for_another_memory_finds_doors_as_if_nothing_were_there(
     assert set(ChatUser.objects.values_list("name", flat=True)) == {"anna", "boris"}
 
 
+@pytest.mark.slow
 def test_each_door_asks_for_its_scope(anna: ChatUser, topic: Topic, run: Run) -> None:
     needed = {
         ("post", "/v1/messages"): {"ingest"},
@@ -269,6 +272,7 @@ def test_a_token_has_only_so_many_runs_in_flight(anna: ChatUser, program: Progra
     assert Run.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_a_database_out_of_reach_is_said_with_when_to_try_again(
     topic: Topic, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +286,7 @@ def test_a_database_out_of_reach_is_said_with_when_to_try_again(
         assert answer["Retry-After"]
 
 
+@pytest.mark.slow
 def test_the_description_is_complete(client: Client) -> None:
     document = client.get("/v1/openapi.json").json()
     assert list(document["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
@@ -295,7 +300,11 @@ def test_the_description_is_complete(client: Client) -> None:
             for status in refusals:
                 refused = door["responses"][status]["content"]["application/json"]["schema"]["$ref"]
                 assert refused.endswith("ErrorAnswer"), (path, status)
+                assert (status in {"429", "503"}) == ("headers" in door["responses"][status]), (path, status)
+            if "text/event-stream" in door["responses"]["200"]["content"]:
+                assert "Content-Location" in door["responses"]["200"]["headers"], path
             assert method in {"get", "delete"} or "example" in json.dumps(_shape(document, door["requestBody"])), path
+    assert {"stale", "too_large"} < set(document["components"]["schemas"]["Fault"]["properties"]["code"]["enum"])
     for reference in _references(document):
         assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"], reference
 

@@ -28,6 +28,7 @@ def program(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 class TestChanges:
+    @pytest.mark.slow
     def test_topics_that_are_no_neighbours_are_merged(
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -46,6 +47,7 @@ class TestChanges:
         assert (followed["retired"], [topic["id"] for topic in followed["topics"]]) == (True, [new["id"]])
         assert program.get(f"/v1/topics/{cats.pk}").json()["retired"] is False
 
+    @pytest.mark.slow
     def test_without_a_summary_a_merged_topic_gets_those_of_its_members(
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -103,6 +105,7 @@ class TestChanges:
         changed(program.post(f"/v1/topics/{topic.pk}/split", {"at": [17]}))
         assert Topic.objects.live().count() == 2
 
+    @pytest.mark.slow
     def test_an_undo_brings_the_very_topics_back_and_its_undo_does_it_again(
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -144,6 +147,7 @@ def wish(request: pytest.FixtureRequest, anna: ChatUser, topics: list[Topic]) ->
 
 
 class TestDryRun:
+    @pytest.mark.slow
     def test_it_changes_nothing_and_tells_what_the_change_then_does(
         self, wish: tuple[str, str, dict[str, Any]], anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -163,6 +167,7 @@ class TestDryRun:
         counts = {verdict: tried["effect"][verdict] for verdict in ("better", "worse", "same")}
         assert (tried["effect"]["affected"], counts[row["verdict"]], sum(counts.values())) == (1, 1, 1)
 
+    @pytest.mark.slow
     def test_it_is_refused_as_the_change_would_be(self, anna: ChatUser, topics: list[Topic], program: Program) -> None:
         path = "/v1/topics/merge?dry_run=true"
         assert error_of(program.post(path, {"user": "anna", "topics": [topics[0].pk]}))[0] == 422
@@ -172,6 +177,7 @@ class TestDryRun:
         for dry in ("", "?dry_run=1"):
             assert conflict_of(program.post(f"/v1/edits/{archived.pk}/undo{dry}", {}))["code"] == "conflict"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("archived", [True, False])
     def test_an_import_that_was_withdrawn_is_given_back(
         self, archived: bool, anna: ChatUser, topics: list[Topic], program: Program
@@ -204,6 +210,7 @@ def _without_ids(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class TestRefusals:
+    @pytest.mark.slow
     def test_a_change_that_is_sent_again_is_stale_and_names_what_came_of_it(
         self, wish: tuple[str, str, dict[str, Any]], program: Program
     ) -> None:
@@ -221,6 +228,7 @@ class TestRefusals:
             holders = {holder for holders in again["successors"].values() for holder in holders}
             assert holders <= {topic["id"] for topic in made["topics"]}
 
+    @pytest.mark.slow
     def test_messages_that_moved_to_a_new_topic_do_not_move_again(
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -230,6 +238,7 @@ class TestRefusals:
         assert error_of(program.post("/v1/messages/move", body))[0] == 422
         assert snapshot() == before
 
+    @pytest.mark.slow
     def test_an_undo_that_later_edits_stand_on_names_them_in_the_order_to_undo_them(
         self, anna: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -310,6 +319,7 @@ class TestRefusals:
         assert refusal[2].startswith(numbered(sentence))
         assert snapshot() == before
 
+    @pytest.mark.slow
     def test_another_memory_can_neither_be_changed_nor_be_felt(
         self, anna: ChatUser, boris: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -341,6 +351,7 @@ class TestRefusals:
 
 
 class TestEdits:
+    @pytest.mark.slow
     def test_edits_are_read_page_by_page_the_earliest_first(
         self, anna: ChatUser, boris: ChatUser, topics: list[Topic], program: Program
     ) -> None:
@@ -370,6 +381,7 @@ class TestEdits:
         assert merge["put"] == undo["out"] == [topic["id"] for topic in merged["topics"]]
         assert program.get(f"/v1/edits?user=anna&after={undone['edit']}").json() == {"edits": [], "next": None}
 
+    @pytest.mark.slow
     def test_a_page_costs_the_same_few_questions_whatever_it_holds(
         self, anna: ChatUser, program: Program, django_assert_max_num_queries: Any
     ) -> None:

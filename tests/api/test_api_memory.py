@@ -96,6 +96,7 @@ def test_a_token_for_every_memory_makes_the_chat_user_it_names(anna: ChatUser) -
     assert not ChatUser.objects.filter(name="newer").exists()
 
 
+@pytest.mark.slow
 def test_the_live_topics_are_read_page_by_page(anna: ChatUser, program: Program) -> None:
     made = talk(anna, *((f"Topic of day {day}", ["Hello?", "Hello."]) for day in range(5)))
     seen, after = [], ""
@@ -174,6 +175,7 @@ def known(anna: ChatUser, boris: ChatUser) -> None:
         add_messages(owner, [record(number, f"{owner.name} says {number}") for number in range(3)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noun", ["messages", "people", "artifacts", "facts", "imports"])
 @pytest.mark.usefixtures("known")
 def test_each_list_of_a_memory_is_read_page_by_page_and_holds_nothing_of_another(noun: str, program: Program) -> None:

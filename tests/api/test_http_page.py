@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from memoryapp.api.refusals import CODES
-from memoryapp.api.urls import api
 from memoryapp.models import ApiToken
+from tests.api.every_door import described
 from tests.support.stack import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "http.md").read_text(encoding="utf-8")
@@ -15,8 +15,7 @@ FIRST_CELL = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def test_every_address_is_on_the_page() -> None:
-    paths = api.get_openapi_schema(path_prefix="/v1/")["paths"]
-    requests = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    requests = {f"{method.upper()} {path}" for method, path in described()}
     assert set(REQUEST.findall(PAGE)) == requests
 
 

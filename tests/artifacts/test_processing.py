@@ -78,6 +78,7 @@ def test_pdf_and_word_are_read_by_the_sweep(anna: ChatUser, name: str, content: 
     assert "rye bread" in again(row).text
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_stops_no_other_and_waits_for_a_person(anna: ChatUser) -> None:
     broken, good = put(anna, "offer.pdf", b"%PDF nothing", "application/pdf"), put(anna)
     assert processing.process_due() == 1
@@ -152,6 +153,7 @@ def curator(anna: ChatUser) -> Operator:
 
 
 class TestPages:
+    @pytest.mark.slow
     def test_a_curator_adds_a_file_and_reads_it_again(self, anna: ChatUser, curator: Operator, settings: Any) -> None:
         browser = signed_in(curator)
         address = f"/memory/{anna.pk}/artifacts/"
@@ -190,6 +192,7 @@ edits = st.lists(
 
 
 class TestLaws(TestCase):
+    @pytest.mark.slow
     @hypothesis.settings(deadline=None, max_examples=10)
     @given(edits)
     def test_what_a_person_wrote_of_a_file_is_never_overwritten(self, steps: list[tuple[str, str, int]]) -> None:

@@ -63,6 +63,7 @@ def pages(browser: Client) -> list[str]:
     return [" ".join(page.split()) for page in shown]
 
 
+@pytest.mark.slow
 def test_the_pipeline_shows_what_waits_for_the_model_that_is_to_take_over(
     coming: EmbeddingProfile, browser: Client, as_viewer: Client, anna: ChatUser
 ) -> None:
@@ -74,6 +75,7 @@ def test_the_pipeline_shows_what_waits_for_the_model_that_is_to_take_over(
         assert f"vectors.example/new@16 is to take over: {count} passages have no vector of it yet." in shown
 
 
+@pytest.mark.slow
 def test_the_work_for_it_is_shown_by_its_name_beside_that_for_the_one_that_serves(
     coming: EmbeddingProfile, as_viewer: Client, anna: ChatUser
 ) -> None:
@@ -101,6 +103,7 @@ def test_a_model_that_serves_before_its_vectors_are_made_has_a_queue(coming: Emb
     assert (depth("passages_without_next_vector"), depth("passages_without_vector")) == (0, Passage.objects.count())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("do", "values", "thresholds"),
     [("keep", {}, None), ("adopt", {"threshold": 0.25, "consolidation_threshold": 0.5}, (0.25, 0.5))],
@@ -120,12 +123,14 @@ def test_proposed_thresholds_are_led_to_until_somebody_decides(
     assert (coming.threshold, coming.consolidation_threshold) == (thresholds or before)
 
 
+@pytest.mark.slow
 def test_who_may_not_decide_on_thresholds_is_not_led_to_them(coming: EmbeddingProfile, as_debugger: Client) -> None:
     profiles.serve(coming)
     for address in ("/", "/pipeline/"):
         assert TOOK_OVER not in as_debugger.get(address).content.decode()
 
 
+@pytest.mark.slow
 def test_a_decision_outlasts_a_change_there_and_back(
     coming: EmbeddingProfile, browser: Client, settings: Any, served: list[Topic]
 ) -> None:

@@ -45,6 +45,7 @@ def change(browser: Client, row: EmbeddingProfile, do: str, **fields: Any) -> in
     return int(browser.post(f"/embedding/{row.pk}/", {"do": do, **fields}).status_code)
 
 
+@pytest.mark.slow
 def test_an_admin_reads_what_it_costs_agrees_and_sees_it_serve(
     browser: Client, changed: EmbeddingProfile, endpoints: Endpoints, settings: Any
 ) -> None:
@@ -63,6 +64,7 @@ def test_an_admin_reads_what_it_costs_agrees_and_sees_it_serve(
     assert "Make these vectors" not in page(browser)
 
 
+@pytest.mark.slow
 def test_the_overview_leads_an_admin_to_a_model_that_nobody_agreed_to(
     browser: Client, as_debugger: Client, changed: EmbeddingProfile
 ) -> None:
@@ -86,6 +88,7 @@ def test_a_price_that_is_not_known_is_not_made_up(browser: Client, changed: Embe
     assert "What they cost is not known" in page(browser)
 
 
+@pytest.mark.slow
 def test_the_forecast_is_about_what_is_then_sent(
     changed: EmbeddingProfile, endpoints: Endpoints, anna: ChatUser
 ) -> None:
@@ -99,6 +102,7 @@ def test_the_forecast_is_about_what_is_then_sent(
     assert expected.tokens == pytest.approx(sum(map(len, sent)) / 4, rel=0.15)
 
 
+@pytest.mark.slow
 def test_a_serving_model_that_no_setting_reaches_any_more_is_named_plainly(
     browser: Client, served: list[Topic], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +135,7 @@ def test_a_model_can_be_searched_before_all_its_vectors_are_made(browser: Client
     assert profiles.serving() == changed
 
 
+@pytest.mark.slow
 def test_vectors_that_nothing_needs_any_longer_are_removed_by_an_admin(
     browser: Client, stranger: Operator, changed: EmbeddingProfile, endpoints: Endpoints
 ) -> None:
@@ -152,6 +157,7 @@ def test_vectors_that_nothing_needs_any_longer_are_removed_by_an_admin(
     assert "Remove" not in page(browser)
 
 
+@pytest.mark.slow
 def test_vectors_that_serve_or_are_made_are_never_removed(
     browser: Client, changed: EmbeddingProfile, endpoints: Endpoints
 ) -> None:
@@ -165,6 +171,7 @@ def test_vectors_that_serve_or_are_made_are_never_removed(
     assert PassageVector.objects.count() == 2 * before
 
 
+@pytest.mark.slow
 def test_thresholds_follow_from_what_was_measured_and_are_adopted_with_one_click(
     browser: Client, anna: ChatUser, endpoints: Endpoints
 ) -> None:
@@ -196,6 +203,7 @@ def test_too_few_vectors_propose_nothing(browser: Client, served: list[Topic]) -
     assert "Adopt" not in picture
 
 
+@pytest.mark.slow
 def test_without_a_page_the_command_says_the_same_and_does_it(
     changed: EmbeddingProfile, endpoints: Endpoints, settings: Any
 ) -> None:

@@ -116,6 +116,7 @@ def test_an_empty_map_says_what_to_do(anna: ChatUser, as_viewer: Client) -> None
     assert 'id="dots"' not in page
 
 
+@pytest.mark.slow
 def test_more_topics_cost_no_more_queries(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 3)
     placed(anna, list(Topic.objects.order_by("pk")), np.eye(3, 4, dtype=np.float32))
@@ -147,6 +148,7 @@ def test_the_last_run_lights_the_topics_that_hold_what_it_read_today(anna: ChatU
     assert f'<script id="lit" type="application/json">{{"{now.pk}": "chosen"}}</script>' in page
 
 
+@pytest.mark.slow
 def test_many_topics_lie_in_named_regions_which_colour_them(anna: ChatUser, as_viewer: Client) -> None:
     words = ["honey cake", "vLLM crash"]
     topics = [topic_of(anna, f"{words[n % 2]} {n}", ["x"], day=n) for n in range(20)]

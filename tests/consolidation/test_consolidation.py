@@ -132,6 +132,7 @@ class TestVerdicts:
         assert not TopicEdit.objects.filter(actor=MERGER).exists()
         assert list(violations()) == []
 
+    @pytest.mark.slow
     def test_of_three_that_are_one_the_second_merge_takes_the_first_ones_topic(self, automatic: ChatUser) -> None:
         placed(automatic, 0, 1, 4)
         merger = Merger()
@@ -152,6 +153,7 @@ class TestVerdicts:
         assert len(live(boris)) == 2
         assert AgentCall.objects.get().owner == automatic
 
+    @pytest.mark.slow
     def test_a_batch_is_judged_at_a_time(self, automatic: ChatUser, settings: Any) -> None:
         settings.CONSOLIDATION_BATCH_SIZE = 2
         placed(automatic, 0, 1, 90, 91, 180, 181)
@@ -170,6 +172,7 @@ class TestVerdicts:
 
 
 class TestRejections:
+    @pytest.mark.slow
     def test_an_undone_automatic_merge_never_returns(self, automatic: ChatUser) -> None:
         one, other = placed(automatic, 0, 5)
         merger = Merger()
@@ -184,6 +187,7 @@ class TestRejections:
         curation.undo(automatic, undone, actor="ada")
         assert Suggestion.objects.get(topics=[one.pk, other.pk]).state == State.ACCEPTED
 
+    @pytest.mark.slow
     def test_nor_does_what_holds_its_topics_by_then(self, automatic: ChatUser) -> None:
         one, other, third = placed(automatic, 0, 5, 90)
         merger = Merger()
@@ -266,6 +270,7 @@ class TestWeather:
         refused(automatic, Merger(answer), UnreadableAnswer)
         assert len(live(automatic)) == 2
 
+    @pytest.mark.slow
     def test_a_model_that_is_away_for_an_hour_loses_nothing(self, automatic: ChatUser) -> None:
         placed(automatic, 0, 5, 90, 95)
         away = Merger(LLMError("The endpoint is away."))
@@ -281,6 +286,7 @@ class TestWeather:
         assert passed(automatic, Merger()) == Pass(judged=2, merged=2)
         assert list(violations()) == []
 
+    @pytest.mark.slow
     def test_a_day_of_rubbish_costs_a_few_questions_and_leaves_the_others_waiting(self, automatic: ChatUser) -> None:
         placed(automatic, *range(0, 360, 30), *range(2, 360, 30))
         rubbish = Merger("¯\\_(ツ)_/¯")
@@ -296,6 +302,7 @@ class TestWeather:
         failed = [each for each in suggestions.opened(automatic) if check_of(each) == Check.FAILED]
         assert len(failed) == len(rubbish.asked) / 2
 
+    @pytest.mark.slow
     def test_one_pair_that_no_model_answers_lets_the_others_go_first(self, automatic: ChatUser) -> None:
         first, _second, *_others = placed(automatic, 0, 1, 90, 95)
 

@@ -82,6 +82,7 @@ class TestQueue:
         assert words in page
         assert merger.model in page
 
+    @pytest.mark.slow
     def test_a_verdict_stands_first_and_its_summary_in_the_field(
         self, anna: ChatUser, as_cora: Client, merger: Merger
     ) -> None:
@@ -97,6 +98,7 @@ class TestQueue:
         edit = TopicEdit.objects.get(kind="merge")
         assert (edit.actor, edit.call) == ("cora", AgentCall.objects.get())
 
+    @pytest.mark.slow
     def test_a_person_may_have_it_judged_and_then_decides(
         self, anna: ChatUser, as_cora: Client, merger: Merger
     ) -> None:
@@ -109,6 +111,7 @@ class TestQueue:
         assert AgentCall.objects.get().asked_by == "cora"
         assert "Ask it" not in get(as_cora, queue(anna))
 
+    @pytest.mark.slow
     def test_a_failed_check_is_asked_for_again_by_a_button(
         self, anna: ChatUser, as_cora: Client, merger: Merger
     ) -> None:
@@ -169,6 +172,7 @@ class TestHistory:
     def address(self, owner: ChatUser, rest: str = "") -> str:
         return f"/memory/{owner.pk}/history/{rest}"
 
+    @pytest.mark.slow
     def test_all_of_a_nights_merges_are_undone_from_one_button(self, anna: ChatUser, as_cora: Client) -> None:
         edits = night(anna, 0, 5, 90, 95, 180, 185)
         assert len(edits) == 3
@@ -187,6 +191,7 @@ class TestHistory:
         assert suggestions.suggest(anna) == 0
         assert "Undone: 3 changes of the merger" in get(as_cora, self.address(anna))
 
+    @pytest.mark.slow
     def test_a_nights_merges_are_listed_with_their_reasons_from_one_link(self, anna: ChatUser, as_cora: Client) -> None:
         edits = night(anna, 0, 5, 90, 95)
         [link] = re.findall(r'<a href="(\?actor=merger[^"]*)"', get(as_cora, self.address(anna)))
@@ -194,6 +199,7 @@ class TestHistory:
         assert all(f'id="edit-{edit.pk}"' in page for edit in edits)
         assert page.count(REASON) == 2
 
+    @pytest.mark.slow
     def test_what_stands_on_one_of_them_is_named_and_nothing_is_undone(self, anna: ChatUser, as_cora: Client) -> None:
         first, _second = night(anna, 0, 5, 90, 95)
         renamed(anna, curation.put_in(first)[0], 0)
@@ -204,6 +210,7 @@ class TestHistory:
         assert "panel-foot-form" not in shown
         assert len(live(anna)) == 2
 
+    @pytest.mark.slow
     def test_a_chain_of_merges_is_undone_in_the_right_order(self, anna: ChatUser) -> None:
         before = night(anna, 0, 5)
         place(curation.put_in(before[0])[0], 3)
@@ -213,6 +220,7 @@ class TestHistory:
         assert [edit.undoes for edit in made] == [second[0], before[0]]
         assert Topic.objects.of(anna).live().count() == 3
 
+    @pytest.mark.slow
     def test_a_command_undoes_the_latest_night_or_the_one_that_is_named(self, anna: ChatUser) -> None:
         [before] = night(anna, 0, 5)
         made_at(before, timezone.now() - timedelta(days=3))
@@ -228,6 +236,7 @@ class TestHistory:
         call_command("undo_night", "anna", night=left.day.isoformat(), json=True, stdout=out)
         assert (history.nights(anna), len(live(anna))) == ([], 6)
 
+    @pytest.mark.slow
     def test_one_is_undone_by_one_button_in_the_list(self, anna: ChatUser, as_cora: Client) -> None:
         [edit] = night(anna, 0, 5)
         page = get(as_cora, self.address(anna, "?kind=merge"))
@@ -244,6 +253,7 @@ class TestHistory:
         for words in (REASON, "consolidate-en-0", f"/agents/{edit.call.pk}/", "by the merger"):
             assert words in page
 
+    @pytest.mark.slow
     def test_a_night_goes_from_noon_to_noon(self, anna: ChatUser) -> None:
         noon = timezone.localtime().replace(hour=12, minute=0, second=0, microsecond=0)
         edits = night(anna, 0, 5, 90, 95, 180, 185)
@@ -251,6 +261,7 @@ class TestHistory:
             made_at(edit, noon + timedelta(hours=hours))
         assert [found.count for found in history.nights(anna)] == [2, 1]
 
+    @pytest.mark.slow
     def test_more_nights_cost_no_more_queries(self, anna: ChatUser, as_cora: Client) -> None:
         [first] = night(anna, 0, 5)
         made_at(first, first.at - timedelta(days=3))

@@ -51,6 +51,7 @@ class TestSweep:
         assert live(boris) == [SUMMARY]
         assert f"Merges of chat user {automatic.pk} are not judged yet: No." in caplog.text
 
+    @pytest.mark.slow
     def test_a_full_queue_leaves_for_later_what_found_no_room(
         self, automatic: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:

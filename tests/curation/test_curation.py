@@ -124,6 +124,7 @@ class TestMerge:
         with pytest.raises(CurationError, match=f"no topic Topic:{his.pk}"):
             curation.plan_merge(anna, [topics[0].pk, his.pk])
 
+    @pytest.mark.slow
     def test_the_cost_in_queries_does_not_grow(self, anna: ChatUser, django_assert_max_num_queries: Any) -> None:
         many = talk(anna, *((f"Topic {number}", ["a", "b", "c"]) for number in range(20)))
         with django_assert_max_num_queries(14):

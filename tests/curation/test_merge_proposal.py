@@ -123,6 +123,7 @@ def test_the_models_summary_stands_in_the_field_to_be_edited(
     assert "The honey cake of Marina burnt" in model.requests[0]["messages"][1]["content"]
 
 
+@pytest.mark.slow
 def test_asking_writes_nothing(anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing) -> None:
     before = TopicEdit.objects.count()
     asked(as_curator, anna, sent(*topics, summary="Honey cake"))

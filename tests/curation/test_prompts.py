@@ -113,6 +113,7 @@ def test_an_admin_puts_in_force_and_goes_back(as_admin: Client) -> None:
     assert "the built-in text is used" in page_of(answer)
 
 
+@pytest.mark.slow
 def test_every_page_tells_who_put_what_is_in_force_there(as_admin: Client, as_debugger: Client) -> None:
     as_debugger.post(PAGE, typed("save"))
     assert "put in force" not in page_of(as_admin.get("/prompts/"))
@@ -191,6 +192,7 @@ def test_any_two_versions_stand_side_by_side(as_admin: Client, as_viewer: Client
     assert as_viewer.get(f"{PAGE}diff/", {"from": "9"}).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_text_is_shown_as_text(as_admin: Client, as_viewer: Client) -> None:
     as_admin.post(PAGE, typed("save", "</textarea></pre><script>alert(1)</script>", note="<b>bold</b>"))
     for address in (PAGE, f"{PAGE}?from=1", f"{PAGE}1/", f"{PAGE}diff/?to=1", "/prompts/"):
@@ -200,6 +202,7 @@ def test_a_text_is_shown_as_text(as_admin: Client, as_viewer: Client) -> None:
             assert "<b>bold" not in page
 
 
+@pytest.mark.slow
 def test_the_list_tells_what_is_in_force_and_costs_the_same_however_long_the_history(
     as_admin: Client, as_viewer: Client
 ) -> None:
@@ -326,6 +329,7 @@ def test_a_run_that_kept_no_variables_says_that_it_cannot_be_tried_again(
     assert launched == []
 
 
+@pytest.mark.slow
 def test_a_page_of_a_prompt_offers_the_runs_that_were_told_it(
     parent: Run, as_debugger: Client, as_stranger: Client
 ) -> None:

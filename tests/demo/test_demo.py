@@ -103,6 +103,7 @@ def test_a_clock_before_the_content_leaves_the_active_session_after_all_topics()
     assert records[0].sent_at > demo.talks("anna")[-1].records[-1].sent_at
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_an_empty_memory_is_filled_once() -> None:
     assert demo.load()
@@ -117,6 +118,7 @@ def test_an_empty_memory_is_filled_once() -> None:
     assert Message.objects.count() == before
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_every_artifact_hangs_on_the_message_that_brought_it() -> None:
     demo.load()
@@ -127,6 +129,7 @@ def test_every_artifact_hangs_on_the_message_that_brought_it() -> None:
         assert artifact.name in [file["name"] for file in artifact.message.metadata["attachments"]]
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_the_demo_operator_can_log_in_and_see_everything() -> None:
     demo.load()
@@ -136,6 +139,7 @@ def test_the_demo_operator_can_log_in_and_see_everything() -> None:
     assert Operator.objects.get(user=user).role == Role.ADMIN
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_load_that_was_killed_leaves_nothing_and_the_next_one_completes(monkeypatch: pytest.MonkeyPatch) -> None:
     def die_at_boris(owner: ChatUser, *rest: Any, **named: Any) -> list[Topic]:
@@ -153,6 +157,7 @@ def test_a_load_that_was_killed_leaves_nothing_and_the_next_one_completes(monkey
     assert set(ChatUser.objects.values_list("name", flat=True)) == set(demo.AUTHORS)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_an_embedding_endpoint_that_is_down_does_not_keep_the_demo_away(monkeypatch: pytest.MonkeyPatch) -> None:
     class Down(Stub):
@@ -172,6 +177,7 @@ def test_a_memory_somebody_uses_is_left_alone() -> None:
     assert not Message.objects.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_the_active_session_is_still_going_on_after_the_load() -> None:
     demo.load()

@@ -170,3 +170,12 @@ def test_a_statement_that_failed_is_not_called_an_unreachable_database(
     monkeypatch.setattr(command_line, "execute_from_command_line", time_out)
     with pytest.raises(OperationalError, match="statement timeout"):
         command_line.main(["manage.py", "check"])
+
+
+def test_whoever_stops_reading_ends_the_command_without_a_word() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "manage.py", "help"]
+    done = subprocess.run(command, cwd=CHECKOUT, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memoryapp.embedded import paths, processes
+from memoryapp.embedded import lease, paths, processes
 from memoryapp.embedded.lease import Lease
 from memoryapp.embedded.paths import Account, Cluster, ServerError
 from memoryapp.embedded.server import Server
@@ -164,6 +164,41 @@ def test_a_killed_supervisor_is_replaced_and_takes_its_server_along(cluster: Clu
         lease.revive()
         assert answers(cluster)
         assert postmaster(cluster) != before
+
+
+def test_a_server_that_is_killed_while_it_starts_again_comes_back_all_the_same(cluster: Cluster) -> None:
+    with Lease(cluster):
+        killed = {postmaster(cluster)}
+        os.kill(postmaster(cluster), signal.SIGKILL)
+        for _ in range(2):
+            eventually(lambda: not killed.issuperset(server_processes(cluster)))
+            for pid in server_processes(cluster):
+                processes.send(pid, signal.SIGKILL)
+                killed.add(pid)
+        eventually(lambda: answers(cluster))
+
+
+def test_a_server_that_cannot_start_is_tried_again_until_it_can(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "FIRST_PAUSE", 0.01)
+    said: list[str] = []
+    version = cluster.data / "PG_VERSION"
+    with Lease(cluster) as mine:
+        revival, made_by = lease.Revival(mine), version.read_text()
+
+        def tended() -> bool:
+            revival.tend(said.append)
+            return True
+
+        os.kill(supervisor(cluster), signal.SIGKILL)
+        await_end(cluster)
+        version.write_text("15\n")
+        eventually(lambda: tended() and len(said) > 1)
+        assert "made by PostgreSQL 15" in said[0]
+        assert said[0].endswith("Trying again in 0.01 s.")
+        version.write_text(made_by)
+        eventually(lambda: tended() and answers(cluster))
 
 
 def test_a_start_after_everything_was_killed_recovers(cluster: Cluster) -> None:

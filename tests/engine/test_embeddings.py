@@ -186,6 +186,29 @@ async def test_a_broken_line_is_a_sentence(
         await embedder(answer).embed(["one"])
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (401, "answered 401: no; check EMBEDDING_API_KEY."),
+        (402, "answered 402: no; top up the account there."),
+        (403, "answered 403: no; check what the key may do."),
+        (404, "answered 404: no; check EMBEDDING_BASE_URL and EMBEDDING_MODEL."),
+        (400, "answered 400: no."),
+    ],
+)
+async def test_a_refusal_says_what_to_do(status: int, advice: str) -> None:
+    with pytest.raises(EmbeddingError) as refusal:
+        await embedder(replying({"error": {"message": "no"}}, status)).embed(["one"])
+    assert str(refusal.value).endswith(advice)
+
+
+async def test_a_password_in_the_address_is_not_told() -> None:
+    http = httpx.AsyncClient(transport=httpx.MockTransport(replying({}, 401)))
+    asked = HttpEmbedder(http, "http://ada:pa55@models.test/v1", "", PROFILE)
+    with pytest.raises(EmbeddingError, match="endpoint http://models.test/v1/embeddings answered 401"):
+        await asked.embed(["one"])
+
+
 async def test_a_page_of_html_is_a_sentence() -> None:
     with pytest.raises(EmbeddingError, match="did not answer with JSON"):
         await embedder(lambda request: httpx.Response(200, text="<html>")).embed(["one"])

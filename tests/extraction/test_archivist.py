@@ -145,6 +145,7 @@ class TestUpsert:
         assert facts(eager) == ["Lives in Bonn."]
         assert not waiting(eager)
 
+    @pytest.mark.slow
     def test_people_are_found_by_name_by_another_name_and_by_the_beginning_within_a_circle(
         self, eager: ChatUser
     ) -> None:
@@ -188,6 +189,7 @@ class TestByHand:
         assert facts(eager) == ["Once rented a barge."]
         assert not waiting(eager)
 
+    @pytest.mark.slow
     def test_what_comes_near_a_deleted_fact_waits_for_a_person(self, eager: ChatUser) -> None:
         conversations(eager, 2)
         allergy = {"relation": "allergy", "category": "health"}
@@ -198,6 +200,7 @@ class TestByHand:
         Archivist(finds(fact("Has a peanut allergy", **allergy))).read(eager)
         assert (facts(eager), waiting(eager)) == ([], ["Has a peanut allergy"])
 
+    @pytest.mark.slow
     def test_what_a_person_wrote_is_only_proposed_to_be_replaced(self, eager: ChatUser) -> None:
         conversations(eager, 2)
         Archivist(in_turn(finds(home("Lives in Riga."), person("Dora", bio="A vet.")), finds())).read(eager)
@@ -276,6 +279,7 @@ class TestStorms:
         assert rubbish.read(eager).topics == 0
         assert rubbish.asked == 6
 
+    @pytest.mark.slow
     def test_killed_between_reply_and_commit_nothing_is_asked_again_or_doubled(self, eager: ChatUser) -> None:
         conversations(eager, 2)
         archivist = Archivist(finds(fact("Likes figs."), person("Dora")))

@@ -110,6 +110,7 @@ class TestDecisions:
         extraction.confirm(bonn, actor="ada", keep_both=True)
         assert Fact.objects.current().count() == 2
 
+    @pytest.mark.slow
     def test_what_follows_a_finding_takes_the_place_of_what_became_of_it(self, anna: ChatUser) -> None:
         conversations(anna, 2)
         Archivist(in_turn(finds(home("Lives in Riga.")), finds(home("Lives in Bonn.")))).read(anna)
@@ -125,11 +126,13 @@ class TestDecisions:
         assert dora.values["bio"] == "A vet.\nHas a cat."
         assert [len(extraction.messages_of([each])[each.pk]) for each in (fig, dora)] == [2, 2]
 
+    @pytest.mark.slow
     def test_what_was_rejected_is_not_found_again(self, anna: ChatUser) -> None:
         for finding in found(anna, fact("Likes figs."), person("Dora", "Dodo")):
             extraction.reject(finding, actor="ada")
         assert found(anna, fact("Likes figs."), person("Dodo")) == []
 
+    @pytest.mark.slow
     def test_additions_to_a_person_are_proposed_once_and_counted_at_once(self, anna: ChatUser) -> None:
         dora = Person.objects.create(owner=anna, display_name="Dora", bio="A vet.")
         [finding] = found(anna, person("Dora", "Dodo", bio="Has a cat."))

@@ -39,6 +39,7 @@ def sent(client: Client, finding: Finding, decision: str, **values: str) -> str:
     return answer.content.decode()
 
 
+@pytest.mark.slow
 def test_a_finding_is_shown_with_what_was_said_and_decided_by_a_press(anna: ChatUser, curator: Client) -> None:
     lives, dora = found(anna, home("Lives in Riga."), person("Dora Blau"))
     page = curator.get(f"/memory/{anna.pk}/review/").content.decode()
@@ -56,6 +57,7 @@ def test_a_finding_is_shown_with_what_was_said_and_decided_by_a_press(anna: Chat
     assert Finding.objects.get(pk=lives.pk).state == "waiting"
 
 
+@pytest.mark.slow
 def test_an_update_shows_the_old_value_crossed_out(anna: ChatUser, curator: Client) -> None:
     [riga] = found(anna, home("Lives in Riga."))
     sent(curator, riga, "confirm")
@@ -72,6 +74,7 @@ def test_an_update_shows_the_old_value_crossed_out(anna: ChatUser, curator: Clie
     assert "Lives in Bonn." in curator.get(f"/memory/{anna.pk}/facts/{past.pk}/").content.decode()
 
 
+@pytest.mark.slow
 def test_a_finding_is_merged_into_the_row_that_was_chosen(anna: ChatUser, curator: Client) -> None:
     dora = Person.objects.create(owner=anna, display_name="Dora Roth")
     [finding] = found(anna, person("Dora Blau"))
@@ -98,6 +101,7 @@ def test_who_only_looks_decides_nothing(anna: ChatUser, as_viewer: Client) -> No
     assert as_viewer.post(f"/memory/{anna.pk}/extraction/").status_code == 403
 
 
+@pytest.mark.slow
 def test_a_decision_costs_the_same_however_much_waits(anna: ChatUser, curator: Client) -> None:
     found(anna, fact("Likes figs."))
     few = cost(curator, f"/memory/{anna.pk}/review/")
@@ -106,6 +110,7 @@ def test_a_decision_costs_the_same_however_much_waits(anna: ChatUser, curator: C
     assert cost(curator, f"/memory/{anna.pk}/review/") == few
 
 
+@pytest.mark.slow
 def test_pages_say_what_is_extracted_and_what_failed(anna: ChatUser, curator: Client, settings: object) -> None:
     [topic] = conversations(anna)
     UnreadTopic.objects.create(owner=anna, topic=topic, state="failed", due_at=topic.ended_at, fault="Unreadable.")

@@ -66,6 +66,7 @@ def places(receipt: Erasure) -> list[str]:
     return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
 
 
+@pytest.mark.slow
 def test_nothing_of_an_erased_message_is_left_anywhere_and_the_rest_is_whole(filled: Filled) -> None:
     assert len(tables_with("Zwiebelfisch")) > 10
     receipt = erased(filled)
@@ -85,6 +86,7 @@ def test_nothing_of_an_erased_message_is_left_anywhere_and_the_rest_is_whole(fil
     assert Person.objects.get().bio == "[erased]"
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_numbers_and_says_what_is_gone(filled: Filled) -> None:
     erased(filled)
     filled.run.refresh_from_db()
@@ -98,6 +100,7 @@ def test_a_run_keeps_its_numbers_and_says_what_is_gone(filled: Filled) -> None:
     assert not RawReply.objects.exists()
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_redacted_serves_no_later_question(filled: Filled) -> None:
     erased(filled)
     call = AgentCall.objects.get()
@@ -105,6 +108,7 @@ def test_an_answer_that_was_redacted_serves_no_later_question(filled: Filled) ->
     assert "message" not in call.events[0]
 
 
+@pytest.mark.slow
 def test_a_run_that_only_listed_the_topic_keeps_what_it_says_of_others(filled: Filled) -> None:
     events = events_about(filled.topic, filled.other, filled.message)
     run = stored_run(filled.owner, [events[0], events[2], events[3], type(events[8])((), (), "")])
@@ -115,6 +119,7 @@ def test_a_run_that_only_listed_the_topic_keeps_what_it_says_of_others(filled: F
     assert turn["prompt"][0]["content"] == f"[erased]\n[Topic:{filled.other.pk}] {filled.other.summary}"
 
 
+@pytest.mark.slow
 def test_topics_keep_the_messages_that_stay_and_get_a_summary_of_those(filled: Filled) -> None:
     erased(filled)
     topic = Topic.objects.get(pk=filled.topic.pk)
@@ -124,6 +129,7 @@ def test_topics_keep_the_messages_that_stay_and_get_a_summary_of_those(filled: F
     assert PassageMessage.objects.filter(message__text="I will remember that.").count() == 1
 
 
+@pytest.mark.slow
 def test_an_older_edit_is_undone_without_the_erased_message(filled: Filled) -> None:
     erased(filled)
     curation.undo(filled.owner, filled.edit, actor="ada")
@@ -133,6 +139,7 @@ def test_an_older_edit_is_undone_without_the_erased_message(filled: Filled) -> N
     assert list(violations()) == []
 
 
+@pytest.mark.slow
 def test_a_topic_that_loses_every_message_goes_with_its_edits(filled: Filled) -> None:
     rows = list(Message.objects.filter(topic=filled.topic))
     receipt = erased(filled, *rows)
@@ -145,6 +152,7 @@ def test_a_topic_that_loses_every_message_goes_with_its_edits(filled: Filled) ->
     assert list(violations()) == []
 
 
+@pytest.mark.slow
 def test_every_message_erased_leaves_no_topic_and_no_edit(filled: Filled) -> None:
     erased(filled, *Message.objects.of(filled.owner))
     assert not Topic.objects.exists()
@@ -161,6 +169,7 @@ def test_the_laws_of_history_still_hold_for_everybody_else(filled: Filled) -> No
         TopicEdit.objects.filter(owner=filled.owner).delete()
 
 
+@pytest.mark.slow
 def test_words_that_somebody_else_says_too_are_not_looked_for(filled: Filled, boris: ChatUser) -> None:
     add_messages(boris, [record(1, f"Anna told me: {SECRET}")])
     receipt = erased(filled)
@@ -168,6 +177,7 @@ def test_words_that_somebody_else_says_too_are_not_looked_for(filled: Filled, bo
     assert Message.objects.filter(owner=boris).count() == 1
 
 
+@pytest.mark.slow
 def test_others_keep_their_rows(filled: Filled, boris: ChatUser) -> None:
     talk(boris, ("Tea", ["green or black?", "green"]))
     before = list(Topic.objects.of(boris).values())
@@ -175,12 +185,14 @@ def test_others_keep_their_rows(filled: Filled, boris: ChatUser) -> None:
     assert list(Topic.objects.of(boris).values()) == before
 
 
+@pytest.mark.slow
 def test_what_is_gone_cannot_be_erased_again(filled: Filled) -> None:
     erased(filled)
     with pytest.raises(forgetting.Nothing, match="gone already"):
         forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
 
 
+@pytest.mark.slow
 def test_a_person_goes_with_history_and_mentions(filled: Filled) -> None:
     filled.person.bio = "captain of the rowing club since spring"
     filled.person.save()
@@ -194,6 +206,7 @@ def test_a_person_goes_with_history_and_mentions(filled: Filled) -> None:
     assert PARAPHRASE in str(list(RunEvent.objects.values_list("payload")))
 
 
+@pytest.mark.slow
 def test_logs_lose_the_lines_that_quote(filled: Filled, folder: Path) -> None:
     log = folder / "postgres.log"
     log.write_text(f"started\nDETAIL:  Failing row contains (1, {SECRET}).\nended\n")
@@ -204,6 +217,7 @@ def test_logs_lose_the_lines_that_quote(filled: Filled, folder: Path) -> None:
     assert (receipt.redacted["files"], places(receipt)) == (1, [])
 
 
+@pytest.mark.slow
 def test_undo_of_an_erasure_is_no_edit(filled: Filled) -> None:
     before = TopicEdit.objects.count()
     erased(filled)

@@ -103,6 +103,7 @@ def planted(cursor: Any) -> Iterator[str]:
             yield f"{table}.{name}"
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_residue_in_every_column_of_every_table_is_found(receipt: Erasure) -> None:
     assert found(receipt) == []
@@ -114,6 +115,7 @@ def test_residue_in_every_column_of_every_table_is_found(receipt: Erasure) -> No
     assert places == expected
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_residue_in_every_kind_of_file_is_found(receipt: Erasure, folder: Path) -> None:
     text = f"a line with {SECRET} in it\n".encode()
@@ -137,6 +139,7 @@ def test_residue_in_every_kind_of_file_is_found(receipt: Erasure, folder: Path) 
     assert set(found(receipt)) == {str(folder / name) for name in files}
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_packed_sessions_are_opened(receipt: Erasure) -> None:
     packed_text = signing.dumps({"draft": f"{SECRET} " * 30}, compress=True)
@@ -200,6 +203,7 @@ class TestCommand:
         call_command("verify_erasure", str(named), stdout=out)
         return out.getvalue()
 
+    @pytest.mark.slow
     @pytest.mark.django_db
     def test_it_fails_with_a_line_for_each_place(self, receipt: Erasure, folder: Path) -> None:
         assert "No erased text was found" in self.run(receipt.pk)
@@ -210,6 +214,7 @@ class TestCommand:
             call_command("verify_erasure", str(receipt.pk), stdout=out)
         assert out.getvalue().split() == [str(folder / "a.log"), str(folder / "b.log")]
 
+    @pytest.mark.slow
     @pytest.mark.django_db
     def test_it_takes_the_file_of_a_receipt(self, receipt: Erasure, tmp_path_factory: Any) -> None:
         file = tmp_path_factory.mktemp("elsewhere") / "receipt.json"

@@ -52,6 +52,7 @@ class TestList:
         assert "more precise" in page
         assert "Dora" in page
 
+    @pytest.mark.slow
     def test_what_the_program_did_is_folded_into_a_line_that_leads_to_it(self, anna: ChatUser, client: Client) -> None:
         topic, _dogs = talk(anna, ("Cats", ["A cat?"]), ("Dogs", ["A dog?"]))
         page = get(client, address(anna))
@@ -63,6 +64,7 @@ class TestList:
         assert listed(get(client, address(anna))) == [f"edit-{edit.pk}"]
         assert len(listed(get(client, address(anna, f"?q=Topic:{topic.pk}")))) == 2
 
+    @pytest.mark.slow
     def test_each_run_of_the_programs_changes_is_folded_where_it_was_made(self, anna: ChatUser, client: Client) -> None:
         first = edited(anna, talk(anna, ("Cats", ["A cat?"]))[0], "Lions")
         talk(anna, ("Dogs", ["A dog?"]), ("Birds", ["A bird?"]), ("Fish", ["A fish?"]))
@@ -125,6 +127,7 @@ class TestList:
         assert "<ins>mice</ins>" in page
         assert "Cats eat" in page
 
+    @pytest.mark.slow
     def test_it_is_narrowed_by_what_kind_who_when_and_about(self, anna: ChatUser, client: Client) -> None:
         topic = talk(anna, ("Cats", ["A cat?"]))[0]
         dora = Person.objects.create(owner=anna, display_name="Dora")
@@ -162,6 +165,7 @@ class TestList:
         chips = re.findall(r'<a class="tag tag-accent" href="([^"]+)"', page)
         assert [chip.replace("&amp;", "&") for chip in chips] == ["?actor=ada", "?kind=edit"]
 
+    @pytest.mark.slow
     def test_pages_leave_nothing_out_and_tell_nothing_twice(self, anna: ChatUser, client: Client) -> None:
         dora = Person.objects.create(owner=anna, display_name="Dora")
         topic = talk(anna, ("Cats", ["A cat?"]))[0]
@@ -197,6 +201,7 @@ class TestList:
         assert [entry.cursor for entry in back.entries] == seen[-4:-1]
         assert (back.has_before, back.has_after) == (True, True)
 
+    @pytest.mark.slow
     def test_a_longer_history_costs_no_more_queries(self, anna: ChatUser, client: Client) -> None:
         dora = Person.objects.create(owner=anna, display_name="Dora")
         topic = talk(anna, ("Cats", ["A cat?"]))[0]
@@ -232,6 +237,7 @@ class TestList:
 
 
 class TestUndo:
+    @pytest.mark.slow
     def test_it_is_looked_at_first_and_done_with_a_reason(self, anna: ChatUser, client: Client) -> None:
         topic = talk(anna, ("Cats", ["A cat?"]))[0]
         before = live(anna)
@@ -246,6 +252,7 @@ class TestUndo:
         assert "Undone: edited" in answer.content.decode()
         assert "Redo" in answer.content.decode()
 
+    @pytest.mark.slow
     def test_what_stands_on_it_is_named_and_undone_too_when_that_was_seen(self, anna: ChatUser, client: Client) -> None:
         topic = talk(anna, ("Cats", ["A cat?"]))[0]
         before = live(anna)
@@ -286,6 +293,7 @@ class TestUndo:
         dora.refresh_from_db()
         assert (dora.bio, dora.username) == ("", "dora")
 
+    @pytest.mark.slow
     def test_archiving_and_what_is_undone_have_no_button(self, anna: ChatUser, client: Client) -> None:
         edit = edited(anna, talk(anna, ("Cats", ["A cat?"]))[0], "Dogs")
         archived = TopicEdit.objects.get(kind="archive")
@@ -308,6 +316,7 @@ class TestRange:
             for name in ("by", "since", "until", "seen")
         }
 
+    @pytest.mark.slow
     def test_all_of_somebodys_changes_are_listed_and_undone_at_once(self, anna: ChatUser, client: Client) -> None:
         cats, dogs = talk(anna, ("Cats", ["A cat?"]), ("Dogs", ["A dog?"]))
         dora = Person.objects.create(owner=anna, display_name="Dora")
@@ -326,6 +335,7 @@ class TestRange:
         client.post(door, self.seen(again))
         assert Person.objects.get().bio == "A vet."
 
+    @pytest.mark.slow
     def test_others_edits_on_top_are_named_and_nothing_is_undone(self, anna: ChatUser, client: Client) -> None:
         edit = edited(anna, talk(anna, ("Cats", ["A cat?"]))[0], "Dogs")
         edited(anna, curation.put_in(edit)[0], "Birds", actor="bob", reason="sings")

@@ -27,6 +27,7 @@ class TestWithdraw:
         Message.objects.create(owner=anna, external_id="loose", batch=batch, **loose)
         return batch
 
+    @pytest.mark.slow
     def test_an_import_is_undone_with_its_numbers_first_and_comes_back(
         self, anna: ChatUser, batch: ImportBatch, client: Client
     ) -> None:

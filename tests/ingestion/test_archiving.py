@@ -323,6 +323,7 @@ class TestCommand:
         monkeypatch.setattr(clients, "embedder_of", lambda of: Hashing())
         monkeypatch.setattr(cutters, "segment", segment)
 
+    @pytest.mark.slow
     def test_archiving_now_makes_topics_and_their_vectors(
         self, anna: ChatUser, boris: ChatUser, hashing: None, capsys: pytest.CaptureFixture[str]
     ) -> None:

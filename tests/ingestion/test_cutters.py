@@ -99,6 +99,7 @@ def test_the_segmenter_stands_in_and_the_history_names_the_failed_question(
     assert list(violations()) == []
 
 
+@pytest.mark.slow
 def test_a_model_that_returns_rubbish_is_left_alone_and_every_session_is_archived(
     anna: ChatUser, chat: SplittingChat
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_message_is_known_again_whatever_its_id(chat: Path, id: str) -> None:
     assert Message.objects.filter(external_id=id).exists()
 
 
+@pytest.mark.slow
 def test_the_database_knows_of_a_new_memory_after_its_first_thousands(chat: Path) -> None:
     """Or it reads all of the memory for each batch, which makes a large import slower with each."""
     message = {"role": "user", "ts": "2025-07-25T14:00:00Z", "text": "one"}
@@ -253,6 +254,7 @@ def test_people_get_sentences(chat: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "5 more were rejected." in printed.err
 
 
+@pytest.mark.processes
 def test_a_missing_file_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
     command = [sys.executable, "manage.py", "import_chat", str(tmp_path / "no.json"), "--user", "x", "--json"]
     done = subprocess.run(command, cwd=settings.BASE_DIR, env=os.environ, capture_output=True, text=True, check=False)

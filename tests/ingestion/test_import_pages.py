@@ -59,6 +59,7 @@ def page_of(client: Client, row: ImportFile) -> str:
 
 
 class TestUploads:
+    @pytest.mark.slow
     def test_a_file_is_kept_looked_through_shown_and_imported(self, anna: ChatUser, as_curator: Client) -> None:
         answer = given(as_curator, anna)
         row = ImportFile.objects.get()
@@ -83,6 +84,7 @@ class TestUploads:
             f"/memory/{anna.pk}/imports/files/{ImportFile.objects.get().pk}/",
         )
 
+    @pytest.mark.slow
     def test_no_file_an_empty_one_and_one_that_is_too_large_are_a_sentence_and_leave_nothing(
         self, anna: ChatUser, as_curator: Client, folder: Path, settings: Any
     ) -> None:
@@ -145,6 +147,7 @@ class TestQuestions:
         assert as_admin.post(address, everybody).status_code == 302
         assert ImportFile.objects.get().state == ImportFile.State.REHEARSING
 
+    @pytest.mark.slow
     def test_the_day_of_a_file_without_times(self, anna: ChatUser, as_curator: Client) -> None:
         row = looked_through(as_curator, anna, CHAT.replace('"ts"', '"when"'))
         address = f"/memory/{anna.pk}/imports/files/{row.pk}/"
@@ -164,6 +167,7 @@ def test_a_file_that_failed_says_why_and_can_be_removed(anna: ChatUser, as_curat
     assert "July.jsonl was removed" in flat(answer.content.decode())
 
 
+@pytest.mark.slow
 def test_thirty_files_cost_as_many_queries_as_three(anna: ChatUser, as_curator: Client, folder: Path) -> None:
     def grow(count: int) -> None:
         for _ in range(count):
@@ -175,6 +179,7 @@ def test_thirty_files_cost_as_many_queries_as_three(anna: ChatUser, as_curator: 
     assert cost(as_curator, f"/memory/{anna.pk}/imports/") == few
 
 
+@pytest.mark.slow
 def test_a_paused_import_can_be_gone_on_with(anna: ChatUser, as_curator: Client) -> None:
     row = looked_through(as_curator, anna)
     import_files.begin(row)

@@ -145,12 +145,14 @@ class TestAround:
         curation.undo(boris, TopicEdit.objects.get(owner=boris, kind=TopicEdit.Kind.REWORD), actor="ada")
         assert texts(boris)["Cake"][1] == "In the oven."
 
+    @pytest.mark.slow
     def test_erasing_a_message_erases_all_its_wordings(self, anna: ChatUser, topic: Topic) -> None:
         taken(anna, worded(1, "In the fridge."))
         number = Message.objects.get(text="In the fridge.").pk
         forgetting.finish(forgetting.begin(Target(anna.pk, (number,)), "ada"))
         assert not Message.objects.filter(text__in=("In the oven.", "In the fridge.")).exists()
 
+    @pytest.mark.slow
     def test_a_curator_takes_them_on_the_page_of_the_file(self, anna: ChatUser, as_admin: Client, folder: Path) -> None:
         lines = '{"id": "a", "role": "user", "ts": "2025-07-25T14:00:00Z", "text": "%s"}\n'
         for text in ("Where is the cake?", "Where was the cake?"):

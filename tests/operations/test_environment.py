@@ -140,6 +140,7 @@ def test_the_log_shows_no_password_of_an_address(url: str) -> None:
         assert "…@host" in line
 
 
+@pytest.mark.processes
 def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:
     addresses = {"DATABASE_URL": "postgresql", "REDIS_URL": "redis", "LLM_BASE_URL": "http"}
     given = {name: f"{scheme}://me:{SECRET}@host:1/x" for name, scheme in addresses.items()}
@@ -242,6 +243,7 @@ def test_one_redis_serves_as_channel_layer_and_broker_with_what_is_installed(rea
         assert import_module(type(broker.transport).__module__).redis
 
 
+@pytest.mark.processes
 def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
     done = subprocess.run(
         [sys.executable, "manage.py", "check"],
@@ -254,6 +256,7 @@ def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
 
 
+@pytest.mark.processes
 def test_secure_cookies_are_for_a_proxy_with_tls_and_the_check_for_deployment_is_clean(read: Any) -> None:
     settings = read(SECURE_COOKIES="on")
     assert settings["SECURE_PROXY_SSL_HEADER"] == ("HTTP_X_FORWARDED_PROTO", "https")

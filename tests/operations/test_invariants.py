@@ -235,6 +235,7 @@ def drop_all() -> None:
     RunEvent.objects.all().delete()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "last", "removed"), [(skip_number, 1, 1), (lose_end, 1, 0), (drop_first, 0, 1), (drop_all, 0, 0)]
 )
@@ -280,6 +281,7 @@ def test_a_name_nobody_has_is_one_sentence(db: None) -> None:
         call_command("check_memory", "--user", "nobody")
 
 
+@pytest.mark.slow
 def test_a_large_memory_is_checked_in_a_fixed_number_of_queries(memory: ChatUser) -> None:
     with connection.execute_wrapper(lambda execute, *rest: seen.append(rest[0]) or execute(*rest)):
         seen: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
@@ -144,6 +145,23 @@ def test_an_address_that_names_a_chat_user_stands_in_the_log_without_the_name(fo
     line = formatter.format(logging.LogRecord(*fields))
     assert "anna" not in line
     assert "/v1/users/…/topics" in line
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("noun", ["topics", "people/Person:1", "nothing"])
+@pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])
+def test_no_part_of_a_name_with_spaces_and_slashes_stands_in_the_log(formatter: logging.Formatter, noun: str) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(formatter)
+    logging.getLogger().addHandler(handler)
+    try:
+        for method in ("get", "delete"):
+            getattr(Client(), method)(f"/v1/users/Anna%20Petrova%2FSmith/{noun}", headers={"authorization": "Bearer x"})
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert written.getvalue().count("/v1/") == 2
+    assert not re.search("Anna|Petrova|Smith", written.getvalue())
 
 
 @pytest.mark.parametrize("formatter", [LineFormatter(), JsonFormatter()])

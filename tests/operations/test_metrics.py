@@ -298,6 +298,7 @@ def in_another_process(code: str, folder: Path, **environment: str) -> subproces
     return subprocess.run([sys.executable, "-c", code], env=shared, capture_output=True, timeout=PATIENCE, check=False)
 
 
+@pytest.mark.processes
 def test_the_web_process_tells_what_a_worker_counted_but_not_who_watched_before_it_was_killed(tmp_path: Path) -> None:
     assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path).returncode == -9
     page = in_another_process(TELL, tmp_path).stdout.decode()
@@ -305,6 +306,7 @@ def test_the_web_process_tells_what_a_worker_counted_but_not_who_watched_before_
     assert "mnemoscope_websocket_viewers 1.0" not in page
 
 
+@pytest.mark.processes
 def test_chat_users_are_told_apart_only_where_that_was_asked_for(tmp_path: Path) -> None:
     asked = {"METRICS_BY_OWNER": "true"}
     assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path, **asked).returncode == -9

@@ -148,6 +148,7 @@ class TestRows:
         row = Work.objects.get()
         assert (row.kind, row.source, row.state, row.done) == (Work.Kind.IMPORT, "chat.jsonl", Work.State.DONE, 1)
 
+    @pytest.mark.slow
     def test_vectors_leave_one_for_each_chat_user(self, anna: ChatUser, boris: ChatUser) -> None:
         for owner in (anna, boris):
             add_messages(owner, [message_record(number) for number in range(3)])
@@ -214,6 +215,7 @@ class TestPages:
         add_messages(anna, [replace(message_record(number), sent_at=timezone.now()) for number in range(4)])
         return anna
 
+    @pytest.mark.slow
     def test_a_curator_asks_for_an_archive_and_the_worker_takes_sessions_that_still_go_on(
         self, waiting: ChatUser
     ) -> None:
@@ -238,6 +240,7 @@ class TestPages:
         assert as_debugger.post(f"/memory/{waiting.pk}/work/").status_code == 403
         assert not Work.objects.exists()
 
+    @pytest.mark.slow
     def test_work_is_shown_where_one_waits_for_it_and_only_to_who_may_see_it(
         self, anna: ChatUser, as_viewer: Client, as_stranger: Client
     ) -> None:
@@ -293,6 +296,7 @@ class TestPauses:
         tasks.embed_pending()
         assert {vector.owner.name for vector in PassageVector.objects.all()} == {"boris"}
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("both")
     def test_work_that_is_paused_in_the_middle_stops_and_what_is_done_stays(self, anna: ChatUser) -> None:
         class PausedMeanwhile(Hashing):

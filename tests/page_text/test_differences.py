@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from rerankui.text.differences import DifferenceRow, difference
 
 
@@ -59,6 +61,7 @@ def test_a_rewrite_counts_as_one_line_gone_and_one_come() -> None:
     assert (found.removed, found.added) == (1, 2)
 
 
+@pytest.mark.slow
 def test_hostile_texts_take_no_long_time() -> None:
     began = time.process_time()
     difference("\n" * 40_000, "a\n" * 20_000)

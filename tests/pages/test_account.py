@@ -84,6 +84,7 @@ class Inline(HTMLParser):
         self.refused += [f"<{tag}> {what}" for what in (*handlers, *scripted, *(["inline"] if is_inline else []))]
 
 
+@pytest.mark.slow
 def test_no_page_holds_what_its_own_policy_refuses(anna: ChatUser, as_admin: Client) -> None:
     grow(anna, 2)
     topic = topic_of(anna, "vLLM", ["OOM"], day=9)
@@ -96,6 +97,7 @@ def test_no_page_holds_what_its_own_policy_refuses(anna: ChatUser, as_admin: Cli
         assert "unsafe" not in answer["Content-Security-Policy"]
 
 
+@pytest.mark.slow
 def test_every_link_of_the_rail_opens(anna: ChatUser, as_admin: Client) -> None:
     rail = get(as_admin, "/").split('<nav class="rail"')[1].split("</nav>")[0]
     links = re.findall(r'<a [^>]*href="([^"#]+)', rail)
@@ -143,6 +145,7 @@ def staff(db: None) -> Client:
     return client
 
 
+@pytest.mark.slow
 def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Client) -> None:
     grow(anna, 1)
     for model in apps.get_app_config("memoryapp").get_models():

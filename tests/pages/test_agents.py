@@ -92,6 +92,7 @@ class TestOne:
         seconds = [round((each.at - stored[0].at).total_seconds(), 2) for each in stored]
         assert seconds == [0.0, 0.67, 1.33, 2.0, 2.0, 4.0]
 
+    @pytest.mark.slow
     def test_what_came_of_it_is_listed_and_leads_back(
         self, anna: ChatUser, topics: list[Topic], as_viewer: Client
     ) -> None:
@@ -140,6 +141,7 @@ class TestOne:
 
 @pytest.mark.django_db
 class TestList:
+    @pytest.mark.slow
     def test_it_is_narrowed_by_agent_outcome_chat_user_and_topic(
         self, anna: ChatUser, boris: ChatUser, topics: list[Topic], as_admin: Client
     ) -> None:
@@ -163,6 +165,7 @@ class TestList:
         assert shown("q=nothing") == set()
         assert "No question matches" in as_admin.get("/agents/?q=nothing").content.decode()
 
+    @pytest.mark.slow
     def test_it_is_paged_by_key_in_a_few_queries(self, anna: ChatUser, django_assert_max_num_queries: Any) -> None:
         AgentCall.objects.bulk_create(AgentCall(owner=anna, agent="merger", topics=[1, 2]) for _ in range(120))
         client = signed_in(operator("vito", Role.VIEWER, anna))

@@ -66,6 +66,7 @@ def undo_button(page: str) -> str:
     return found[1].replace("&amp;", "&")
 
 
+@pytest.mark.slow
 def test_a_preview_changes_nothing(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     before, edits = live(anna), TopicEdit.objects.count()
     page = ask(client, anna, op="merge", topics=[topics[0].pk, topics[2].pk])
@@ -74,6 +75,7 @@ def test_a_preview_changes_nothing(client: Client, anna: ChatUser, topics: list[
     assert (live(anna), TopicEdit.objects.count()) == (before, edits)
 
 
+@pytest.mark.slow
 def test_a_merge_is_committed_with_the_summary_somebody_wrote(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_merge_is_committed_with_the_summary_somebody_wrote(
     assert (edit.kind, edit.actor, edit.reason) == ("merge", "clara", "the same thing")
 
 
+@pytest.mark.slow
 def test_a_split_proposes_a_summary_for_each_part(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     first, second = message_ids(topics[0])[:2], message_ids(topics[0])[2:]
     page = ask(client, anna, op="split", topics=topics[0].pk, at=second[0])
@@ -98,6 +101,7 @@ def test_a_split_proposes_a_summary_for_each_part(client: Client, anna: ChatUser
     assert second in found.values()
 
 
+@pytest.mark.slow
 def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     tea, cats = message_ids(topics[0]), message_ids(topics[1])
     commit(client, anna, op="move", topics=topics[0].pk, messages=tea[1:2], to=topics[1].pk)
@@ -113,6 +117,7 @@ def test_a_move_out_of_one_topic_is_told_in_numbers(client: Client, anna: ChatUs
     assert "1 message goes to another topic; 1 topic today, 2 topics then. None is lost." in page
 
 
+@pytest.mark.slow
 def test_a_topic_is_split_as_the_parts_say(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     tea = message_ids(topics[0])
     parts = f'[{{"summary": "a", "messages": {tea[:1]}}}, {{"summary": "b", "messages": {tea[1:]}}}]'
@@ -121,6 +126,7 @@ def test_a_topic_is_split_as_the_parts_say(client: Client, anna: ChatUser, topic
     assert (live(anna)["a"], live(anna)["b"]) == (tea[:1], tea[1:])
 
 
+@pytest.mark.slow
 def test_more_messages_than_a_form_has_fields_can_move(client: Client, anna: ChatUser) -> None:
     [long, _rest] = talk(anna, ("Long", [f"message {n}" for n in range(1_200)]), ("Other", ["x", "y"]))
     ids = message_ids(long)
@@ -159,6 +165,7 @@ def test_a_wish_that_cannot_be_is_refused_with_a_sentence(
     assert live(anna) == before
 
 
+@pytest.mark.slow
 def test_one_is_led_back_to_where_one_came_from_but_never_off_the_site(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
@@ -172,6 +179,7 @@ def test_one_is_led_back_to_where_one_came_from_but_never_off_the_site(
     assert answer["Location"] == f"/topics/{Topic.objects.latest('pk').pk}/"
 
 
+@pytest.mark.slow
 def test_the_toast_takes_back_and_does_again(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     before = live(anna)
     page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
@@ -186,6 +194,20 @@ def test_the_toast_takes_back_and_does_again(client: Client, anna: ChatUser, top
     assert live(anna) == before
 
 
+def test_an_undo_of_an_undo_is_told_as_what_it_is(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+    page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
+    for last in ("Redo", "Undo", "Redo"):
+        page = flat(client.post(undo_button(page), follow=True).content.decode())
+        listed = flat(client.get(f"/memory/{anna.pk}/history/").content.decode()).split("data-row")[1]
+        deed = "done again" if last == "Undo" else "undone"
+        assert f'<strong class="entry-deed">{deed}</strong>' in listed
+        assert f">{last}</a>" in listed
+        strip = page.split('class="lineage-strip"')[1].split("</form>")[0]
+        assert f">{last}</button>" in strip
+        assert ("clara did a change again" in strip) == (last == "Undo")
+
+
+@pytest.mark.slow
 def test_what_stands_on_a_change_is_named_and_undone_with_it(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
@@ -204,6 +226,7 @@ def test_what_stands_on_a_change_is_named_and_undone_with_it(
     assert live(anna) == before
 
 
+@pytest.mark.slow
 def test_an_undo_is_looked_at_before_it_is_made(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     address = undo_button(commit(client, anna, op="edit", topics=topics[0].pk, summary="Green tea"))
     after = live(anna)
@@ -215,6 +238,7 @@ def test_an_undo_is_looked_at_before_it_is_made(client: Client, anna: ChatUser, 
     assert "Archiving is not undone" in answer.content.decode()
 
 
+@pytest.mark.slow
 def test_the_second_of_two_people_is_told_what_the_first_one_did_and_keeps_their_text(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
@@ -246,6 +270,7 @@ def test_a_move_to_a_topic_that_was_merged_meanwhile_is_offered_for_the_merged_o
     assert f'name="to" value="{both}"' in page
 
 
+@pytest.mark.slow
 def test_an_accepted_suggestion_remembers_who_decided(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     made = Suggestion.objects.create(owner=anna, kind="merge", key="k", topics=[topics[0].pk, topics[2].pk])
     commit(client, anna, op="merge", topics=made.topics, suggestion=made.pk)
@@ -257,6 +282,7 @@ def test_an_accepted_suggestion_remembers_who_decided(client: Client, anna: Chat
     assert made.state == "open"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER])
 def test_who_only_looks_is_refused(role: Role, anna: ChatUser, topics: list[Topic]) -> None:
     onlooker = signed_in(operator("otto", role, anna))

@@ -47,6 +47,7 @@ def test_shared_people_and_terms_are_marked(anna: ChatUser, topics: list[Topic])
     assert not any(term.is_shared for term in crash.terms if term.word in {"vllm", "oom", "gpu"})
 
 
+@pytest.mark.slow
 def test_common_words_are_weighed_by_the_statistics_of_the_database_and_not_counted(anna: ChatUser) -> None:
     """Counting them reads most of a large memory at each page."""
     topics = talk(anna, *((f"Day {day}", [f"The weather of place{day}", "The same"]) for day in range(12)))
@@ -144,6 +145,7 @@ def test_a_viewer_is_refused_and_picks_nothing(anna: ChatUser, as_viewer: Client
     assert 'form="picked"' not in get(as_viewer, f"/memory/{anna.pk}/topics/")
 
 
+@pytest.mark.slow
 def test_the_list_offers_to_merge_all_that_match(anna: ChatUser, as_curator: Client, topics: list[Topic]) -> None:
     page = get(as_curator, f"/memory/{anna.pk}/topics/?q=honey")
     link = re.findall(r'href="(/memory/\d+/merge/[^"]*)"', page)[0].replace("&amp;", "&")
@@ -163,6 +165,7 @@ def test_back_leads_only_to_this_site(as_curator: Client, topics: list[Topic]) -
     assert not re.search(r'(href|name="next" value)="https://evil', page)
 
 
+@pytest.mark.slow
 def test_more_columns_cost_no_more_queries(anna: ChatUser, as_curator: Client, topics: list[Topic]) -> None:
     few = cost(as_curator, address(*topics[:2]))
     more = talk(anna, *((f"Topic {number}", [f"words {number}", "and more"]) for number in range(10)))

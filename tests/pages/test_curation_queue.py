@@ -67,11 +67,13 @@ def test_the_best_one_is_open_with_its_evidence(anna: ChatUser, as_cora: Client)
         assert words in page
 
 
+@pytest.mark.slow
 def test_the_rail_counts_what_is_open(anna: ChatUser, as_cora: Client) -> None:
     pairs(anna, 3)
     assert re.search(r'rail-badge num"[^>]*>3<', get(as_cora, f"/memory/{anna.pk}/"))
 
 
+@pytest.mark.slow
 def test_a_merge_is_made_at_once_and_the_next_one_shown(anna: ChatUser, as_cora: Client) -> None:
     first, second = pairs(anna, 2)
     answer = as_cora.post(queue(anna, first), {"decision": "merge", "summary": "Cake and oven"})
@@ -112,6 +114,7 @@ def test_the_summary_is_whose_one_chose(sent: dict[str, str], summary: str, anna
     assert [topic.summary for topic in Topic.objects.live()] == [summary]
 
 
+@pytest.mark.slow
 def test_never_changes_no_topic_and_is_not_asked_again(anna: ChatUser, as_cora: Client) -> None:
     first, second = pairs(anna, 2)
     as_cora.post(queue(anna, first), {"decision": "never"})
@@ -119,6 +122,7 @@ def test_never_changes_no_topic_and_is_not_asked_again(anna: ChatUser, as_cora: 
     assert opened(get(as_cora, queue(anna))) == second.pk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["merge", "never"])
 def test_the_last_decision_is_taken_back(decision: str, anna: ChatUser, as_cora: Client) -> None:
     first, second = pairs(anna, 2)
@@ -132,6 +136,7 @@ def test_the_last_decision_is_taken_back(decision: str, anna: ChatUser, as_cora:
     assert set(Topic.objects.live().values_list("pk", flat=True)) == before
 
 
+@pytest.mark.slow
 def test_a_merge_undone_from_the_history_is_in_the_queue_again_until_it_is_redone(
     anna: ChatUser, as_cora: Client
 ) -> None:
@@ -160,6 +165,7 @@ def test_what_stands_on_the_merge_is_named_before_it_is_undone(anna: ChatUser, a
     assert answer["Location"].startswith(f"/memory/{anna.pk}/history/edits/")
 
 
+@pytest.mark.slow
 def test_what_somebody_else_looks_at_is_theirs_for_a_while(anna: ChatUser, as_cora: Client, as_admin: Client) -> None:
     first, second = pairs(anna, 2)
     get(as_admin, queue(anna, first))
@@ -240,6 +246,7 @@ def test_an_empty_queue_says_what_to_do_and_looks_for_more(anna: ChatUser, as_co
     assert "0 new suggestions" in as_cora.post(queue(anna), headers=HTMX).content.decode()
 
 
+@pytest.mark.slow
 def test_the_pace_is_that_of_the_last_decisions(anna: ChatUser, as_cora: Client) -> None:
     made = pairs(anna, 4)
     for place, suggestion in enumerate(made[:3]):
@@ -251,6 +258,7 @@ def test_the_pace_is_that_of_the_last_decisions(anna: ChatUser, as_cora: Client)
     assert "9 s per decision" in page
 
 
+@pytest.mark.slow
 def test_a_long_queue_costs_no_more_queries(anna: ChatUser, as_cora: Client) -> None:
     first = pairs(anna, 2)[0]
     few = cost(as_cora, queue(anna, first))

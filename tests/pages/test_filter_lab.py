@@ -33,6 +33,7 @@ def shown(client: Client, run: Run, part: str = "", **cuts: object) -> str:
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode())))
 
 
+@pytest.mark.slow
 def test_it_opens_with_the_balanced_cuts_and_every_topic_has_a_fate(as_viewer: Client, run: Run) -> None:
     page = shown(as_viewer, run)
     assert "3 kept 0 below the first stage 0 beyond the first stage 2 below the threshold 3 behind the gap" in page
@@ -66,6 +67,7 @@ def test_a_cut_that_is_no_number_or_out_of_bounds_does_no_harm(as_viewer: Client
     assert "kept" in shown(as_viewer, run, threshold=value, final_top_k=value)
 
 
+@pytest.mark.slow
 def test_both_ways_of_keeping_nothing_read_differently(as_viewer: Client, run: Run) -> None:
     assert "Nothing is similar enough (the best 0.92)" not in shown(
         as_viewer, run, threshold=0.9, initial_threshold=0.9
@@ -75,6 +77,7 @@ def test_both_ways_of_keeping_nothing_read_differently(as_viewer: Client, run: R
     assert "Nothing is similar enough" in shown(as_viewer, low)
 
 
+@pytest.mark.slow
 def test_a_preset_is_kept_for_its_embedding_profile_alone(as_debugger: Client, run: Run, topics: list[Topic]) -> None:
     profile = EmbeddingProfile.objects.create(provider="some", model="model", dimensions=3, threshold=0.1)
     cuts = Cuts(12, 0.2, 0.6, 0.3, 4)
@@ -102,6 +105,7 @@ def test_a_viewer_may_look_and_not_keep_presets(as_viewer: Client, run: Run) -> 
     assert as_viewer.post(f"/runs/{run.pk}/filter/preset/", {"name": "Mine"}).status_code == 403
 
 
+@pytest.mark.slow
 def test_another_memory_is_not_there(as_stranger: Client, run: Run) -> None:
     for part in ("", "effect/"):
         assert as_stranger.get(f"/runs/{run.pk}/filter/{part}").status_code == 404

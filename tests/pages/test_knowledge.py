@@ -141,6 +141,7 @@ class TestAddAndDelete:
         assert "<dt>circle</dt><dd>family</dd>" in page
         assert "<ins>" not in page
 
+    @pytest.mark.slow
     def test_deleting_asks_in_numbers_and_is_undone_under_the_old_number(
         self, anna: ChatUser, dora: Person, client: Client
     ) -> None:
@@ -232,6 +233,7 @@ def test_a_persons_page_tells_where_they_are_spoken_of(anna: ChatUser, dora: Per
     assert "Dora is her vet" in page
 
 
+@pytest.mark.slow
 def test_names_that_look_like_patterns_are_names(anna: ChatUser, client: Client) -> None:
     talk(anna, ("Odd", ["A+ (b) [c] was here", "plain"]))
     for name in ("A+ (b) [c]", "***", "\\", "a|b", "("):
@@ -239,6 +241,7 @@ def test_names_that_look_like_patterns_are_names(anna: ChatUser, client: Client)
         get(client, door(odd))
 
 
+@pytest.mark.slow
 def test_a_persons_page_costs_the_same_with_a_longer_history(anna: ChatUser, dora: Person, client: Client) -> None:
     talk(anna, ("Pets", ["Dora heals cats"]))
     knowledge.edit(anna, dora, {"bio": "0"}, actor="ada")

@@ -19,6 +19,7 @@ from tests.support.browsing import cost, get, grow, message_of, opened_to, rows,
 LISTS = ["topics", "messages", "people", "artifacts", "facts"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["/memory/{owner}/", *(f"/memory/{{owner}}/{noun}/" for noun in LISTS)])
 def test_thirty_rows_cost_as_many_queries_as_three(address: str, anna: ChatUser, as_viewer: Client) -> None:
     path = address.format(owner=anna.pk)
@@ -28,6 +29,7 @@ def test_thirty_rows_cost_as_many_queries_as_three(address: str, anna: ChatUser,
     assert cost(as_viewer, path) == few
 
 
+@pytest.mark.slow
 def test_thirty_chat_users_cost_as_many_queries_as_three(viewer: Operator) -> None:
     client = signed_in(viewer)
     opened_to(viewer, 3)
@@ -36,6 +38,7 @@ def test_thirty_chat_users_cost_as_many_queries_as_three(viewer: Operator) -> No
     assert cost(client, "/") == few
 
 
+@pytest.mark.slow
 def test_thirty_messages_cost_a_topic_as_many_queries_as_three(anna: ChatUser, as_viewer: Client) -> None:
     few, many = topic_of(anna, "Few", ["x"] * 3), topic_of(anna, "Many", ["x"] * 30, day=1)
     assert cost(as_viewer, f"/topics/{many.pk}/") == cost(as_viewer, f"/topics/{few.pk}/")
@@ -79,6 +82,7 @@ def test_the_overview_shows_each_memory_with_its_figures(anna: ChatUser, boris: 
     assert "Archive now" in page
 
 
+@pytest.mark.slow
 def test_the_overview_tells_debuggers_what_the_chat_model_was_found_to_lack(
     anna: ChatUser, as_debugger: Client, as_viewer: Client
 ) -> None:
@@ -118,6 +122,7 @@ def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Cl
     assert 'type="search" name="q" maxlength="4000"' not in get(as_viewer, f"/memory/{anna.pk}/")
 
 
+@pytest.mark.slow
 def test_only_who_is_told_what_waits_is_told_that_nothing_does(
     anna: ChatUser, as_viewer: Client, as_admin: Client
 ) -> None:
@@ -127,6 +132,7 @@ def test_only_who_is_told_what_waits_is_told_that_nothing_does(
     assert "What to do next" not in get(as_viewer, "/")
 
 
+@pytest.mark.slow
 def test_a_memory_without_messages_is_to_be_imported_and_one_with_messages_archived(
     anna: ChatUser, as_admin: Client, as_debugger: Client
 ) -> None:
@@ -159,6 +165,7 @@ def test_artifacts_and_facts_are_searched_and_filtered(anna: ChatUser, as_viewer
     assert len(rows(get(as_viewer, f"/memory/{anna.pk}/facts/?type=identity"), "fact")) == 0
 
 
+@pytest.mark.slow
 def test_the_palette_finds_people_files_runs_and_pages_too(
     anna: ChatUser, as_viewer: Client, as_stranger: Client
 ) -> None:
@@ -197,6 +204,7 @@ def test_a_command_names_a_chat_user_in_one_word(as_admin: Client) -> None:
         assert "--user &#x27;Anna Maria; ls&#x27;</pre>" in get(as_admin, address), address
 
 
+@pytest.mark.slow
 def test_the_palette_costs_the_same_few_queries_whatever_it_finds(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 2)
     few = cost(as_viewer, "/find/?q=1")
@@ -204,6 +212,7 @@ def test_the_palette_costs_the_same_few_queries_whatever_it_finds(anna: ChatUser
     assert cost(as_viewer, "/find/?q=1") == few
 
 
+@pytest.mark.slow
 def test_the_palette_finds_sections_chat_users_and_topics(anna: ChatUser, as_viewer: Client) -> None:
     topic = topic_of(anna, "Honey cake", ["Which?"])
     assert f'href="/topics/{topic.pk}/"' in get(as_viewer, "/find/?q=honey")

@@ -23,6 +23,7 @@ def talk(anna: ChatUser) -> list[Message]:
     return [message_of(anna, f"Message {number}.", minutes=number // 2) for number in range(200)]
 
 
+@pytest.mark.slow
 def test_the_last_page_comes_first_and_leads_back_to_the_beginning(
     talk: list[Message], anna: ChatUser, as_viewer: Client
 ) -> None:
@@ -39,6 +40,7 @@ def test_the_last_page_comes_first_and_leads_back_to_the_beginning(
     assert link(page, "prev") is not None
 
 
+@pytest.mark.slow
 def test_a_permalink_shows_the_message_with_what_was_said_around_it(
     talk: list[Message], anna: ChatUser, as_viewer: Client
 ) -> None:
@@ -106,6 +108,7 @@ def test_search_marks_the_words_and_leads_to_the_place(anna: ChatUser, as_viewer
     assert f"Topic:{topic.pk}" in page
 
 
+@pytest.mark.slow
 def test_the_heading_counts_all_messages_and_what_was_found_as_far_as_it_looks(
     talk: list[Message], anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

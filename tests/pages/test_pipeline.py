@@ -45,6 +45,7 @@ def section(page: str, name: str) -> str:
 
 @pytest.mark.django_db
 class TestStages:
+    @pytest.mark.slow
     def test_what_waits_is_counted_for_all_and_for_one(self, anna: ChatUser, boris: ChatUser) -> None:
         talk(anna, ("Tea", ["green?", "yes"]))
         add_messages(boris, [record(number, "hello") for number in range(3)])
@@ -76,6 +77,7 @@ class TestStages:
         ChatUser.objects.update(consolidation="off", extraction="off")
         assert (stage("consolidate").waiting, stage("extract").waiting) == (0, 0)
 
+    @pytest.mark.slow
     def test_what_was_done_is_counted_by_hour(self, anna: ChatUser) -> None:
         talk(anna, ("Tea", ["green?", "yes"]), ("Cake", ["which?", "plum"]))
         ImportBatch.objects.create(owner=anna, source="chat.json", format="jsonl", added=40)
@@ -89,6 +91,7 @@ class TestStages:
         AgentCall.objects.filter(agent="merger").update(at=timezone.now() - timedelta(days=2))
         assert stage("consolidate").done == 0
 
+    @pytest.mark.slow
     def test_vectors_and_files_are_counted_by_hour_from_when_they_were_made(
         self, anna: ChatUser, boris: ChatUser, settings: Any, tmp_path: Any, as_viewer: Client
     ) -> None:
@@ -120,6 +123,7 @@ class TestStages:
 
 @pytest.mark.django_db
 class TestPage:
+    @pytest.mark.slow
     def test_it_shows_what_failed_and_why_and_how_to_try_again(
         self, anna: ChatUser, as_viewer: Client, as_admin: Client
     ) -> None:
@@ -151,6 +155,7 @@ class TestPage:
         as_admin.post(f"/memory/{anna.pk}/pipeline/", {"retry": "archive"})
         assert work.is_asked(anna)
 
+    @pytest.mark.slow
     def test_it_shows_what_runs_and_refreshes_itself(self, anna: ChatUser, as_viewer: Client) -> None:
         assert 'hx-trigger="every 10s"' in as_viewer.get("/pipeline/").content.decode()
         Work.objects.create(
@@ -202,6 +207,7 @@ class TestPage:
 
 @pytest.mark.django_db
 class TestCosts:
+    @pytest.mark.slow
     def test_they_are_added_up_by_stage_day_and_chat_user(
         self, anna: ChatUser, boris: ChatUser, as_admin: Client, as_viewer: Client
     ) -> None:
@@ -229,6 +235,7 @@ class TestCosts:
 
 @pytest.mark.django_db
 class TestPausing:
+    @pytest.mark.slow
     def test_an_admin_pauses_a_stage_for_all_and_resumes_it(self, as_admin: Client) -> None:
         page = as_admin.post("/pipeline/", {"pause": "embed"}, follow=True).content.decode()
         assert "Embedding is paused" in page
@@ -250,6 +257,7 @@ class TestPausing:
         assert as_debugger.post(f"/memory/{anna.pk}/pipeline/", {"pause": "archive"}).status_code == 403
         assert not work.is_paused(Work.Kind.ARCHIVE, anna)
 
+    @pytest.mark.slow
     def test_files_and_erasures_wait_while_they_are_paused(
         self, anna: ChatUser, as_admin: Client, settings: Any, tmp_path: Any
     ) -> None:

@@ -112,6 +112,7 @@ def test_every_outcome_has_a_name_a_sentence_and_advice() -> None:
     assert list(NAMES) == list(SENTENCES) == list(ADVICE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", SENTENCES)
 def test_an_outcome_is_told_in_words_and_its_code_on_pointing_at_it(
     code: str, anna: ChatUser, as_debugger: Client
@@ -140,6 +141,7 @@ def test_a_run_that_chose_nothing_is_not_drawn_as_one_that_did(anna: ChatUser, a
 EVERYTHING = {"selected_count": 1, "selected_people_count": 1, "selected_artifact_count": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chosen", "words", "in_short"),
     [

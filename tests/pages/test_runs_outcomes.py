@@ -195,6 +195,28 @@ async def test_a_model_out_of_reach_costs_nothing_and_its_stand_ins_are_not_call
     assert "chosen</text>" not in lines
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (401, "check LLM_API_KEY."),
+        (402, "top it up"),
+        (403, "what the key may do"),
+        (404, "the name of the model (RERANKER_MODEL, LLM_MODEL)"),
+        (429, "raise the limit there"),
+        (503, "ask again in a while"),
+    ],
+)
+async def test_what_to_do_about_an_error_of_the_endpoint_depends_on_its_status(
+    status: int, advice: str, admin: Operator
+) -> None:
+    run = await start(await memory_of_three())
+    error = LLMUnavailable("The endpoint says no.", status=status)
+    await check_whole(run, await executed(run, chat=ScriptedChat(fails(error))), "llm_error")
+    page = await page_of(run, admin)
+    assert advice in page
+    assert str(ADVICE["llm_error"]) not in page
+
+
 async def test_a_time_that_was_too_short_is_told_with_its_figure(admin: Operator) -> None:
     run = await start(await memory_of_three(), parameters={"seconds": 300, "turn_seconds": 100})
     await executed(run, chat=ScriptedChat(slow(says("late"))))

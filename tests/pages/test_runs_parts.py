@@ -139,6 +139,7 @@ def test_a_page_without_a_socket_gets_what_it_lacks(
     assert 'id="event-11"' in frame
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_an_event_is_shown_all_the_same(run: Run, events: list[Event], as_viewer: Client) -> None:
     store(run, events[:3])
     store(run, events[5:], after=5)
@@ -163,6 +164,7 @@ def test_before_it_has_searched_a_run_has_nothing_below(run: Run, as_viewer: Cli
     assert as_viewer.get(f"/runs/{run.pk}/below/").status_code == 404
 
 
+@pytest.mark.slow
 def test_only_who_may_stop_is_offered_to(run: Run, events: list[Event], as_viewer: Client, as_debugger: Client) -> None:
     store(run, events[:4])
     page = f"/runs/{run.pk}/"

@@ -158,6 +158,7 @@ def test_the_run_page_never_trusts_what_people_wrote(run: Run, events: list[Even
     assert 'class="is-exact"' in peek
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_ranked_below_is_counted_and_can_be_looked_at(
     run: Run, events: list[Event], as_viewer: Client
 ) -> None:

@@ -68,6 +68,7 @@ def asked_with(text: str, name: str = "anna") -> int:
 # who may
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("person", ["viewer", "debugger", "stranger"])
 def test_the_pages_are_for_admins_and_others_find_no_way_to_them(
     person: str, anna: ChatUser, request: pytest.FixtureRequest
@@ -119,6 +120,7 @@ def test_every_memory_is_opened_only_by_saying_so(as_admin: Client, anna: ChatUs
     assert ApiToken.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_a_chat_user_beyond_the_listed_ones_is_typed(
     as_admin: Client, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,7 @@ def test_the_line_to_try_it_fits_what_the_token_may(
 # once only
 
 
+@pytest.mark.slow
 def test_the_text_is_in_one_answer_and_nowhere_else(as_admin: Client, as_root: Client, anna: ChatUser) -> None:
     sent = form_of(as_admin)
     answer = as_admin.post(MAKE, sent)
@@ -179,6 +182,7 @@ def test_the_text_is_in_one_answer_and_nowhere_else(as_admin: Client, as_root: C
         assert (answer.status_code, text[len(token.prefix) :] in page_of(answer)) == (200, False), path
 
 
+@pytest.mark.slow
 def test_the_same_form_sent_again_makes_nothing_and_shows_nothing(as_admin: Client, anna: ChatUser) -> None:
     sent = form_of(as_admin)
     text = secret_in(page_of(as_admin.post(MAKE, sent)))
@@ -204,6 +208,7 @@ def test_two_that_press_at_once_make_one(anna: ChatUser) -> None:
     assert tokens.make("next", [Scope.READ])[0].pk > number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["", "7", "7:forged", "\x00"])
 def test_a_number_the_page_did_not_give_out_makes_nothing_and_loses_nothing(
     number: str, as_admin: Client, anna: ChatUser
@@ -286,6 +291,7 @@ def test_a_revoked_token_is_refused_at_the_very_next_request(as_admin: Client, a
     assert (tokens.makers([token]), tokens.revokers([token])) == ({token.pk: "ada"}, {token.pk: "ada"})
 
 
+@pytest.mark.slow
 def test_revoking_again_changes_nothing(as_admin: Client, anna: ChatUser) -> None:
     token, _text = tokens.make("bot", [Scope.READ], [anna])
     tokens.revoke(ApiToken.objects.all())
@@ -298,6 +304,7 @@ def test_revoking_again_changes_nothing(as_admin: Client, anna: ChatUser) -> Non
     assert as_admin.get(f"{LIST}999999/revoke/").status_code == 404
 
 
+@pytest.mark.slow
 def test_what_is_done_on_the_pages_stands_in_the_administration(
     as_admin: Client, as_root: Client, anna: ChatUser
 ) -> None:
@@ -344,6 +351,7 @@ def test_a_row_tells_scopes_memories_maker_and_last_use(as_admin: Client, anna: 
     assert "never used" in texts["empty"]
 
 
+@pytest.mark.slow
 def test_lists_have_pages_by_key_and_the_last_ones_revoked_stand_at_the_end(
     as_admin: Client, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,6 +372,7 @@ def test_lists_have_pages_by_key_and_the_last_ones_revoked_stand_at_the_end(
     assert rows(get(as_admin, f"{LIST}?after=nonsense"), "token") == live[:1:-1]
 
 
+@pytest.mark.slow
 def test_thirty_tokens_cost_as_many_queries_as_three(as_admin: Client, anna: ChatUser, boris: ChatUser) -> None:
     for number in range(3):
         tokens.make(f"token {number}", [Scope.READ], [anna, boris])

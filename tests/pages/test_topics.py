@@ -9,6 +9,7 @@ from memoryapp.models import ChatUser, EmbeddingProfile, Message, Run, Topic, To
 from tests.support.browsing import HTMX, attach, get, grow, link, message_of, rows, run_of, searched, topic_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", ["newest", "oldest", "longest", "shortest", "most", "fewest"])
 def test_pages_forward_and_back_hold_every_topic_once(sort: str, anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 103)
@@ -140,6 +141,7 @@ def test_the_preview_is_a_part_for_htmx_and_a_page_without(anna: ChatUser, as_vi
     assert "<html" in get(as_viewer, f"/topics/{topic.pk}/peek/")
 
 
+@pytest.mark.slow
 def test_a_long_topic_is_shown_page_by_page(anna: ChatUser, as_viewer: Client) -> None:
     topic = topic_of(anna, "Long", ["x"] * 151)
     first = get(as_viewer, f"/topics/{topic.pk}/")
@@ -147,6 +149,7 @@ def test_a_long_topic_is_shown_page_by_page(anna: ChatUser, as_viewer: Client) -
     assert (len(rows(first, "message")), len(rows(rest, "message"))) == (150, 1)
 
 
+@pytest.mark.slow
 def test_what_people_wrote_is_never_trusted(anna: ChatUser, as_viewer: Client) -> None:
     evil = "<script>alert(1)</script> `<img src=x>` **<i>**\n```\n<b>\n```"
     topic = topic_of(anna, evil, [evil])

@@ -49,6 +49,7 @@ def test_a_topic_has_a_short_title_with_the_summary_below(anna: ChatUser, as_vie
     assert "topic-summary" not in get(as_viewer, f"/topics/{short.pk}/")
 
 
+@pytest.mark.slow
 def test_the_strip_leads_to_messages_of_this_page_and_of_others(anna: ChatUser, as_viewer: Client) -> None:
     topic = topic_of(anna, "Long", [f"message {n}" for n in range(220)])
     page = get(as_viewer, f"/topics/{topic.pk}/")
@@ -62,6 +63,7 @@ def test_the_strip_leads_to_messages_of_this_page_and_of_others(anna: ChatUser, 
     assert rows(around, "message")[-1] == last
 
 
+@pytest.mark.slow
 def test_a_very_long_topic_has_as_many_bars_as_can_be_told_apart(anna: ChatUser) -> None:
     topic = topic_of(anna, "Long", ["x"] * 700)
     found = marks(topic, [])

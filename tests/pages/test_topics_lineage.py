@@ -37,6 +37,7 @@ def cake(anna: ChatUser) -> Topic:
     return merged(edited(cake, "A cake with honey"), oven)
 
 
+@pytest.mark.slow
 def test_facts_and_runs_are_shown_on_the_topic_that_holds_the_messages_now(cake: Topic, as_viewer: Client) -> None:
     page = get(as_viewer, f"/topics/{cake.pk}/")
     assert "Anna bakes with honey" in page
@@ -96,6 +97,7 @@ def test_what_was_undone_keeps_the_runs_of_both_and_a_retired_topic_only_its_own
     assert topic_runs(first, curation.former(first)).read == 2
 
 
+@pytest.mark.slow
 def test_facts_cost_the_same_few_queries_however_many_there_are(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 2)
     few = cost(as_viewer, f"/memory/{anna.pk}/facts/")

@@ -101,6 +101,7 @@ def test_a_curator_can_cut_before_every_message_but_the_first(client: Client, to
     assert boxes(page, "messages") == message_ids(topic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DEBUGGER])
 def test_who_only_looks_sees_the_talk_and_no_tools(role: Role, anna: ChatUser, topic: Topic) -> None:
     onlooker = signed_in(operator("otto", role, anna))
@@ -112,12 +113,14 @@ def test_who_only_looks_sees_the_talk_and_no_tools(role: Role, anna: ChatUser, t
     assert onlooker.get(f"/topics/{topic.pk}/pick/").status_code == 403
 
 
+@pytest.mark.slow
 def test_a_retired_topic_is_shown_without_tools(client: Client, anna: ChatUser, topic: Topic) -> None:
     curation.swap(anna, curation.plan_edit(anna, topic.pk, "New"), kind=TopicEdit.Kind.EDIT, actor="omar")
     assert not boxes(get(client, f"/topics/{topic.pk}/"), "at")
     assert "retired" in get(client, f"/topics/{topic.pk}/resplit/")
 
 
+@pytest.mark.slow
 def test_what_the_form_of_the_page_sends_is_previewed(client: Client, anna: ChatUser, topic: Topic) -> None:
     """The boxes ticked by hand and the button that was pressed, as a browser sends them."""
     ids = message_ids(topic)
@@ -128,6 +131,7 @@ def test_what_the_form_of_the_page_sends_is_previewed(client: Client, anna: Chat
     assert len(areas(page)) == 2
 
 
+@pytest.mark.slow
 def test_a_place_beyond_the_first_page_can_be_cut(client: Client, anna: ChatUser) -> None:
     [long, _other] = talk(anna, ("Long", [f"message {n}" for n in range(200)]), ("Cats", ["How many?", "Three."]))
     first = get(client, f"/topics/{long.pk}/")
@@ -164,6 +168,7 @@ def test_topics_to_move_to_are_found_by_their_meaning(client: Client, anna: Chat
     assert found[0] == coolant.pk
 
 
+@pytest.mark.slow
 def test_a_new_topic_waits_for_its_vector_visibly(client: Client, topic: Topic) -> None:
     assert "its vector follows" in get(client, f"/topics/{topic.pk}/")
     asked = {"HX-Request": "true", "HX-Target": "vector-state"}
@@ -191,6 +196,7 @@ def test_a_proposal_cuts_where_the_talk_turns(client: Client, topic: Topic) -> N
     assert "embedded segmenter" in page
 
 
+@pytest.mark.slow
 def test_each_boundary_is_taken_or_left(client: Client, anna: ChatUser, topic: Topic) -> None:
     ids = message_ids(topic)
     page = get(client, f"/topics/{topic.pk}/resplit/?at={ids[4]},{ids[10]}")
@@ -226,6 +232,7 @@ def test_cuts_that_are_nowhere_in_the_topic_are_none(at: str, client: Client, to
     assert "One topic, as today" in get(client, f"/topics/{topic.pk}/resplit/?at={at}")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_topic_was_made_of_and_leads_back(client: Client, anna: ChatUser, topic: Topic) -> None:
     cats = Topic.objects.get(summary="Cats")
     edit = curation.swap(
@@ -247,6 +254,7 @@ def beside(anna: ChatUser, topic: Topic) -> tuple[Topic, Topic]:
     return servers, baking
 
 
+@pytest.mark.slow
 def test_each_part_shows_the_topics_it_is_near_to(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
     servers, baking = beside
     first, second = parts(get(client, f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[10]}"))
@@ -254,6 +262,7 @@ def test_each_part_shows_the_topics_it_is_near_to(client: Client, topic: Topic, 
     assert near(second) == [(baking.pk, "1.00"), (servers.pk, "0.00")]
 
 
+@pytest.mark.slow
 def test_another_cut_brings_other_neighbours(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
     [whole] = parts(get(client, f"/topics/{topic.pk}/resplit/?at=none"))
     assert [similarity for _pk, similarity in near(whole)] == ["0.71", "0.71"]
@@ -264,6 +273,7 @@ def test_another_cut_brings_other_neighbours(client: Client, topic: Topic, besid
     assert near(second)[0][1] < "1.00"
 
 
+@pytest.mark.slow
 def test_neighbours_are_live_topics_of_the_same_memory_and_not_the_topic_itself(
     client: Client, anna: ChatUser, topic: Topic, beside: tuple[Topic, Topic]
 ) -> None:
@@ -281,6 +291,7 @@ def test_without_vectors_the_parts_have_no_neighbours(client: Client, topic: Top
     assert "Near in meaning" not in get(client, f"/topics/{topic.pk}/resplit/?at=none")
 
 
+@pytest.mark.slow
 def test_more_parts_cost_no_more_queries(client: Client, topic: Topic, beside: tuple[Topic, Topic]) -> None:
     ids = message_ids(topic)
     one = cost(client, f"/topics/{topic.pk}/resplit/?at=none")
@@ -326,6 +337,7 @@ def answered(*spans: tuple[str, int, int]) -> str:
     return json.dumps({"topics": [dict(zip(named, span, strict=True)) for span in spans]})
 
 
+@pytest.mark.slow
 def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topic) -> None:
     page = get(client, f"/topics/{topic.pk}/resplit/")
     assert "Ask the model" not in page
@@ -335,6 +347,7 @@ def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topi
     assert "4, 16 messages" in answer
 
 
+@pytest.mark.slow
 def test_the_model_is_asked_and_its_proposal_is_said_to_be_its(
     client: Client, topic: Topic, model: Splitting, settings: Any
 ) -> None:
@@ -356,6 +369,7 @@ def test_the_model_is_asked_and_its_proposal_is_said_to_be_its(
     assert Topic.objects.live().filter(pk=topic.pk).exists()
 
 
+@pytest.mark.slow
 def test_a_model_may_leave_the_topic_whole(client: Client, topic: Topic, model: Splitting) -> None:
     model.says = answered(("All of it", message_ids(topic)[0], message_ids(topic)[-1]))
     page = client.post(f"/topics/{topic.pk}/resplit/?at={message_ids(topic)[4]}", {"ask": "model"}).content.decode()
@@ -363,6 +377,7 @@ def test_a_model_may_leave_the_topic_whole(client: Client, topic: Topic, model: 
     assert areas(page) == ["vLLM and a cake"]
 
 
+@pytest.mark.slow
 def test_when_the_model_fails_the_cuts_and_what_was_typed_stay(client: Client, topic: Topic, model: Splitting) -> None:
     ids = message_ids(topic)
     model.says = "I would rather not."

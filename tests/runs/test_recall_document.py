@@ -110,6 +110,7 @@ def test_a_large_topic_enters_by_the_messages_of_its_excerpt(anna: ChatUser) -> 
     assert "Reply 4." not in context
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_counted_and_no_message_is_cut(anna: ChatUser) -> None:
     topics = talk(anna, *((f"Evening {n}", exchanges(35)) for n in range(12)))
     context = recall_document.document(ended(anna, topics, [chosen(topic) for topic in topics]))["context"]
@@ -130,6 +131,7 @@ def test_a_message_of_two_topics_is_told_once(anna: ChatUser) -> None:
     assert context.count("It crashes") == 1
 
 
+@pytest.mark.slow
 def test_many_topics_cost_as_many_queries_as_one(anna: ChatUser, django_assert_num_queries: Any) -> None:
     topics = talk(anna, *((f"Evening {n}", ["Yes?", "No."]) for n in range(8)))
     firsts = [topic.message_set.in_order()[0].pk for topic in topics]

@@ -124,6 +124,7 @@ def numbers(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", "", shown.partition(">")[2]).split())
 
 
+@pytest.mark.slow
 def test_a_run_that_chose_only_a_person_chose(run: Run, events: list[Event], as_viewer: Client) -> None:
     finished = events[-1]
     assert isinstance(finished, RunFinished)
@@ -156,6 +157,7 @@ def test_the_head_of_the_page_tells_each_kind_that_was_chosen(
     assert numbers(as_viewer.get(f"/runs/{run.pk}/").content.decode()).endswith(words)
 
 
+@pytest.mark.slow
 def test_an_item_is_shown_as_the_model_saw_it_and_leads_to_its_list(
     page: str, run: Run, as_viewer: Client, anna: ChatUser
 ) -> None:

@@ -113,6 +113,7 @@ def test_without_a_name_it_is_the_rerankers_and_each_leads_to_the_other(parent: 
         assert f'<a href="?name={other}">' in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lacking", "shown"), [(TurnStarted, "enrich"), (QueryEnriched, "rerank")])
 def test_a_run_with_one_prompt_shows_that_one_but_never_tries_a_text_of_the_other(
     lacking: type[Any], shown: str, anna: ChatUser, topic: Topic, as_debugger: Client, launched: list[Any]
@@ -176,6 +177,7 @@ def test_each_kind_says_what_the_new_run_keeps(parent: Run, as_debugger: Client)
     assert "searches today's memory for its own rewrite" in html.unescape(page)
 
 
+@pytest.mark.slow
 def test_the_prompts_page_offers_the_runs_that_were_told_it(
     parent: Run, as_debugger: Client, as_stranger: Client
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_run_from_before_labels_is_no_run_to_try_on(anna: ChatUser, topic: Top
     assert trying(run) not in page_of(as_debugger.get(PAGE))
 
 
+@pytest.mark.slow
 def test_the_prompts_page_costs_the_same_however_many_runs_there_are(
     parent: Run, topic: Topic, as_debugger: Client
 ) -> None:

@@ -74,6 +74,7 @@ def served(anna: ChatUser, endpoints: Endpoints) -> list[Topic]:
     return topics
 
 
+@pytest.mark.slow
 def test_another_model_costs_nothing_and_serves_nobody_until_a_person_agrees(
     served: list[Topic], endpoints: Endpoints, settings: Any
 ) -> None:
@@ -90,6 +91,7 @@ def test_another_model_costs_nothing_and_serves_nobody_until_a_person_agrees(
     assert EmbeddingProfile.objects.filter(is_serving=True).count() == 1
 
 
+@pytest.mark.slow
 def test_the_old_model_serves_what_is_new_while_the_other_is_made_and_killed_in_between(
     served: list[Topic], endpoints: Endpoints, settings: Any, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +112,7 @@ def test_the_old_model_serves_what_is_new_while_the_other_is_made_and_killed_in_
         assert len(paid) == len(set(paid)) == Passage.objects.count() + 3, f"{model} was paid twice or too little"
 
 
+@pytest.mark.slow
 def test_a_model_that_is_away_for_a_while_keeps_the_other_from_nothing(
     served: list[Topic], endpoints: Endpoints, settings: Any, anna: ChatUser, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,6 +129,7 @@ def test_a_model_that_is_away_for_a_while_keeps_the_other_from_nothing(
     assert profiles.serving_profile().model == "new"
 
 
+@pytest.mark.slow
 def test_a_model_that_refuses_nearly_everything_does_not_take_over(
     served: list[Topic], endpoints: Endpoints, settings: Any
 ) -> None:
@@ -137,6 +141,7 @@ def test_a_model_that_refuses_nearly_everything_does_not_take_over(
     assert RefusedText.objects.count() == Passage.objects.count() + 2
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_can_be_stopped_and_what_was_made_is_not_paid_for_again(
     served: list[Topic], endpoints: Endpoints, settings: Any, anna: ChatUser
 ) -> None:

@@ -209,6 +209,7 @@ def test_a_reply_of_the_wrong_size_is_an_error_and_stores_nothing(topics: list[T
     assert not PassageVector.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_refused_text_keeps_its_vector_from_nobody_else(
     topics: list[Topic], boris: ChatUser, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_refused_text_keeps_its_vector_from_nobody_else(
     assert not RefusedText.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_text_is_asked_for_again_after_longer_and_longer_waits(topics: list[Topic]) -> None:
     refusing = Refusing("three")
     for wait in (timedelta(minutes=1), timedelta(hours=1), timedelta(days=1), timedelta(days=1)):
@@ -247,6 +249,7 @@ def test_a_text_of_nothing_is_refused_without_asking_the_model(topics: list[Topi
     assert RefusedText.objects.get().reason == "It has no text."
 
 
+@pytest.mark.slow
 def test_rubbish_for_a_while_loses_nothing_and_pays_for_nothing_twice(topics: list[Topic]) -> None:
     """Wrong counts, errors and a killed process, one after the other; then the next plain call makes the rest."""
 

@@ -126,6 +126,7 @@ class TestMerges:
         assert proposed(anna) == [[one.pk, other.pk], [other.pk, third.pk]]
         assert suggestions.suggest(anna) == 0
 
+    @pytest.mark.slow
     def test_a_memory_too_large_for_one_go_is_gone_through_and_then_left_alone(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -296,6 +297,7 @@ class TestQueue:
         assert (found.decided_by, found.edit) == ("ada", edit)
         assert suggestions.progress(anna) == suggestions.QueueProgress(open=0, decided=1)
 
+    @pytest.mark.slow
     def test_whichever_way_its_edit_was_undone(self, anna: ChatUser) -> None:
         one, other, third, fourth = placed(anna, 0, 1, 90, 92)
         first, second = merged(anna, one, other), merged(anna, third, fourth)

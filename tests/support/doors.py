@@ -8,6 +8,7 @@ from typing import Any
 from django.test import Client
 
 from memoryapp.accounts import tokens
+from memoryapp.api.shapes.errors import EVERY_CODE
 from memoryapp.models import ApiToken, ChatUser
 
 EVERY_SCOPE = ("recall", "ingest", "read", "curate")
@@ -42,4 +43,5 @@ def error_of(answer: Any) -> tuple[int, str, str]:
     document = json.loads(answer.content)
     assert list(document) == ["error"]
     assert answer["Content-Type"].startswith("application/json")
+    assert document["error"]["code"] in EVERY_CODE
     return answer.status_code, document["error"]["code"], document["error"]["message"]

@@ -146,6 +146,7 @@ def file(anna: ChatUser, tmp_path: Path) -> Path:
     return export(anna, tmp_path / "anna.jsonl")
 
 
+@pytest.mark.slow
 def test_export_import_export_is_equal_up_to_numbers(file: Path, tmp_path: Path) -> None:
     restored = transfer.restore(file, "copy")
     checked()
@@ -155,6 +156,7 @@ def test_export_import_export_is_equal_up_to_numbers(file: Path, tmp_path: Path)
     assert list(violations()) == []
 
 
+@pytest.mark.slow
 def test_what_is_restored_can_be_undone_like_the_original(file: Path) -> None:
     transfer.restore(file, "copy")
     copy = ChatUser.objects.get(name="copy")
@@ -171,6 +173,7 @@ def test_what_is_restored_can_be_undone_like_the_original(file: Path) -> None:
     assert list(violations()) == []
 
 
+@pytest.mark.slow
 def test_other_importers_read_the_messages_alone(file: Path, anna: ChatUser) -> None:
     found = list(read(file))
     assert not [item for item in found if isinstance(item, Rejected)]
@@ -200,6 +203,7 @@ def damaged(file: Path, how: str) -> Iterator[str]:
         yield from ('{"mnemoscope":99,"user":"anna"}\n', *lines[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
@@ -225,6 +229,7 @@ def run(name: str, *arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
+@pytest.mark.slow
 def test_the_commands(file: Path, anna: ChatUser, tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
     assert run("export_user", "anna", str(target))["lines"] == len(target.read_text().splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+import pytest
 from django.test import Client
 
 from memoryapp.models import ChatUser
@@ -23,5 +24,6 @@ def test_a_page_travels_compressed_to_who_can_read_it(as_viewer: Client, anna: C
     assert "Accept-Encoding" in plain["Vary"]
 
 
+@pytest.mark.slow
 def test_a_program_reads_its_answer_as_it_is(client: Client, db: None) -> None:
     assert "Content-Encoding" not in client.get("/v1/openapi.json", headers=GZIP)

@@ -9,9 +9,9 @@ import pytest
 from django.db.models import Model
 from django.test import Client
 
-from memoryapp.models import ChatUser
+from memoryapp.models import ChatUser, Role
 from tests.accounts.every_address import every_row, holdings, routes
-from tests.conftest import signed_in
+from tests.conftest import operator, signed_in
 
 # A statement the database refuses ends a transaction, so each request has its own, as it has in the program.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,6 +77,15 @@ def test_no_malformed_request_is_a_fault(memory: dict[str, Model], admin: Any) -
             answer.close()
     assert faults == []
     assert len(asked) > 50
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.CURATOR])
+def test_a_form_of_nothing_is_no_fault_whoever_sends_it(memory: dict[str, Model], anna: ChatUser, role: Role) -> None:
+    client = signed_in(operator("wanda", role, anna))
+    client.raise_request_exception = False
+    paths = [route.path for route in routes(memory) if route.name != "logout" and not route.path.startswith("/v1/")]
+    faults = [(path, _cause(answer)) for path in paths if (answer := client.post(path, {})).status_code >= 500]
+    assert faults == []
 
 
 def _encodable(sent: dict[str, str], method: str) -> dict[str, str]:

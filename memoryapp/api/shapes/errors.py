@@ -1,14 +1,21 @@
-"""Refused requests: the exception that refuses one, and the shape of every refusal."""
+"""The shape of every refusal."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
+
+from memoryapp.api.refusals import CODES
+
+# Beside those of the statuses: what curation says of a memory that has changed.
+EVERY_CODE = (*dict.fromkeys(CODES.values()), "stale", "depends", "erased")
 
 
 class Fault(BaseModel):
-    code: str
+    """``code`` is for programs: one for each status, and for 409 why. ``message`` is for people."""
+
+    code: Annotated[str, WithJsonSchema({"type": "string", "enum": list(EVERY_CODE)})]
     message: str
 
 
@@ -20,15 +27,3 @@ class ErrorAnswer(BaseModel):
     )
 
     error: Fault
-
-
-class RequestRefused(Exception):
-    """A refused request: the status, a sentence for people, and further fields for programs."""
-
-    def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.code = code
-        self.wait = wait
-        self.more = more

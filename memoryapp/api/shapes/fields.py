@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from memoryapp.api.shapes.errors import RequestRefused
+from memoryapp.api.refusals import RequestRefused
 from memoryapp.curation.change import MOST_REASON_CHARS, MOST_SUMMARY_CHARS
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.engine.parameters import Declaration
@@ -91,6 +91,8 @@ def _line(field: str, description: str = "") -> dict[str, Any]:
 
 
 _ROLE = {"enum": list(ROLES)}
+# Who said a message that is answered.
+Role = Annotated[str, WithJsonSchema(_ROLE)]
 _TS = {"description": "ISO 8601 (UTC if it has no zone), or seconds since 1970", "examples": [EXAMPLE_MESSAGE["ts"]]}
 # A message to store. One that does not fit is listed in `rejected`; the others are stored.
 MESSAGE: dict[str, Any] = {

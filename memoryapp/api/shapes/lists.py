@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from memoryapp.api.shapes.fields import exemplified
+from memoryapp.api.shapes.fields import Role, exemplified
 
 
 class ListedUser(BaseModel):
@@ -29,7 +29,7 @@ class ListedMessage(BaseModel):
     """``topic`` contains the message; null while no topic does."""
 
     id: str
-    role: str
+    role: Role
     author: str
     ts: datetime
     text: str

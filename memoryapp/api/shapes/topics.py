@@ -6,6 +6,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from memoryapp.api.shapes.fields import Role
+
 
 class TopicSummary(BaseModel):
     id: str
@@ -25,7 +27,7 @@ class TopicsAnswer(BaseModel):
 
 class MessageInTopic(BaseModel):
     id: str
-    role: str
+    role: Role
     author: str
     ts: datetime
     text: str

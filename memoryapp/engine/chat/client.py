@@ -105,7 +105,7 @@ class HttpChat:
                 spent += outcome.usage
                 failures += 1
                 if self._learnt.media_refused(request, outcome.status, outcome.words):
-                    raise LLMRefused(self._sentence(outcome), spent=spent)
+                    raise LLMRefused(self._sentence(outcome), spent=spent, status=outcome.status)
                 wait = self._wait(outcome, failures, budget, spent)
                 yield self._retried(outcome, failures, wait)
                 await asyncio.sleep(wait)
@@ -153,10 +153,10 @@ class HttpChat:
         """Seconds until the next attempt. Raises LLMError when there is none."""
         sentence = self._sentence(problem)
         if not problem.is_passing:
-            raise LLMRefused(sentence, spent=spent)
+            raise LLMRefused(sentence, spent=spent, status=problem.status)
         wait = wait_before_retry(failures, problem.wait, budget.left)
         if wait is None:
-            raise LLMUnavailable(sentence, spent=spent)
+            raise LLMUnavailable(sentence, spent=spent, status=problem.status)
         return wait
 
     def _sentence(self, problem: Problem) -> str:

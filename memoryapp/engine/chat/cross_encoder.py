@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import httpx
 import numpy as np
 
-from memoryapp.engine.chat.redaction import redacted
+from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
@@ -102,7 +102,7 @@ class HttpCrossEncoder:
 
     def _failure(self, words: str) -> CrossEncoderError:
         """The sentence; without the API key, which the endpoint may have repeated."""
-        return CrossEncoderError(redacted(f"The cross-encoder {self._url} {words}", self._key))
+        return CrossEncoderError(redacted(f"The cross-encoder {without_login(self._url)} {words}", self._key))
 
 
 def _scores(answer: Any, count: int) -> Floats:

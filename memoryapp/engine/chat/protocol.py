@@ -24,12 +24,14 @@ from memoryapp.engine.events import Retried, SteppedDown, ToolCall
 class LLMError(Exception):
     """The chat model gave no answer; the text is a sentence for people.
 
-    ``spent`` holds what the failed tries were billed, where the endpoint said so.
+    ``spent`` holds what the failed tries were billed, where the endpoint said so; ``status`` is HTTP's, 0 where the
+    endpoint answered with none.
     """
 
-    def __init__(self, message: str, *, spent: Usage | None = None) -> None:
+    def __init__(self, message: str, *, spent: Usage | None = None, status: int = 0) -> None:
         super().__init__(message)
         self.spent = spent or Usage()
+        self.status = status
 
 
 class LLMTimeout(LLMError):

@@ -42,6 +42,13 @@ def _redacted(value: Any, secret: str) -> Any:
     return value
 
 
+def without_login(address: str) -> str:
+    """The URL without the user and password that may stand before its host."""
+    scheme, slashes, rest = address.partition("//")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{place.rpartition('@')[2]}{slash}{path}"
+
+
 def growing(text: str, secret: str) -> str:
     """``redacted`` for a text that is still growing: without an end that may become the ``secret``."""
     if len(secret) < _SHORTEST:

@@ -32,7 +32,7 @@ from django.db.migrations.executor import MigrationExecutor
 from memoryapp import demo, environment
 from memoryapp.embedded import children, file_locks, paths, statics
 from memoryapp.embedded.children import Child
-from memoryapp.embedded.lease import Lease
+from memoryapp.embedded.lease import Lease, Revival
 from memoryapp.embedded.paths import Cluster
 from memoryapp.operations import startup
 
@@ -137,10 +137,11 @@ class Command(BaseCommand):
                 time.sleep(0.05)
 
     def _tend(self, running: Sequence[Child], lease: Lease | None) -> None:
+        revival = Revival(lease) if lease else None
         while True:
             time.sleep(_POLL_SECONDS)
-            if lease is not None:
-                lease.revive()
+            if revival:
+                revival.tend(self._say)
             for child in running:
                 child.tend(self._say)
 

@@ -20,7 +20,7 @@ RECENT = 8
 def recall(request: HttpRequest, owner: int) -> HttpResponse:
     memory = owner_or_404(request, owner)
     may_ask = operator_of(request).may(Role.DEBUGGER)
-    form = RecallForm(request.POST or None, initial={"query": request.GET.get("q", "")})
+    form = RecallForm(request.POST if request.method == "POST" else None, initial={"query": request.GET.get("q", "")})
     if request.method == "POST" and not may_ask:
         form.add_error(None, RecallForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():

@@ -59,7 +59,9 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
         "facts": _facts(shown, former),
         "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
     }
-    return render(request, "pages/topics/topic.html", {**context, "made_by": _made_by(context["lineage"])})
+    made_by = _made_by(context["lineage"])
+    context |= {"made_by": made_by, "made_again": made_by is not None and curation.is_again(made_by)}
+    return render(request, "pages/topics/topic.html", context)
 
 
 def _page(request: HttpRequest, topic: Topic, here: int | None) -> Page[Message]:

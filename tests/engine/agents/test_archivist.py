@@ -41,6 +41,7 @@ def found(answer: str, *more: str, talk: list[MessageContent] = TALK) -> Extract
     return asyncio.run(ask.finished()).result()
 
 
+@pytest.mark.slow
 @given(st.lists(FINDINGS).map(lambda listed: json.dumps({"facts": listed})) | VALUES.map(json.dumps) | st.text())
 def test_a_finding_stands_in_a_message_and_within_bounds_whatever_the_model_says(answer: str) -> None:
     try:

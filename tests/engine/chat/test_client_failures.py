@@ -71,6 +71,7 @@ async def test_refusals_are_never_tried_again_and_say_what_to_do(status: int, ad
     error_ = await failure(endpoint)
     assert isinstance(error_, LLMRefused)
     assert advice in str(error_)
+    assert error_.status == status
     assert "models.example" in str(error_)
     assert "secret-key" not in str(error_)
     assert len(endpoint.bodies) == 1

@@ -108,6 +108,13 @@ async def test_one_that_hangs_or_breaks_off_is_left_and_asked_again() -> None:
     assert (await asked.scores("q", ["a"], 5)).tolist() == [0.1]
 
 
+async def test_a_password_in_the_address_is_not_told() -> None:
+    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: httpx.Response(401, text="no")))
+    asked = HttpCrossEncoder(http, "https://ada:pa55@rerank.example/v1", "", "")
+    with pytest.raises(CrossEncoderError, match="The cross-encoder https://rerank.example/v1/rerank answered 401"):
+        await asked.scores("q", ["a"], 5)
+
+
 def test_probabilities_are_compared_by_their_log_odds_and_other_scores_as_they_are() -> None:
     odds = log_odds(np.array([0.0, 0.5, 1.0]))
     assert odds.tolist() == pytest.approx([-np.log(9999), 0, np.log(9999)])

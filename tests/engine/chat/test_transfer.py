@@ -128,6 +128,7 @@ async def test_at_whatever_moment_a_request_is_cancelled_nothing_is_left_and_the
     assert moments > TURNS
 
 
+@pytest.mark.slow
 async def test_after_waves_of_timeouts_lone_requests_work_at_once(server: Server) -> None:
     async def late(http: httpx.AsyncClient, seconds: float) -> None:
         with pytest.raises(TimeoutError):

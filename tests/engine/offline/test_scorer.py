@@ -61,6 +61,7 @@ async def test_no_texts_are_no_vectors(embedder: OfflineEmbedder) -> None:
     assert (await embedder.embed([])).shape == (0, 512)
 
 
+@pytest.mark.slow
 async def test_many_callers_at_once_load_the_model_once_and_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = OfflineEmbedder()
     loaded: list[object] = []

@@ -282,6 +282,7 @@ async def test_a_reader_that_leaves_closes_the_chat() -> None:
     assert closed.is_set()
 
 
+@pytest.mark.slow
 async def test_a_thousand_reranks_at_once_do_not_mix() -> None:
     async def one(number: int) -> list[str]:
         ids_ = (number, number + 1)

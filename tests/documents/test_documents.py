@@ -49,6 +49,7 @@ def test_of_a_long_text_the_beginning_is_read() -> None:
     assert (len(found.text), found.is_cut) == (MOST_CHARS, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "kind", "sentence"),
     [

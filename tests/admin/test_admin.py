@@ -12,16 +12,28 @@ from django.test import Client
 
 from memoryapp import curation
 from memoryapp.accounts import tokens
-from memoryapp.models import ApiToken, Artifact, ChatUser, Fact, KnowledgeEdit, Person, Prompt, Topic, TopicEdit
-from tests.conftest import BEGAN, talk
+from memoryapp.models import (
+    ApiToken,
+    Artifact,
+    ChatUser,
+    Fact,
+    KnowledgeEdit,
+    Operator,
+    Person,
+    Prompt,
+    Topic,
+    TopicEdit,
+)
+from tests.conftest import BEGAN, signed_in, talk
 
 BASE = "/admin/memoryapp"
+PASSWORD = "a-long-enough-word"
 
 
 @pytest.fixture
 def client(db: None) -> Client:
     made = Client()
-    made.force_login(User.objects.create_superuser("root", password="a-long-enough-word"))
+    made.force_login(User.objects.create_superuser("root", password=PASSWORD))
     return made
 
 
@@ -41,6 +53,27 @@ def summaries(owner: ChatUser) -> list[str]:
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
     return talk(anna, ("Cats", ["A cat?", "Yes"]), ("Dogs", ["A dog?", "No"]))
+
+
+class TestAccounts:
+    @pytest.mark.parametrize("role", ["viewer", "curator"])
+    def test_a_new_account_gets_the_role_that_its_page_shows(self, admin: Operator, role: str) -> None:
+        """The first of the roles stands there already, and is chosen by leaving it."""
+        client, door = signed_in(admin), "/admin/auth/user/add/"
+        assert '<option value="viewer" selected>' in page_text(client.get(door))
+        account = {"username": "nina", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
+        rows = {"operator-TOTAL_FORMS": 1, "operator-INITIAL_FORMS": 0, "operator-0-role": role}
+        client.post(door, account | rows)
+        assert Operator.objects.get(user__username="nina").role == role
+
+    def test_an_account_that_is_no_operator_stays_none_when_it_is_saved(self, admin: Operator) -> None:
+        user = User.objects.create_user("nina", password=PASSWORD)
+        rows = {"operator-TOTAL_FORMS": 1, "operator-INITIAL_FORMS": 0, "operator-0-role": "viewer"}
+        rows |= {"operator-0-user": user.pk, "username": "nina", "is_active": "on"}
+        rows |= {"date_joined_0": "2026-03-02", "date_joined_1": "09:00:00"}
+        signed_in(admin).post(f"/admin/auth/user/{user.pk}/change/", rows | {"first_name": "Nina"})
+        user.refresh_from_db()
+        assert (user.first_name, Operator.objects.filter(user=user).exists()) == ("Nina", False)
 
 
 class TestTopics:
@@ -88,6 +121,7 @@ class TestTopics:
         assert "at least two" in act(client, "topic", "merge_selected", topics[0])
         assert summaries(anna) == ["Cats", "Dogs"]
 
+    @pytest.mark.slow
     def test_a_long_topic_is_split_anew_and_a_short_one_left(
         self, anna: ChatUser, topics: list[Topic], client: Client, settings: Any
     ) -> None:
@@ -100,6 +134,7 @@ class TestTopics:
         assert "would leave it whole" in page
         assert TopicEdit.objects.get(kind="resplit").actor == "root"
 
+    @pytest.mark.slow
     def test_an_undo_that_something_stands_on_is_refused_with_a_sentence(
         self, anna: ChatUser, topics: list[Topic], client: Client
     ) -> None:
@@ -126,6 +161,7 @@ class TestTopics:
 
 
 class TestKnowledge:
+    @pytest.mark.slow
     def test_a_person_is_added_edited_and_deleted_with_history(self, anna: ChatUser, client: Client) -> None:
         sent = {"owner": anna.pk, "display_name": "Dora", "aliases": "[]", "circle": "Other", "bio": "", "username": ""}
         client.post(f"{BASE}/person/add/", sent)
@@ -140,6 +176,7 @@ class TestKnowledge:
         act(client, "knowledgeedit", "undo", KnowledgeEdit.objects.get(kind="delete"))
         assert Person.objects.get().bio == "A vet."
 
+    @pytest.mark.slow
     def test_what_cannot_be_is_refused_in_the_form(self, anna: ChatUser, client: Client) -> None:
         dora = Person.objects.create(owner=anna, display_name="Dora")
         Person.objects.create(owner=anna, display_name="Vera")
@@ -151,6 +188,7 @@ class TestKnowledge:
         assert Person.objects.filter(display_name="Dora").exists()
         assert not KnowledgeEdit.objects.exists()
 
+    @pytest.mark.slow
     def test_people_are_merged_and_several_deleted_each_with_its_undo(self, anna: ChatUser, client: Client) -> None:
         one = Person.objects.create(owner=anna, display_name="Dora", mention_count=2)
         two = Person.objects.create(owner=anna, display_name="Dorotea", mention_count=3)
