@@ -2,8 +2,9 @@
 
 Each run's query is searched again, once over its passages and twice over topics: as they are and as they would be.
 What counts is where the messages that answered it end up: whether the model is still shown their topic, at which
-rank, and how much there is to read for them. Merging never costs a topic its rank, for a topic is as good as its best
-passage: a bad merge shows in how much there is to read, and so does a good split.
+rank, and how much there is to read for them. Merging hardly costs a topic its rank, for a topic is as good as its best
+passage: a bad merge shows in how much there is to read, and so does a good split. What a summary says more than the
+passages counts as well, so a new summary may move a topic.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from django.utils.translation import gettext as _
 
 from memoryapp.curation.change import Change
 from memoryapp.curation.swapping import check_live
-from memoryapp.effect import rescoring
-from memoryapp.effect.assignments import Assignment, MessagePassages, assignments, message_passages
+from memoryapp.effect import rescoring, summaries
+from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, assignments, message_passages, numbered
 from memoryapp.effect.past_runs import PastRun, runs_that_saw
+from memoryapp.effect.rescoring import Tried
+from memoryapp.effect.summaries import QuerySummaries
 from memoryapp.effect.verdict import Standing, Verdict, explanation, verdict_of
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
 from memoryapp.search.columns import Ids
@@ -84,6 +87,18 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class _Trial:
+    """A run's query on the passages, and on summaries."""
+
+    tried: Tried
+    said: QuerySummaries
+
+    def ranked(self, assignment: Assignment, *, threshold: float, shown: int) -> dict[int, Rank]:
+        said = self.said.words(assignment.passages.topics, self.tried.common)
+        return assignment.ranked(self.tried.found, said, threshold=threshold, shown=shown)
+
+
+@dataclass(frozen=True, slots=True)
 class _TrialMemory:
     """What all runs are tried on: the topics taken ``out``, and which message is in which topic today and ``then``."""
 
@@ -108,11 +123,11 @@ class _TrialMemory:
         found_here: list[int] = self.rows.messages[here[places == places[np.argmax(found.fused[places])]]].tolist()
         return found_here
 
-    def standings(self, run: PastRun, found: Compared, evidence: Collection[int]) -> tuple[Standing, Standing]:
+    def standings(self, run: PastRun, trial: _Trial, evidence: Collection[int]) -> tuple[Standing, Standing]:
         """Where the evidence stands today, and then."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (
-            assignment.standing(evidence, assignment.ranked(found, threshold=threshold, shown=run.shown))
+            assignment.standing(evidence, trial.ranked(assignment, threshold=threshold, shown=run.shown))
             for assignment in (self.today, self.then)
         )
         return today, then
@@ -130,8 +145,12 @@ def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> list[Run
     today, then = assignments(owner_id, rows, change)
     thresholds = dict(EmbeddingProfile.objects.values_list("pk", "threshold"))
     memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs))
-    found = rescoring.compared(owner_id, passages, [run.query for run in runs])
-    return [_effect(memory, run, compared) for run, compared in zip(runs, found, strict=True)]
+    queries = [run.query for run in runs]
+    put = {number: draft.summary.strip() for number, draft in numbered(today.chars, change).items()}
+    stems = rescoring.stems_of(queries)
+    said = summaries.of_queries(owner_id, queries, stems, put)
+    trials = map(_Trial, rescoring.tried(owner_id, passages, queries, stems), said)
+    return [_effect(memory, run, trial) for run, trial in zip(runs, trials, strict=True)]
 
 
 def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
@@ -144,13 +163,13 @@ def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
     return {topic: np.array(messages, np.int64) for topic, messages in listed.items()}
 
 
-def _effect(memory: _TrialMemory, run: PastRun, found: Compared) -> RunEffect:
-    evidence = memory.evidence(run, found)
+def _effect(memory: _TrialMemory, run: PastRun, trial: _Trial) -> RunEffect:
+    evidence = memory.evidence(run, trial.tried.found)
     nothing = RunEffect(run.id, run.text, run.when, None, None, "same", _without(run), run.is_golden)
     if not evidence:
         return nothing
     touched = memory.touched(evidence)
-    before, after = memory.standings(run, found, touched or evidence)
+    before, after = memory.standings(run, trial, touched or evidence)
     sentence = explanation(before, after, touched=bool(touched))
     return replace(
         nothing,

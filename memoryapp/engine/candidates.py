@@ -13,9 +13,9 @@ from memoryapp.engine.memory import ANYWHERE, Where
 RANKED = 200
 BASELINE = 50
 # The parts of a score, in the order in which they are told: similarity of meaning, shared words, how near the whole
-# topic lies in meaning, dates that the query names, a reply that nobody's request stands beside, a standing
-# instruction, the word of a cross-encoder.
-PARTS = ("meaning", "words", "topic", "dates", "reply_alone", "instruction", "cross_encoder")
+# topic lies in meaning, words of its summary that no passage holds so many of, dates that the query names, a reply
+# that nobody's request stands beside, a standing instruction, the word of a cross-encoder.
+PARTS = ("meaning", "words", "topic", "summary", "dates", "reply_alone", "instruction", "cross_encoder")
 
 
 @dataclass(frozen=True, slots=True)

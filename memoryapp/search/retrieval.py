@@ -24,6 +24,7 @@ from memoryapp.search import copies, items, passages
 from memoryapp.search.columns import Ids
 from memoryapp.search.index_cache import IndexCache, TopicFacts
 from memoryapp.search.similarity import WORDINGS, Compared, Connection, Question, compare
+from memoryapp.search.summaries import SummaryWords
 
 TOPICS = """
 SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM memoryapp_topic
@@ -106,16 +107,17 @@ async def search(
 ) -> SearchResult:
     """The owner's live topics, people and artifacts for a query.
 
-    What shares no word with it and lies below the cosine ``threshold`` is ranked, so that its absence can be
-    explained, but never shown; where no threshold is given it is that of the profile's row. Statements to ``keep``
-    something are sent along with the last ones. What earlier searches read of the owner's memory is taken from
-    ``cache``, where an edit has not changed it. ``fusion`` makes one order out of meaning and words.
+    What shares no word with it, in its summary neither, and lies below the cosine ``threshold`` is ranked, so that
+    its absence can be explained, but never shown; where no threshold is given it is that of the profile's row.
+    Statements to ``keep`` something are sent along with the last ones. What earlier searches read of the owner's
+    memory is taken from ``cache``, where an edit has not changed it. ``fusion`` makes one order out of meaning and
+    words.
     """
     cache = cache or IndexCache()
     compared = await compare(connection, asked, cache, fusion)
     texts, cards, index = compared.passages, compared.cards, compared.index
     least = compared.threshold if threshold is None else threshold
-    ranked = _ranked(texts, compared.topics, least, sizes)
+    ranked = _ranked(texts, compared.topics, compared.said, least, sizes)
     found = items.found(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
     within = np.unique(compared.topics.places) if asked.where else np.arange(len(texts.ids))
     best = passages.best(texts, sizes.passages, within)
@@ -148,11 +150,11 @@ async def search(
     )
 
 
-def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes: Sizes) -> _Ranked:
-    lifts = compared.topic_lifts(grouped)
+def _ranked(compared: Compared, grouped: TopicPassages, said: SummaryWords, threshold: float, sizes: Sizes) -> _Ranked:
+    lifts = compared.topic_lifts(grouped, said)
     best = grouped.best(compared.fused, sizes.ranked, lifts)
     nearest = grouped.nearest(compared.cosine)
-    kept = best.topics[compared.relevant(threshold)[best.passages]]
+    kept = best.topics[compared.relevant(threshold)[best.passages] | said.speak(best.topics)]
     baseline = (nearest if len(nearest) else kept)[:BASELINE]
     by_wording = {
         wording: _ranks(grouped.best(fused, sizes.ranked, lifts).topics)
