@@ -20,9 +20,11 @@ from memoryapp.effect.verdict import Standing
 from memoryapp.engine.candidates import RANKED
 from memoryapp.engine.context import WHOLE_TOPIC_CHARS
 from memoryapp.engine.fusion import TopicPassages
+from memoryapp.engine.memory import TopicDraft
 from memoryapp.models import Message, Topic
 from memoryapp.search.columns import Ids, int64s, positions
 from memoryapp.search.similarity import Compared
+from memoryapp.search.summaries import SummaryWords
 
 MESSAGE_PASSAGES = """
 SELECT string_agg(int8send(m.id), ''::bytea), string_agg(int8send(m.topic_id), ''::bytea),
@@ -68,11 +70,11 @@ class Assignment:
         of = dict(zip(rows.messages.tolist(), topics.tolist(), strict=True))
         return cls(of, chars, TopicPassages.of(topics[here], rows.places[here]))
 
-    def ranked(self, found: Compared, *, threshold: float, shown: int) -> dict[int, Rank]:
+    def ranked(self, found: Compared, summaries: SummaryWords, *, threshold: float, shown: int) -> dict[int, Rank]:
         """The first 200 topics of a search and how many of them the model is shown, as ``retrieval`` ranks them, except
         that a text in several topics counts in each."""
-        best = self.passages.best(found.fused, RANKED, found.topic_lifts(self.passages))
-        relevant = found.relevant(threshold)[best.passages]
+        best = self.passages.best(found.fused, RANKED, found.topic_lifts(self.passages, summaries))
+        relevant = found.relevant(threshold)[best.passages] | summaries.speak(best.topics)
         is_shown = relevant & (np.cumsum(relevant) <= shown)
         ranked = enumerate(zip(best.topics.tolist(), is_shown.tolist(), strict=True), start=1)
         return {topic: Rank(rank, shown) for rank, (topic, shown) in ranked}
@@ -105,10 +107,14 @@ def message_passages(owner_id: int, passages: Ids) -> MessagePassages:
 def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[Assignment, Assignment]:
     """Today's assignment, and the one after the change."""
     chars = dict(Topic.objects.of(owner_id).live().values_list("pk", "size_chars"))
-    first = max(chars, default=0) + 1
-    put = {message: number for number, draft in enumerate(change.put, first) for message in draft.messages}
+    put = {message: number for number, draft in numbered(chars, change).items() for message in draft.messages}
     then = {**chars, **_sizes(owner_id, change.out, put)}
     return Assignment.of_rows(rows, rows.topics, chars), Assignment.of_rows(rows, _moved(rows, change.out, put), then)
+
+
+def numbered(live: Collection[int], change: Change) -> dict[int, TopicDraft]:
+    """What the change puts in under the numbers that come after those of the ``live`` topics."""
+    return dict(enumerate(change.put, max(live, default=0) + 1))
 
 
 def _moved(rows: MessagePassages, out: Collection[int], put: Mapping[int, int]) -> Ids:

@@ -2,8 +2,9 @@
 
 Each run's query is searched again: once over its passages, and twice over topics, as they are and as they would be. The
 measure is the position of the messages that answered the query: whether the model is still shown their topic, at which
-rank, and how much it has to read for them. Merging never lowers the rank of a topic, because a topic ranks by its best
-passage; a bad merge shows in how much there is to read, and so does a good split.
+rank, and how much it has to read for them. Merging hardly lowers the rank of a topic, because a topic ranks by its best
+passage; a bad merge shows in how much there is to read, and so does a good split. What a summary says beyond the
+passages counts as well, so a new summary may change a topic's rank.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from django.utils.translation import gettext as _
 from memoryapp.curation.change import Change
 from memoryapp.curation.swapping import check_live
 from memoryapp.effect import rescoring
-from memoryapp.effect.assignments import Assignment, MessagePassages, assignments, message_passages
+from memoryapp.effect.assignments import Assignment, MessagePassages, Rank, assignments, message_passages, numbered
 from memoryapp.effect.past_runs import PastRun, runs_that_saw
+from memoryapp.effect.rescoring import RescoredQuery
+from memoryapp.effect.summaries import QuerySummaries, summaries_for
 from memoryapp.effect.verdict import Standing, Verdict, explanation, verdict_of
 from memoryapp.models import ChatUser, EmbeddingProfile, Topic, TopicMessage
 from memoryapp.search.columns import Ids
@@ -84,6 +87,18 @@ def effect_of(owner: ChatUser, change: Change) -> Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class _RescoredRun:
+    """A run's query compared with the passages and with the summaries."""
+
+    by_passages: RescoredQuery
+    by_summaries: QuerySummaries
+
+    def ranked(self, assignment: Assignment, *, threshold: float, shown: int) -> dict[int, Rank]:
+        summaries = self.by_summaries.words(assignment.passages.topics, self.by_passages.common)
+        return assignment.ranked(self.by_passages.found, summaries, threshold=threshold, shown=shown)
+
+
+@dataclass(frozen=True, slots=True)
 class _TrialMemory:
     """What all runs are tried on: the retired topics ``out``, and which message is in which topic today and
     ``then``."""
@@ -110,11 +125,11 @@ class _TrialMemory:
         found_here: list[int] = self.rows.messages[here[places == places[np.argmax(found.fused[places])]]].tolist()
         return found_here
 
-    def standings(self, run: PastRun, found: Compared, evidence: Collection[int]) -> tuple[Standing, Standing]:
+    def standings(self, run: PastRun, query: _RescoredRun, evidence: Collection[int]) -> tuple[Standing, Standing]:
         """The standing of the evidence today, and after the change."""
         threshold = self.thresholds.get(run.query.profile_id, np.inf)
         today, then = (
-            assignment.standing(evidence, assignment.ranked(found, threshold=threshold, shown=run.shown))
+            assignment.standing(evidence, query.ranked(assignment, threshold=threshold, shown=run.shown))
             for assignment in (self.today, self.then)
         )
         return today, then
@@ -132,8 +147,12 @@ def _effects(owner_id: int, change: Change, runs: Sequence[PastRun]) -> list[Run
     today, then = assignments(owner_id, rows, change)
     thresholds = dict(EmbeddingProfile.objects.values_list("pk", "threshold"))
     memory = _TrialMemory(frozenset(change.out), rows, today, then, thresholds, _messages_of(owner_id, runs))
-    found = rescoring.compared(owner_id, passages, [run.query for run in runs])
-    return [_effect(memory, run, compared) for run, compared in zip(runs, found, strict=True)]
+    queries = [run.query for run in runs]
+    put = {number: draft.summary.strip() for number, draft in numbered(today.chars, change).items()}
+    stems = rescoring.stems_of(queries)
+    summaries = summaries_for(owner_id, queries, stems, put)
+    rescored = map(_RescoredRun, rescoring.rescored(owner_id, passages, queries, stems), summaries)
+    return [_effect(memory, run, query) for run, query in zip(runs, rescored, strict=True)]
 
 
 def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
@@ -146,13 +165,13 @@ def _messages_of(owner_id: int, runs: Sequence[PastRun]) -> dict[int, Ids]:
     return {topic: np.array(messages, np.int64) for topic, messages in listed.items()}
 
 
-def _effect(memory: _TrialMemory, run: PastRun, found: Compared) -> RunEffect:
-    evidence = memory.evidence(run, found)
+def _effect(memory: _TrialMemory, run: PastRun, query: _RescoredRun) -> RunEffect:
+    evidence = memory.evidence(run, query.by_passages.found)
     nothing = RunEffect(run.id, run.text, run.when, None, None, "same", _without(run), run.is_golden)
     if not evidence:
         return nothing
     touched = memory.touched(evidence)
-    before, after = memory.standings(run, found, touched or evidence)
+    before, after = memory.standings(run, query, touched or evidence)
     sentence = explanation(before, after, touched=bool(touched))
     return replace(
         nothing,

@@ -8,7 +8,7 @@ returns the vectors and the positions of each word of any query. The rest is com
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,10 @@ class Query:
     profile_id: int = 0
     typed: Query | None = None
 
+    @property
+    def wordings(self) -> tuple[Query, ...]:
+        return (self.typed, self) if self.typed else (self,)
+
 
 def passages(owner_id: int) -> Passages:
     """All passages of the owner."""
@@ -68,22 +72,40 @@ def passages(owner_id: int) -> Passages:
     return Passages.of(*columns)
 
 
+@dataclass(frozen=True, slots=True)
+class RescoredQuery:
+    """The owner's passages compared with a query, and the ``common`` terms that a search leaves out."""
+
+    found: Compared
+    common: Collection[str]
+
+
 def compared(owner_id: int, passages: Passages, queries: Sequence[Query]) -> Iterator[Compared]:
-    """The owner's passages compared with each query, in the order of the queries.
+    """The owner's passages compared with each query, in the order of the queries."""
+    return (each.found for each in rescored(owner_id, passages, queries, stems_of(queries)))
+
+
+def rescored(
+    owner_id: int, passages: Passages, queries: Sequence[Query], stems: Sequence[Sequence[str]]
+) -> Iterator[RescoredQuery]:
+    """Each query compared with the owner's passages, in the order of the queries. ``stems`` are those of ``stems_of``.
 
     A few statements, and one pass over the vectors, however many queries there are.
     """
-    wordings = [(query.typed, query) if query.typed else (query,) for query in queries]
-    found = _compared(owner_id, passages, wordings)
+    wordings = [query.wordings for query in queries]
+    found = _compared(owner_id, passages, wordings, stems)
     for each in wordings:
-        yield better(*(next(found) for _wording in each))
+        compared, common = zip(*(next(found) for _wording in each), strict=True)
+        yield RescoredQuery(better(*compared), common[0])
 
 
-def _compared(owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]]) -> Iterator[Compared]:
-    """The passages compared with all wordings of the first query in ``asked``, then with those of the next."""
+def _compared(
+    owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]], terms: Sequence[Sequence[str]]
+) -> Iterator[tuple[Compared, Collection[str]]]:
+    """The passages compared with all wordings of the first query in ``asked``, then with those of the next, each with
+    the query's common terms."""
     queries = [wording for wordings in asked for wording in wordings]
     cosines = _cosines(owner_id, passages.ids, queries)
-    terms = _stems([folded(query.text) for query in queries])
     matches = term_matches(owner_id, passages.ids, terms)
     found = _found(asked, terms, matches, len(passages.ids))
     (messages,), (pairs,) = (_fetched(statement, {"owner": owner_id}) for statement in (MESSAGES, MESSAGES_OF))
@@ -93,7 +115,7 @@ def _compared(owner_id: int, passages: Passages, asked: Sequence[Sequence[Query]
         nobody = np.zeros(len(passages.ids), np.int64)
         texts = Texts(passages.ids, nobody, passages.lengths, passages.wide, cosine, one_term, common)
         lifted = lifts(query.text, spoken, passages.ids, instructions)
-        yield weighed(texts, is_wide(query.text), lifted=lifted)
+        yield weighed(texts, is_wide(query.text), lifted=lifted), common
 
 
 def _found(
@@ -158,6 +180,11 @@ def halves(sent: bytes | memoryview, count: int) -> Floats:
 def terms_of(queries: Sequence[str]) -> list[list[str]]:
     """The stems of each text, as passages hold them."""
     return _stems([fold_query(query[:QUERY_CHARS]) for query in queries])
+
+
+def stems_of(queries: Sequence[Query]) -> list[list[str]]:
+    """The stems of each wording of each query, as a search looks for them."""
+    return _stems([folded(wording.text) for query in queries for wording in query.wordings])
 
 
 def _stems(folded_texts: Sequence[str]) -> list[list[str]]:

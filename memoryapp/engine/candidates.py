@@ -13,9 +13,9 @@ from memoryapp.engine.memory import ANYWHERE, Where
 RANKED = 200
 BASELINE = 50
 # The parts of a score, in the order in which they are shown: similarity in meaning, shared words, the meaning of the
-# whole topic, dates that the query names, a reply without its request, a standing instruction, the score of a
-# cross-encoder.
-PARTS = ("meaning", "words", "topic", "dates", "reply_alone", "instruction", "cross_encoder")
+# whole topic, words of its summary beyond those of its passages, dates that the query names, a reply without its
+# request, a standing instruction, the score of a cross-encoder.
+PARTS = ("meaning", "words", "topic", "summary", "dates", "reply_alone", "instruction", "cross_encoder")
 
 
 @dataclass(frozen=True, slots=True)

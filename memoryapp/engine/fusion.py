@@ -39,8 +39,9 @@ English talk and the reverse went from recall@5 .33 to .67.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +74,12 @@ Fusion = Callable[[Floats, Weighed, NDArray[np.bool_]], Floats]
 class Best:
     """Topics by their best passage, best first; all arrays have shape (topics,).
 
-    ``passages`` are positions, ``lifts`` what was added to them for the sake of the whole topic.
+    ``passages`` are positions, ``lifts`` what was added to them for the sake of the whole topic, by part.
     """
 
     topics: NDArray[np.int64]
     passages: NDArray[np.intp]
-    lifts: Floats
+    lifts: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +117,33 @@ class TopicPassages:
         mean: Floats = np.add.reduceat(values[self.places], self.starts) / counts
         return WHOLE_TALK * mean * (1 - 1 / counts)
 
-    def best(self, values: Floats, most: int | None = None, lift: Floats | None = None) -> Best:
+    def highest(self, values: Floats) -> Floats:
+        """The highest value among the passages of each topic, shape (topics,)."""
+        return np.maximum.reduceat(values[self.places], self.starts) if len(self.topics) else np.zeros(0)
+
+    def best(self, values: Floats, most: int | None = None, lifts: Mapping[str, Floats] = MappingProxyType({})) -> Best:
         """The ``most`` topics with the highest passage, ties by number; without any value (NaN) a topic is left out.
 
-        What ``lift`` has for a topic, shape (topics,), is added to its passage. Of equal passages the first by position
-        speaks for the topic.
+        What ``lifts`` have for a topic, shape (topics,) each, is added to its passage. Of equal passages the first by
+        position speaks for the topic.
         """
-        passage_values, order = self._ordered(values, lift)
+        passage_values, order = self._ordered(values, sum(lifts.values(), np.zeros(len(self.topics))))
         ends = np.append(self.starts[1:], len(self.places))
         # Places ascend within a topic, so the first of equal ones is the one that speaks.
         within = [int(passage_values[self.starts[at] : ends[at]].argmax()) for at in order[:most].tolist()]
         passages = self.places[self.starts[order[:most]] + np.array(within, np.intp)]
-        return Best(
-            self.topics[order[:most]], passages, np.zeros(len(passages)) if lift is None else lift[order[:most]]
-        )
+        return Best(self.topics[order[:most]], passages, {part: adds[order[:most]] for part, adds in lifts.items()})
 
     def nearest(self, values: Floats) -> NDArray[np.int64]:
         """All topics in the order of ``best``."""
-        return self.topics[self._ordered(values)[1]]
+        return self.topics[self._ordered(values, np.zeros(len(self.topics)))[1]]
 
-    def _ordered(self, values: Floats, lift: Floats | None = None) -> tuple[Floats, NDArray[np.intp]]:
+    def _ordered(self, values: Floats, lift: Floats) -> tuple[Floats, NDArray[np.intp]]:
         """The value of each place, -inf for NaN, and where the topics stand in ``topics``, the best first."""
         passage_values: Floats = np.where(np.isnan(values), -np.inf, values)[self.places]
         if not len(self.topics):
             return passage_values, np.zeros(0, np.intp)
-        highest = np.maximum.reduceat(passage_values, self.starts) + (0.0 if lift is None else lift)
+        highest = np.maximum.reduceat(passage_values, self.starts) + lift
         order = np.argsort(-highest, kind="stable")
         return passage_values, order[highest[order] > -np.inf]
 

@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from typing import Self
 
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from memoryapp.models.agent import AgentCall
 from memoryapp.models.message import ImportBatch, Message
 from memoryapp.models.user import ChatUser, Owned
+
+# The words by which a search finds a summary. The database folds them much as ``lexical.fold`` folds those of passages.
+SUMMARY_TERMS = (
+    "to_tsvector('russian'::regconfig, regexp_replace(translate(lower({}), 'ё', 'е'), '-([0-9])', ' \\1', 'g'))"
+)
+
+
+class SummaryTerms(models.Func):
+    template = SUMMARY_TERMS.format("%(expressions)s")
+    output_field = SearchVectorField()
 
 
 class TopicQuerySet(models.QuerySet["Topic"]):
@@ -26,7 +38,10 @@ class TopicQuerySet(models.QuerySet["Topic"]):
 
 
 class Topic(Owned):
-    """``erased_at`` is when messages of it, or words from them, were erased; its summary was then written again."""
+    """``erased_at`` is when messages of it, or words from them, were erased; its summary was then written again.
+
+    ``terms`` are the words of the summary, for search.
+    """
 
     summary = models.TextField(_("summary"), blank=True)
     started_at = models.DateTimeField(_("first message"))
@@ -40,6 +55,9 @@ class Topic(Owned):
     locked_by_hand = models.BooleanField(_("edited by hand"), default=False)
     erased_at = models.DateTimeField(_("messages erased"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    terms = models.GeneratedField(
+        expression=SummaryTerms("summary"), output_field=SearchVectorField(), db_persist=True, verbose_name=_("terms")
+    )
 
     objects = TopicQuerySet.as_manager()
 
@@ -49,6 +67,7 @@ class Topic(Owned):
                 fields=("owner", "-ended_at", "-id"), condition=models.Q(is_live=True), name="topic_live_order"
             ),
             models.Index(fields=("owner", "id"), name="topic_owner"),
+            GinIndex(fields=("terms",), name="topic_terms"),
         )
         verbose_name = _("topic")
         verbose_name_plural = _("topics")

@@ -62,7 +62,7 @@ def reranked(found: SearchResult, scores: Floats, shown: int) -> SearchResult:
     lifts = np.round(WEIGHT * z_scores(log_odds(scores)), _DIGITS).tolist()
     scored = [_lifted(candidate, lift) for candidate, lift in zip(candidates, lifts, strict=False)]
     ordered = sorted((*scored, *candidates[len(scored) :]), key=lambda each: -each.fused)
-    relevant = [each.id for each in ordered if each.bm25 > 0 or each.cosine >= found.threshold or each.shown]
+    relevant = [each.id for each in ordered if each.shown or _is_relevant(each, found.threshold)]
     kept = set([id for id in relevant if id not in found.copies][:shown])
     renumbered = [replace(each, rank=rank, shown=each.id in kept) for rank, each in enumerate(ordered, start=1)]
     below = [each for each in renumbered if not each.shown]
@@ -75,6 +75,10 @@ def reranked(found: SearchResult, scores: Floats, shown: int) -> SearchResult:
             [each.parts for each in below],
         ),
     )
+
+
+def _is_relevant(each: Candidate, threshold: float) -> bool:
+    return each.bm25 > 0 or "summary" in each.parts or each.cosine >= threshold
 
 
 def _lifted(candidate: Candidate, lift: float) -> Candidate:

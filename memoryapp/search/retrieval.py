@@ -25,6 +25,7 @@ from memoryapp.search import copies, items, passages
 from memoryapp.search.columns import Ids
 from memoryapp.search.index_cache import IndexCache, TopicFacts
 from memoryapp.search.similarity import WORDINGS, Compared, Connection, Question, compare
+from memoryapp.search.summaries import SummaryWords
 
 TOPICS = """
 SELECT id, summary, (started_at AT TIME ZONE 'UTC')::date::text, message_count, size_chars FROM memoryapp_topic
@@ -107,16 +108,16 @@ async def search(
 ) -> SearchResult:
     """Searches the owner's live topics, people and artifacts.
 
-    A topic that shares no word with the query and whose cosine is below ``threshold`` is ranked, so that its absence
-    can be explained, but never shown. Without a ``threshold`` that of the profile's row applies. The statements
-    ``keep`` are sent together with the last ones. Data that earlier searches read are taken from ``cache``, unless an
-    edit came since. ``fusion`` combines meaning and words into one order.
+    A topic that shares no word with the query, not even in its summary, and whose cosine is below ``threshold`` is
+    ranked, so that its absence can be explained, but never shown. Without a ``threshold`` that of the profile's row
+    applies. The statements ``keep`` are sent together with the last ones. Data that earlier searches read are taken
+    from ``cache``, unless an edit came since. ``fusion`` combines meaning and words into one order.
     """
     cache = cache or IndexCache()
     compared = await compare(connection, asked, cache, fusion)
     texts, cards, index = compared.passages, compared.cards, compared.index
     least = compared.threshold if threshold is None else threshold
-    ranked = _ranked(texts, compared.topics, least, sizes)
+    ranked = _ranked(texts, compared.topics, compared.summaries, least, sizes)
     found = items.found(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
     within = np.unique(compared.topics.places) if asked.where else np.arange(len(texts.ids))
     best = passages.best(texts, sizes.passages, within)
@@ -149,11 +150,13 @@ async def search(
     )
 
 
-def _ranked(compared: Compared, grouped: TopicPassages, threshold: float, sizes: Sizes) -> _Ranked:
-    lifts = compared.topic_lifts(grouped)
+def _ranked(
+    compared: Compared, grouped: TopicPassages, summaries: SummaryWords, threshold: float, sizes: Sizes
+) -> _Ranked:
+    lifts = compared.topic_lifts(grouped, summaries)
     best = grouped.best(compared.fused, sizes.ranked, lifts)
     nearest = grouped.nearest(compared.cosine)
-    kept = best.topics[compared.relevant(threshold)[best.passages]]
+    kept = best.topics[compared.relevant(threshold)[best.passages] | summaries.speak(best.topics)]
     baseline = (nearest if len(nearest) else kept)[:BASELINE]
     by_wording = {
         wording: _ranks(grouped.best(fused, sizes.ranked, lifts).topics)

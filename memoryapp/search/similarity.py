@@ -36,6 +36,7 @@ from memoryapp.search import common_words
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.index_cache import IndexCache, MemoryIndex, Passages, current, reread, versions
 from memoryapp.search.lifts import instructions_sql, lifts, understood_of
+from memoryapp.search.summaries import SummaryWords, holding
 from memoryapp.search.where import let_through, pairs_sql
 from memoryapp.search.words import Occurrences, counts_sql, folded, joined, matches_in, one_term_each
 
@@ -125,23 +126,26 @@ class Compared:
     parts: Mapping[str, Floats] = field(default_factory=dict)
     is_sum: bool = False
 
-    def topic_lifts(self, topics: TopicPassages) -> Floats | None:
-        """What the rest of each topic adds to the score of its best passage, shape (topics,).
+    def topic_lifts(self, topics: TopicPassages, summaries: SummaryWords) -> Mapping[str, Floats]:
+        """What the rest of each topic adds to the score of its best passage, by part, shape (topics,) each.
 
-        None when scores are not sums.
+        The parts are the meaning of all its passages and the words of its summary; none when scores are not sums.
         """
-        return topics.lifts(self.parts["meaning"]) if self.is_sum else None
+        if not self.is_sum:
+            return {}
+        summary = summaries.beyond(topics.topics, topics.highest(self.parts["words"]))
+        return {"topic": topics.lifts(self.parts["meaning"]), "summary": summary}
 
     def relevant(self, threshold: float) -> NDArray[np.bool_]:
         """Which texts share a word with the query or have at least the cosine ``threshold``, shape (n,)."""
         near: NDArray[np.bool_] = (self.words.total > 0) | (self.cosine >= threshold)
         return near
 
-    def numbers(self, at: Positions, lifts: Floats | None = None) -> Numbers:
+    def numbers(self, at: Positions, lifts: Mapping[str, Floats] = MappingProxyType({})) -> Numbers:
         """The numbers of candidates for the texts at these positions, with the ``lifts`` of topics in their scores;
         shape (positions,)."""
-        fused = self.fused[at] if lifts is None else self.fused[at] + lifts
-        parts = {name: adds[at] for name, adds in self.parts.items()}
+        fused = sum(lifts.values(), self.fused[at])
+        parts = {**{name: adds[at] for name, adds in self.parts.items()}, **lifts}
         return Numbers(
             cosine=_rounded(np.nan_to_num(self.cosine[at])),
             bm25=_rounded(self.words.total[at]),
@@ -149,7 +153,7 @@ class Compared:
             score=_rounded(shown_scores(fused)),
             # What each word of the query adds to the texts that contain it.
             terms=_added({term: adds[at] for term, adds in self.words.terms.items()}, len(at)),
-            parts=_added(parts if lifts is None else {**parts, "topic": lifts}, len(at)),
+            parts=_added(parts, len(at)),
         )
 
 
@@ -216,13 +220,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Every passage and card of an owner compared with a query; the topics that may be found, with their passages; the
-    cosine below which nothing counts as near in this profile; and what was understood of the query."""
+    """Every passage and card of an owner compared with a query, and what was ``understood`` of the query.
+
+    ``topics`` may be found, with their passages; ``summaries`` holds the words of the summaries of all topics;
+    ``threshold`` is the cosine below which nothing counts as near in this profile.
+    """
 
     passages: Compared
     cards: Compared
     index: MemoryIndex
     topics: TopicPassages
+    summaries: SummaryWords
     threshold: float
     understood: UnderstoodQuery
 
@@ -257,7 +265,11 @@ async def compare(connection: Connection, asked: Question, cache: IndexCache, fu
     of_passages, of_cards = zip(*by_wording, strict=True)
     understood = understood_of(texts, known.talk, common.terms, instructed=bool(len(instructions)), where=asked.where)
     topics = let_through(known.passages.ids, pairs) if asked.where else known.topics
-    return Comparison(better(*of_passages), better(*of_cards), known, topics, near.threshold, understood)
+    matches = [_summaries(known.topics.topics, words, place) for place in range(len(asked.wordings))]
+    summaries = SummaryWords.of(
+        known.topics.topics, matches, common.terms, fusion.words if isinstance(fusion, Sum) else 1.0
+    )
+    return Comparison(better(*of_passages), better(*of_cards), known, topics, summaries, near.threshold, understood)
 
 
 def better(typed: Compared, rewrite: Compared | None = None) -> Compared:
@@ -361,6 +373,12 @@ def _cards(near: Near, words: Sequence[Occurrences], wording: int) -> Texts:
     order = np.argsort(int64s(near.card_ids), kind="stable")
     cosine = _cosines(ids, near.cards, distances)
     return Texts(ids, int64s(near.card_items)[order], known.lengths, known.wide, cosine, one_term_each(matches))
+
+
+def _summaries(topics: Ids, words: Sequence[Occurrences], wording: int) -> Mapping[str, Matches | None]:
+    """Which topics hold each word of one wording of the query, by its number, in their summaries."""
+    of_wording = [word for word in words if (word.in_query, word.in_rewrite)[wording]]
+    return {word.word: holding(topics, int64s(word.topics)) for word in of_wording}
 
 
 def _cosines(known: Ids, near: bytes | None, distances: bytes | None) -> Floats:

@@ -21,15 +21,15 @@ QUERY_CHARS = 2_000
 
 # The words of both wordings of a query.
 WORDS = "(to_tsvector('russian', %(query)s) || to_tsvector('russian', %(rewrite)s))"
-# A row for each word, with the wordings that contain it: the passages with the word and how often they contain it, and
-# the cards.
+# A row for each word, with the wordings that contain it: the passages with the word and how often they contain it, the
+# cards, and the topics with the word in their summary.
 _WANTED = """
 WITH each AS MATERIALIZED (
     SELECT to_tsvector('russian', %(query)s) AS query, to_tsvector('russian', %(rewrite)s) AS rewrite
 )
 SELECT lexeme, lexeme = ANY(tsvector_to_array(query)), lexeme = ANY(tsvector_to_array(rewrite)),
        coalesce(in_passages.ids, ''), coalesce(in_passages.counts, ''),
-       coalesce(in_cards.ids, ''), coalesce(in_cards.counts, '')
+       coalesce(in_cards.ids, ''), coalesce(in_cards.counts, ''), coalesce(in_topics.ids, '')
 FROM each CROSS JOIN LATERAL unnest(tsvector_to_array(query || rewrite)) wanted (lexeme)
 """
 # The words of the query are marked in a text's vector and the others removed before it is unnested, which takes a tenth
@@ -44,9 +44,11 @@ LEFT JOIN (
           WHERE owner_id = %(owner)s AND terms @@ replace(strip({{sought}})::text, ' ', ' | ')::tsquery) marked
     GROUP BY lexeme
 ) in_{{noun}}s USING (lexeme)"""
-_IN_PASSAGES = _OCCURRENCES.format(noun="passage", sought=f"ts_delete({WORDS}, %(common)s::text[])")
+_RARER = f"ts_delete({WORDS}, %(common)s::text[])"
+_IN_PASSAGES = _OCCURRENCES.format(noun="passage", sought=_RARER)
 _IN_CARDS = _OCCURRENCES.format(noun="card", sought=WORDS)
-COUNTS = f"{_WANTED}{_IN_PASSAGES}{_IN_CARDS}\nORDER BY lexeme"
+_IN_TOPICS = _OCCURRENCES.format(noun="topic", sought=_RARER)
+COUNTS = f"{_WANTED}{_IN_PASSAGES}{_IN_CARDS}{_IN_TOPICS}\nORDER BY lexeme"
 
 
 class Occurrences(NamedTuple):
@@ -60,12 +62,13 @@ class Occurrences(NamedTuple):
     passage_counts: bytes
     cards: bytes
     card_counts: bytes
+    topics: bytes
 
 
 def counts_sql(owner_id: int, queries: Mapping[str, str], common: Sequence[str]) -> SqlStatement:
     """The statement that counts the words of the ``queries``: of ``query`` and of ``rewrite``, both folded.
 
-    Common words are counted only in passages that contain another word.
+    Common words are counted only in passages, and in summaries, that contain another word.
     """
     return Unprepared(COUNTS, {"owner": owner_id, "common": list(common), **queries})
 

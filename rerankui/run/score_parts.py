@@ -18,6 +18,7 @@ NAMES: Mapping[str, Promise] = {
     "meaning": pgettext_lazy("part of a score", "meaning"),
     "words": pgettext_lazy("part of a score", "words"),
     "topic": pgettext_lazy("part of a score", "whole topic"),
+    "summary": pgettext_lazy("part of a score", "summary"),
     "dates": pgettext_lazy("part of a score", "date"),
     "reply_alone": pgettext_lazy("part of a score", "a reply alone"),
     "instruction": pgettext_lazy("part of a score", "standing instruction"),

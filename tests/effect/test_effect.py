@@ -143,6 +143,22 @@ class TestRanks:
             chars = {run.pk: Topic.objects.get(pk=holder(run)).size_chars for run in runs}
             assert {pk: row.after_chars for pk, row in foretold.items()} == chars
 
+    def test_a_new_summary_moves_a_topic_as_foretold(self, anna: ChatUser) -> None:
+        topics = chatter(anna, 14)
+        run = asked(anna, f"kayak {' '.join(WORDS[3:6])}", [topics[11]], [message_of(topics[11])])
+        ranks = [rank_of(anna, run)]
+        for change in (
+            lambda: curation.plan_edit(anna, topics[11].pk, "The kayak that sank"),
+            lambda: curation.plan_merge(anna, [topics[1].pk, topics[2].pk], "Another kayak-trip"),
+        ):
+            planned = change()
+            (row,) = [row for row in effect_of(anna, planned).rows if row.run_id == run.pk]
+            made(anna, planned)
+            ranks.append(rank_of(anna, run))
+            assert [row.before_rank, row.after_rank] == ranks[-2:]
+        first, lifted, _overtaken = [rank or 0 for rank in ranks]
+        assert lifted < first
+
     def test_what_the_model_is_shown_is_foretold_too(self, anna: ChatUser) -> None:
         topics = chatter(anna, 12)
         few = {"candidates": 4}
@@ -300,7 +316,7 @@ class TestRuns:
         for number in range(5):
             asked(anna, f"my knee {number}", [knees[0]])
         change = curation.plan_merge(anna, [knees[0].pk, knees[1].pk])
-        with django_assert_max_num_queries(14):
+        with django_assert_max_num_queries(15):
             assert effect_of(anna, change).affected == 5
 
 

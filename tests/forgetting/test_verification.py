@@ -112,7 +112,8 @@ def test_residue_in_every_column_of_every_table_is_found(receipt: Erasure) -> No
         places = {place.partition(" ")[0] for place in found(receipt)}
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
     assert len(expected) > 100
-    assert places == expected
+    # The database makes these of the summary in which the secret was planted.
+    assert places == expected | {"memoryapp_topic.terms"}
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def memory() -> ChatUser:
     talk(
         owner,
         ("Knee", ["My knee hurts after the race", "Rest the knee"]),
-        ("Race", ["The race was long", "Well done after the race"]),
+        ("Sunday", ["The race was long", "Well done after the race"]),
         ("Cats", ["My cat hurts its paw", "Poor cat"]),
         *((f"Subject {n}", [f"Tell me of subject {n}", f"Subject {n} is large"]) for n in range(4)),
     )

@@ -171,6 +171,17 @@ def idf(documents: int, holding: int) -> float:
     return float(np.log1p((documents - holding + 0.5) / (holding + 0.5)))
 
 
+def rarities(matches: Mapping[str, Matches | None], n: int) -> tuple[Floats, float]:
+    """The idf of all terms that each of ``n`` documents holds, shape (n,), and that of all terms, found or not."""
+    total, weight = np.zeros(n), 0.0
+    for found in matches.values():
+        rarity = idf(n, len(found.documents) if found else 0)
+        weight += rarity
+        if found:
+            total[found.documents] += rarity
+    return total, weight
+
+
 def bm25(
     matches: Mapping[str, Matches | None], lengths: Floats, common: Mapping[str, int] = MappingProxyType({})
 ) -> Weighed:
