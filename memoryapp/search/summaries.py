@@ -5,8 +5,9 @@ part. So a topic gains by how much more of the query its summary says than the b
 the topic's own sentences says hardly more than they do, and gains next to nothing.
 
 A summary says each thing once, in a line or two. So what counts is which of the query's words it contains, weighed by
-their rarity among the summaries, in standard deviations over all summaries. Measured with the embedded sentence encoder,
-on summaries written by people (demo) and by the embedded segmenter (development set), recall@5 / recall@10 / MRR:
+their rarity among the summaries, in standard deviations over all summaries. Measured with the embedded sentence
+encoder, on summaries written by people (demo) and by the embedded segmenter (development set), recall@5 / recall@10 /
+MRR:
 
                               without               with
     demo, Russian             .777 / .905 / .680    .799 / .928 / .709
@@ -22,8 +23,8 @@ adopted, in the same order, recall@5:
 - Words of the summary (.3) and its meaning (.6) added in any case, which counts the topic's own sentences twice:
   .845 / .822 / .896 / .889 / .896, and MRR falls on the development set (.814 and .816).
 - Meaning and words of the summary as one more passage, with the odds of both added: .845 / .822 / .929 / .891 / .899,
-  MRR .702 / .603 / .826 / .827 / .833. It needs one more vector for each topic, which every search compares, and which a
-  planned change does not have when its effect is shown.
+  MRR .702 / .603 / .826 / .827 / .833. It needs one more vector for each topic, which every search compares, and which
+  a planned change does not have when its effect is shown.
 - The same with the topic's own vector, that of summary and log: .822 / .800 / .929 / .890 / .896.
 """
 
@@ -61,7 +62,7 @@ class SummaryWords:
         common: Collection[str] = (),
         weight: float = 1.0,
     ) -> SummaryWords:
-        """From the summaries that contain each word, by position, for each wording of the query; the better wording counts.
+        """From the summaries with each word, by position, for each wording of the query; the better wording counts.
 
         The ``common`` terms of a large memory are left out. ``weight`` is the weight of words in the fusion.
         """
