@@ -1,4 +1,4 @@
-"""Makes artifacts of bytes; the same bytes make one artifact for each chat user."""
+"""Makes artifacts of bytes. For each chat user, the same bytes make one artifact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = {"image": "image", "audio": "audio", "video": "video", "text": "text"}
 
 
 def put(owner: ChatUser, name: str, mime_type: str, content: bytes) -> tuple[Artifact, bool]:
-    """The artifact of these bytes, and whether it is new; the bytes are stored."""
+    """Stores the bytes. Returns their artifact, and whether it is new."""
     kind = _MEDIA.get(mime_type.partition("/")[0], "file")
     item = MediaItem(hashlib.sha256(content).hexdigest(), kind, mime_type[:100], name[:300], len(content))
     media.store(owner, MediaContent(item, content))

@@ -43,8 +43,10 @@ def kind_of(mime_type: str) -> MediaType | None:
 
 
 def described(row: Artifact, media: MediaContent, describer: Describer) -> Described:
-    """The description of the file. Raises Unreadable when the model accepts no such files, LLMError,
-    UnreadableAnswer."""
+    """Returns the description of the file.
+
+    Raises Unreadable when the file is too large or the model accepts no such files, and LLMError, UnreadableAnswer.
+    """
     if media.item.size_bytes > describer.most_bytes:
         size = {"most": f"{describer.most_bytes:,}"}
         raise Unreadable(_("The file has more than %(most)s bytes: it is not sent to the chat model.") % size)

@@ -46,8 +46,7 @@ State = Artifact.State
 
 
 def due(owner: ChatUser | None = None) -> QuerySet[Artifact]:
-    """Files whose bytes are stored and that wait for their turn, or whose worker was killed. Paused chat users are left
-    out."""
+    """Stored files that are due, including those whose worker was killed; not those of paused chat users."""
     stored = StoredMedia.objects.filter(owner=OuterRef("owner"), sha256=OuterRef("sha256"))
     unread = Q(state__in=(State.PENDING, State.PROCESSING)) & ~waiting("due_at", max(*WAITS, CLAIM))
     owners = work.unpaused(ChatUser.objects.all(), Work.Kind.ARTIFACTS)
@@ -70,7 +69,7 @@ def process_due(owner: ChatUser | None = None, describer: Describer | None = Non
 
 
 def retry(row: Artifact) -> None:
-    """The file is read again within seconds."""
+    """Makes the file due at once, with all attempts left."""
     Artifact.objects.filter(pk=row.pk).update(state=State.PENDING, attempts=0, due_at=None, fault="")
 
 
@@ -89,7 +88,7 @@ def _claim(number: int) -> Artifact | None:
 
 
 def _process(row: Artifact, describer: Describer | None) -> bool:
-    """Whether the file could be read."""
+    """Reads the file and stores the result; returns whether it could be read."""
     kind = describing.kind_of(row.mime_type)
     if kind and describer is None:
         _wait_for_model(row)

@@ -1,8 +1,8 @@
-"""Suggested merges that a chat model judges, and those that are made without a person where a chat user wants that.
+"""The merger judges suggested merges; if a chat user wants that, they are made without a person.
 
-In: a chat user, and a function that opens a chat model. Out: a verdict at each suggestion, and where consolidation is
-automatic the edit that ``suggestions.accept`` made. Similarity alone merges nothing. It imports the models, ``work``,
-``curation``, ``proposals`` and ``suggestions``.
+In: a chat user, and a function that opens a chat model. Out: a verdict stored with each suggestion, and the edit that
+``suggestions.accept`` made, if consolidation is automatic. Similarity alone merges nothing. It imports the models,
+``work``, ``agent_calls``, ``curation``, ``proposals``, ``suggestions`` and the engine.
 """
 
 from memoryapp.consolidation.carrying_out import keep_verdict

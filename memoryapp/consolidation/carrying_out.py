@@ -1,7 +1,7 @@
-"""What the merger answered about a suggested merge, kept with the suggestion and carried out where nobody is asked.
+"""Stores the merger's verdict: a declined merge leaves the queue, an accepted one is made if that is automatic.
 
-A verdict is kept in the evidence of its suggestion, in one short transaction with the merge that follows from it. No
-model is called in it, and what may have changed since the model was asked is looked at again.
+The verdict is stored in the suggestion's evidence, in one short transaction with the merge that follows from it. The
+transaction calls no model, and it checks again what may have changed since the model was asked.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ State = Suggestion.State
 
 
 def keep_verdict(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> None:
-    """Keeps an answer with the suggestion, if that is open still."""
+    """Stores an answer with the suggestion, if that is still open."""
     evidence = suggestions.evidence_with(suggestion, answered.answer)
     _opened(suggestion).update(evidence=evidence, call=answered.call, tries=0)
 
 
 def keep_failure(suggestion: Suggestion, call: AgentCall) -> None:
-    """Leaves the check as failed with this question; nobody asks again by themselves."""
+    """Marks the check as failed with this call; the merger does not ask again by itself."""
     _opened(suggestion).update(call=call)
 
 
 @transaction.atomic
 def carry_out(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> TopicEdit | None:
-    """Keeps the verdict and does what the chat user wants done with it; returns the edit of a merge.
+    """Stores the verdict and carries it out; returns the edit if the topics were merged.
 
-    Topics that are not one leave the queue. Those that are one are merged where consolidation is automatic, unless a
-    person made one of them, keeps what they hold apart, or looks at the suggestion right now.
+    A suggestion that the merger declines leaves the queue. One that it accepts is carried out if consolidation is
+    automatic, unless a person made one of the topics, keeps their messages apart, or works on the suggestion now.
     """
     lock_owner(suggestion.owner)
     keep_verdict(suggestion, answered)
@@ -49,12 +49,12 @@ def carry_out(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> T
     try:
         return _merge(suggestion, answered)
     except CurationError:
-        # Somebody was faster, or a person has to decide.
+        # Somebody was faster, or a person must decide.
         return None
 
 
 def leave_apart(suggestion: Suggestion) -> bool:
-    """Whether a person keeps apart what the topics hold; then the suggestion leaves the queue."""
+    """Returns whether a person keeps the messages of the topics apart; if so, the suggestion leaves the queue."""
     apart = is_kept_apart(suggestion)
     if apart:
         _opened(suggestion).update(state=State.OUTDATED)
@@ -63,7 +63,7 @@ def leave_apart(suggestion: Suggestion) -> bool:
 
 @transaction.atomic
 def _merge(suggestion: Suggestion, answered: AnsweredCall[MergeVerdict]) -> TopicEdit | None:
-    """Raises CurationError: ByHand where a person has to decide, Stale or Decided where one was faster."""
+    """Raises CurationError: ByHand if a person must decide, Stale or SuggestionDecided if somebody was faster."""
     owner, verdict = suggestion.owner, answered.answer
     automatic = ChatUser.objects.filter(pk=owner.pk, consolidation=ChatUser.Consolidation.AUTOMATIC)
     if not automatic.exists() or leave_apart(suggestion):

@@ -1,8 +1,8 @@
-"""Passes of the merger over a chat user's suggested merges: a batch at a time, the best first.
+"""Passes of the merger over a chat user's suggested merges, one batch at a time, the best first.
 
-One worker is at a chat user, and no model is asked inside a transaction. A process that is killed after a reply asks
-nothing again, for the reply is kept. After a failure the next pass waits, the longer the more there were, so that a
-model that is away or answers rubbish is neither hammered nor paid for long.
+One worker at a time works for a chat user, and no model is asked inside a transaction. Each reply is stored, so after a
+process was killed no question is asked again. After a failure the next pass waits, longer with each further failure.
+This limits the load on an unreachable model and the cost of unreadable answers.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from memoryapp.models import AgentCall, ChatUser, Suggestion, Topic, Work
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.waits import renewed, waits
 
-# How long the merger rests after its last so many questions failed.
+# How long the merger waits after one, two, three, and four or more failed questions in a row.
 RESTS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
-# After so many questions that no model answered the check of a pair has failed, and is left to people.
+# After so many unanswered questions the check of a pair has failed; people decide about it.
 MOST_TRIES = 10
-# What is the endpoint's fault: it may answer later. Whatever else fails is the pair's.
+# Outcomes caused by the endpoint, which may answer later; any other failure is caused by the pair.
 PASSING = frozenset({"timeout", "turn_timeout", "llm_error"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How many pairs were judged, and of them merged; ``busy`` when another worker was at this chat user."""
+    """How many pairs were judged, and how many of them merged; ``busy`` if another worker had this chat user."""
 
     judged: int = 0
     merged: int = 0
@@ -43,12 +43,12 @@ class Pass:
 
 
 def due() -> QuerySet[ChatUser]:
-    """The chat users for whom merges are suggested that the merger has not judged."""
+    """Chat users with suggested merges that the merger has not judged."""
     return ChatUser.objects.filter(Exists(unjudged().filter(owner=OuterRef("pk")))).order_by("pk")
 
 
 def resumes_at(owner: ChatUser) -> datetime | None:
-    """When the merger may be asked again, after questions that failed; None where the last one was answered."""
+    """Returns when the merger may be asked again after failures; None if the last question was answered."""
     asked = AgentCall.objects.filter(owner=owner, agent=AgentCall.Agent.MERGER, asked_by="").order_by("-pk")
     last = asked.values_list("at", "outcome")[: len(RESTS)]
     failed = [at for at, _outcome in takewhile(lambda call: bool(call[1]), last)]
@@ -56,10 +56,10 @@ def resumes_at(owner: ChatUser) -> datetime | None:
 
 
 def consolidate(owner: ChatUser, open_chat: OpenChat, *, worker: str = work.WORKER) -> Pass:
-    """Has the merger judge the owner's best suggested merges, a batch of them.
+    """Has the merger judge one batch of the owner's suggested merges, the best first.
 
-    How far it is stands in the owner's row of work. Raises LLMError and UnreadableAnswer, after which the rest waits;
-    what was judged before stays so.
+    The owner's row of work shows the progress. Raises LLMError and UnreadableAnswer; then the rest of the batch waits,
+    and earlier verdicts stay.
     """
     with advisory_locks.exclusive("consolidate", owner.pk) as alone:
         if not alone:
@@ -87,7 +87,7 @@ def _judge_each(owner: ChatUser, batch: list[Suggestion], open_chat: OpenChat, w
 
 
 def _judge(suggestion: Suggestion, topics: list[Topic], open_chat: OpenChat) -> bool:
-    """Whether the topics were merged. Raises LLMError, UnreadableAnswer, which are noted first."""
+    """Returns whether the topics were merged. Stores a failure before it raises LLMError or UnreadableAnswer."""
     try:
         answered = proposals.merge_judged_by(open_chat, suggestion.owner, topics)
     except (LLMError, UnreadableAnswer):
@@ -106,7 +106,7 @@ def _note_failure(suggestion: Suggestion, topics: list[Topic]) -> None:
 
 
 def _live(suggestion: Suggestion) -> list[Topic]:
-    """The topics, older first; none where they are not all live any more, or somebody decided meanwhile."""
+    """Returns the suggested topics in their stored order; none if one is retired or somebody decided meanwhile."""
     wanted = Suggestion.objects.filter(pk=suggestion.pk, state=Suggestion.State.OPEN)
     if not wanted.exclude(owner__consolidation=ChatUser.Consolidation.OFF).exists():
         return []
@@ -115,8 +115,8 @@ def _live(suggestion: Suggestion) -> list[Topic]:
 
 
 def unjudged() -> QuerySet[Suggestion]:
-    """Suggested merges that no question was asked about, and that nobody looks at right now; not those of chat users
-    for whom nothing is consolidated."""
+    """Open suggested merges that have neither a verdict nor a failed check and that nobody works on now; not those of
+    chat users without consolidation."""
     kind, state = Suggestion.Kind.MERGE, Suggestion.State.OPEN
     rows = Suggestion.objects.filter(
         ~renewed("held_at", suggestions.LEASE), kind=kind, state=state, call=None, edit=None
@@ -125,5 +125,5 @@ def unjudged() -> QuerySet[Suggestion]:
 
 
 def _best(owner: ChatUser) -> QuerySet[Suggestion]:
-    """One whose questions went unanswered lets the others go first."""
+    """Unjudged merges with the highest score first; those whose questions failed come last."""
     return unjudged().filter(owner=owner).select_related("owner").order_by("tries", "-score", "-pk")

@@ -1,7 +1,7 @@
-"""The program that opens one file: its bytes come in by standard input, one JSON object goes out.
+"""The program that opens one file: it reads the bytes from standard input and writes one JSON object.
 
 Run as ``python -m memoryapp.documents.child KIND``; KIND is text, pdf or docx. The object has ``text``, ``pages`` (0
-where the format has none) and ``is_cut``, or ``fault``: encrypted, malformed or bomb.
+if the format has none) and ``is_cut``, or ``fault``: encrypted, malformed or bomb.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 MOST_CHARS = 200_000
 MOST_PAGES = 300
-# A Word file is an archive: what it may become when unpacked, and of how many parts.
+# A Word file is an archive: limits on its unpacked size and on its number of parts.
 MOST_UNPACKED_BYTES = 100_000_000
 MOST_PARTS = 5_000
 MEMORY_BYTES = 1_500_000_000
@@ -32,7 +32,7 @@ class _Fault(Exception):
 def main(kind: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    # The libraries say what they think of a file; what people are shown is the one word of the fault.
+    # The libraries log details about a file; the fault is all that the parent needs.
     logging.disable(logging.CRITICAL)
     content = sys.stdin.buffer.read()
     try:
@@ -83,7 +83,7 @@ def _of_docx(content: bytes) -> Extracted:
 
 
 def _lines(blocks: Iterable[object]) -> Iterator[str]:
-    """The text of paragraphs, and of tables row by row."""
+    """Yields the text of paragraphs, and of tables row by row."""
     for block in blocks:
         rows = getattr(block, "rows", None)
         if rows is None:
@@ -93,7 +93,7 @@ def _lines(blocks: Iterable[object]) -> Iterator[str]:
 
 
 def _bounded(texts: Iterable[str], pages: int) -> Extracted:
-    """The texts together, until there is enough."""
+    """Joins the texts, up to ``MOST_CHARS``."""
     found: list[str] = []
     size = 0
     for text in texts:

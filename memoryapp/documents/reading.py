@@ -1,4 +1,4 @@
-"""The text of a file, from a child process that may fail in any way without harm."""
+"""Reads the text of a file in a child process, whose failure does no harm here."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _FAULTS: Mapping[str, str] = {
 
 
 class Unreadable(Exception):
-    """The file has no text that could be read, today or later; the text is a sentence for people."""
+    """The file has no readable text, and trying again would not help; the text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """The text of a file; ``is_cut`` where it has more. ``pages`` is 0 where its format has none."""
+    """The text of a file; ``is_cut`` if the file has more. ``pages`` is 0 if its format has none."""
 
     text: str
     pages: int
@@ -43,19 +43,19 @@ class DocumentText:
 
 
 def kind_of(name: str, mime_type: str) -> str | None:
-    """How the file is read: text, pdf or docx; None for one that cannot be."""
+    """Returns how to read the file: text, pdf or docx; None if it cannot be read."""
     suffix = Path(name.lower()).suffix
     return _BY_MIME.get(mime_type) or _BY_SUFFIX.get(suffix) or ("text" if mime_type.startswith("text/") else None)
 
 
 def readable() -> Q:
-    """Rows with ``name`` and ``mime_type`` of files that ``kind_of`` knows."""
+    """Selects rows whose ``name`` and ``mime_type`` are known to ``kind_of``."""
     by_mime = Q(mime_type__in=_BY_MIME) | Q(mime_type__startswith="text/")
     return reduce(or_, (Q(name__iendswith=suffix) for suffix in _BY_SUFFIX), by_mime)
 
 
 def read(content: bytes, kind: str) -> DocumentText:
-    """The text of the file. Raises Unreadable."""
+    """Returns the text of the file. Raises Unreadable."""
     command = [sys.executable, "-m", "memoryapp.documents.child", kind]
     try:
         done = subprocess.run(command, input=content, capture_output=True, timeout=SECONDS, cwd=_ROOT, check=True)

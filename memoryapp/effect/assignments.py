@@ -113,7 +113,7 @@ def assignments(owner_id: int, rows: MessagePassages, change: Change) -> tuple[A
 
 
 def numbered(live: Collection[int], change: Change) -> dict[int, TopicDraft]:
-    """What the change puts in under the numbers that come after those of the ``live`` topics."""
+    """Returns the drafts of the change by provisional numbers, which follow those of the ``live`` topics."""
     return dict(enumerate(change.put, max(live, default=0) + 1))
 
 
@@ -126,7 +126,7 @@ def _moved(rows: MessagePassages, out: Collection[int], put: Mapping[int, int]) 
 
 
 def _sizes(owner_id: int, out: Collection[int], put: Mapping[int, int]) -> dict[int, int]:
-    """The characters of the new topics."""
+    """The number of characters of each new topic."""
     lengths = Message.objects.of(owner_id).filter(topic__in=out).values_list("pk", Length("text"))
     sizes: Counter[int] = Counter()
     for message, size in lengths:

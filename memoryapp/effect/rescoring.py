@@ -24,7 +24,7 @@ from memoryapp.search.similarity import Compared, Texts, better, weighed
 from memoryapp.search.words import QUERY_CHARS, folded, matches_in, one_term_each
 
 CHUNK = 2_000
-# A cosine from the database is a sum of single floats; beyond this its digits are chance, and would part equals.
+# A cosine from the database is a sum of single floats; its further digits are noise and would separate equal texts.
 _DIGITS = 9
 
 VECTORS = """
@@ -38,7 +38,7 @@ TERMS = """
 SELECT tsvector_to_array(to_tsvector('russian', query))
 FROM unnest(%(queries)s::text[]) WITH ORDINALITY AS asked (query, place) ORDER BY place
 """
-# Joined, not compared with a list: a thousand words are looked up in a hash, once for each word of a passage.
+# A join, because PostgreSQL then looks up each word of a passage in a hash of a thousand words, not in a list.
 COUNTS = """
 SELECT t.lexeme, string_agg(int8send(x.id), ''::bytea), string_agg(int4send(cardinality(t.positions)), ''::bytea)
 FROM memoryapp_passage x, unnest(x.terms) t
@@ -160,7 +160,7 @@ def _cosines(owner_id: int, ids: Ids, queries: Sequence[Query]) -> Floats:
 
 
 def vectors_of(owner_id: int, profile: int, ids: Ids) -> tuple[Ids, Floats]:
-    """Those of the passages ``ids`` that have a vector, and the vectors, shape (passages, dimensions)."""
+    """Returns the ids of the passages that have a vector, and the vectors, shape (passages, dimensions)."""
     values = {"owner": owner_id, "profile": profile, "passages": ids.tolist()}
     ((known, sent),) = _fetched(VECTORS, values)
     found = int64s(known)

@@ -1,4 +1,4 @@
-"""Which summaries hold the words of past runs' queries: those of today's topics, and those that a change puts in."""
+"""Finds the words of past runs' queries in the summaries of today's topics and of those that a change puts in."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ GROUP BY summary.lexeme
 
 @dataclass(frozen=True, slots=True)
 class QuerySummaries:
-    """The topics whose summaries hold each word, and the words of each wording of one query."""
+    """The words of each wording of one query, and the topics whose summaries contain each word."""
 
     wordings: Sequence[Sequence[str]]
     holders: Mapping[str, Ids]
 
     def words(self, topics: Ids, common: Collection[str]) -> SummaryWords:
-        """What the summaries of these topics, which are ascending, say of the query, as a search has it."""
+        """Returns the words of the query in the summaries of these ascending ``topics``, as in a search."""
         matches = [
             {word: holding(topics, self.holders[word]) if word in self.holders else None for word in wording}
             for wording in self.wordings
@@ -44,8 +44,10 @@ class QuerySummaries:
 def summaries_for(
     owner_id: int, queries: Sequence[Query], stems: Sequence[Sequence[str]], put: Mapping[int, str]
 ) -> list[QuerySummaries]:
-    """For each query, with the ``stems_of`` all: which of the owner's live topics hold its words, and which of those
-    that are to be ``put`` in, by number."""
+    """Returns for each query which summaries contain its words: those of live topics, and those to be ``put`` in.
+
+    ``stems`` are those of ``rescoring.stems_of``; ``put`` contains the new summaries by number.
+    """
     each = iter(stems)
     wordings = [[next(each) for _wording in query.wordings] for query in queries]
     terms = sorted({word for wording in stems for word in wording})

@@ -1,8 +1,8 @@
 """Whether a run would end better or worse after a change, and why, in sentences for people.
 
 What counts most is whether the model is shown the evidence; then whether its topic can be handed over whole; then a
-large change of rank; then a large change in how much there is to read. A small change of rank counts last: for a reader
-of fifty lines it hardly matters which of two comes first.
+large change of rank; then a large change in how much there is to read. A small change of rank counts last, because the
+order of two neighbours in a list of fifty hardly matters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Facts and people extracted from topics by the archivist, and the review in which a person decides about them.
 
-In: a topic's messages, and a model's answers about them. Out: ``Finding`` rows with the messages they stand in, and
-changes through ``knowledge``, which any of them can be undone by. What a person edited, deleted, undid or rejected is
-neither overwritten nor made again. It imports the rows, ``knowledge``, questions of agents and background work.
+In: a topic's messages, and a model's answers about them. Out: ``Finding`` rows with their source messages, and changes
+made through ``knowledge``, each of which can be undone. What a person edited, deleted, undid or rejected is neither
+overwritten nor made again. It imports the models, ``knowledge``, ``curation``, ``agent_calls``,
+``prompt_versions``, ``work`` and the engine.
 """
 
 from memoryapp.extraction.passes import Extracted, Model, ModelFailed, enough_after, extract

@@ -1,7 +1,7 @@
-"""What people decided about facts and people, so that the archivist leaves it alone.
+"""Finds what people decided about facts and people, because the archivist must not change it.
 
-A change is the machine's where it carries out an agent's answer in the archivist's own name; every other was made or
-confirmed by a person, or by a program on a person's behalf.
+A change was made by the machine if its actor is the archivist and it names the call that it carries out. Every other
+change was made or confirmed by a person, or by a program on a person's behalf.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ BY_MACHINE = Q(actor=ARCHIVIST, call__isnull=False)
 
 
 def is_machine_made(owner: ChatUser, noun: str, number: int) -> bool:
-    """Whether the row was made by the archivist and no person had a hand in it since."""
+    """Whether the archivist made the row and only the archivist changed it since."""
     changes = KnowledgeEdit.objects.filter(owner=owner, noun=noun, after__has_key=str(number))
     return changes.filter(BY_MACHINE).exists() and not changes.exclude(BY_MACHINE).exists()
 
 
 def withdrawn(owner: ChatUser, noun: str) -> Iterator[tuple[int, dict[str, Any], dict[str, Any] | None]]:
-    """The number of a row, values that a person took from it, and those it got instead; None where the row went."""
+    """Yields a row's number, the values that a person removed, and the new values, None if the row was deleted."""
     changes: QuerySet[KnowledgeEdit] = KnowledgeEdit.objects.filter(owner=owner, noun=noun).exclude(BY_MACHINE)
     for before, after in changes.values_list("before", "after").iterator():
         for number, values in before.items():
@@ -37,6 +37,6 @@ def rejected(owner: ChatUser, noun: str) -> QuerySet[Finding]:
 
 
 def reworded(owner: ChatUser, noun: str) -> QuerySet[Finding]:
-    """Findings that a person decided about, whose words were perhaps changed before they became part of the memory."""
+    """Findings that a person confirmed, and whose words that person may have changed."""
     decided = Finding.objects.filter(owner=owner, noun=noun, state=Finding.State.CONFIRMED)
     return decided.exclude(decided_by=ARCHIVIST)

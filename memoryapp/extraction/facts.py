@@ -1,8 +1,9 @@
-"""Where a found fact belongs: it is new, takes the place of one there is, or is known already.
+"""Decides whether a found fact is new, replaces a known fact, or is known already.
 
-It is compared with the facts of its relation or its category. Of a relation of which only one fact can be true, any
-related one is replaced; of the others one that says nearly the same. What was said earlier replaces nothing. What a
-person took away does not come back: the same words are left out, and what comes near them waits for a person.
+A found fact is compared with the facts of its relation or its category. If only one fact of a relation can be true, the
+found fact replaces any related one; otherwise it replaces one that says nearly the same. An older statement never
+replaces a newer one. What a person removed does not come back: the same words are ignored, and a similar fact waits for
+a person.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WORDS = ("relation", "category", "content")
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """A fact of the memory (``row``), one that waits (``finding``), or neither: one that a person took away."""
+    """A fact of the memory (``row``), one that waits (``finding``), or, without a number, one that a person removed."""
 
     relation: str
     category: str
@@ -41,24 +42,24 @@ class KnownFact:
 
 
 class KnownFacts:
-    """All that a found fact is compared with, read in the transaction that stores it."""
+    """The facts with which a found fact is compared, read in the transaction that stores it."""
 
     def __init__(self, owner: ChatUser, meanings: Meanings) -> None:
         self._meanings = meanings
         self._known = [*_current(owner), *_waiting(owner), *_gone(owner)]
 
     def texts(self, facts: Iterable[FoundFact]) -> list[str]:
-        """What has to have a vector before these facts can be placed."""
+        """Returns the texts that must have a vector before these facts can be placed."""
         texts: list[str] = []
         for fact in facts:
             pool = [known.content for known in self._pool(fact)]
             texts += [fact.content, *pool] if pool else []
-        # Those found together are compared with each other, too.
+        # Facts that were found together are also compared with each other.
         contents = [fact.content for fact in facts]
         return [*texts, *(contents if len(contents) > 1 else ())]
 
     def place(self, reading: Reading, fact: FoundFact) -> None:
-        """Stores the fact as what it is beside those known."""
+        """Stores the fact as new, as a replacement, or as known already; ignores a removed or an outdated one."""
         near = sorted(
             ((self._meanings.similarity(fact.content, known.content), known) for known in self._pool(fact)),
             key=lambda pair: (-pair[0], pair[1].row or 0),
@@ -86,7 +87,7 @@ class KnownFacts:
         return similarity >= self._meanings.alike
 
     def _again(self, reading: Reading, fact: FoundFact, known: KnownFact) -> None:
-        """It is known: now it stands in these messages, too."""
+        """Adds the messages to a fact that is known already."""
         if known.row is not None:
             put_confirmed(reading, NOUN, known.row, fact.messages)
         elif known.finding is not None:
@@ -109,7 +110,7 @@ class KnownFacts:
         self._know(fact, noted_at, finding=waiting.pk)
 
     def _use(self, reading: Reading, fact: FoundFact, target: KnownFact | None, noted_at: datetime) -> Finding:
-        """Without a person."""
+        """Creates or replaces the fact without asking a person."""
         authorship: dict[str, Any] = {"actor": ARCHIVIST, "call": reading.call, "created_at": noted_at}
         if target is None:
             edit = knowledge.create(reading.owner, NOUN, _values(fact), topic=reading.topic, **authorship)
@@ -148,7 +149,7 @@ def _waiting(owner: ChatUser) -> Iterator[KnownFact]:
 
 
 def _gone(owner: ChatUser) -> Iterator[KnownFact]:
-    """What people deleted, undid, wrote anew or rejected."""
+    """Facts that people deleted, undid, reworded or rejected."""
     now: dict[str, Any] = {str(row["pk"]): row for row in Fact.objects.filter(owner=owner).values("pk", *_WORDS)}
     for number, values, after in withdrawn(owner, NOUN):
         if after is None or values.keys() & set(_WORDS):

@@ -1,4 +1,4 @@
-"""Findings as they are stored: waiting, or carried out at once in the archivist's name."""
+"""Stores findings: as waiting, or as confirmed in the archivist's name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from memoryapp.operations import metrics
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One topic that is read: where its findings come from and what may be done with them.
+    """A topic that the archivist reads, and the call that returned its findings.
 
-    ``times`` are those of its messages by number; ``is_automatic`` says that findings are used without a person.
+    ``times`` contains the times of its messages by number. If ``is_automatic``, findings are used without a person.
     """
 
     owner: ChatUser
@@ -37,14 +37,14 @@ class Reading:
 def put_waiting(
     reading: Reading, noun: str, values: Mapping[str, Any], messages: Iterable[int], **more: Any
 ) -> Finding:
-    """A finding that a person has to decide about; ``more`` says what it would change."""
+    """Stores a finding that a person must decide about; ``more`` contains further fields, such as ``target``."""
     return _put(reading, noun, messages, values=dict(values), **more)
 
 
 def put_confirmed(
     reading: Reading, noun: str, row: int, messages: Iterable[int], edit: KnowledgeEdit | None = None, **more: Any
 ) -> Finding:
-    """A finding that is in the memory: by ``edit`` just made, or it was there before and is found in more messages."""
+    """Stores a finding that is in the memory, either by this ``edit`` or because it was known before."""
     decided = {"state": Finding.State.CONFIRMED, "decided_by": ARCHIVIST, "decided_at": timezone.now()}
     return _put(reading, noun, messages, row=row, edit=edit, **decided, **more)
 
@@ -65,6 +65,6 @@ def add_messages(finding: Finding, messages: Iterable[int]) -> None:
 
 
 def last_time(finding: Finding) -> datetime:
-    """When what was found was last talked of."""
+    """The time of the latest message of the finding, or the time at which it was found."""
     last = Message.objects.filter(findingmessage__finding=finding).aggregate(at=Max("sent_at"))["at"]
     return last or finding.found_at

@@ -1,4 +1,4 @@
-"""Texts compared by what they mean, each made a vector once in a pass; vectors are made outside of transactions."""
+"""Compares texts by meaning. Each text is embedded once in a pass, and never inside a transaction."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 
 from memoryapp.engine.embeddings import Embedder
 
-# From this cosine on two texts differ in no more than spelling.
+# Texts with at least this cosine differ only in spelling.
 SAME = 0.97
 
 
 def folded(text: str) -> str:
-    """The text's letters and digits alone, in lower case: what is equal then is the same in words."""
+    """Returns only the text's letters and digits, in lower case, for comparing texts word by word."""
     return " ".join("".join(c if c.isalnum() else " " for c in text.casefold().replace("ё", "е")).split())
 
 
 class Meanings:
-    """``alike`` is the cosine from which two facts of one kind are one, ``related`` that of facts of which only one can
-    be true."""
+    """The vectors of the texts of one pass.
+
+    ``alike`` is the least cosine with which one fact replaces another; ``related`` is the lower limit for a relation of
+    which only one fact can be true.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         self.alike: float = settings.FACT_SIMILARITY_THRESHOLD
@@ -34,14 +37,14 @@ class Meanings:
         return any(text not in self._vectors for text in texts)
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Makes the vectors that are missing. Raises EmbeddingError; not for a transaction."""
+        """Embeds the texts that have no vector yet; must not be called in a transaction. Raises EmbeddingError."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if missing:
             vectors = async_to_sync(self._embedder.embed)(missing)
             self._vectors.update(zip(missing, vectors, strict=True))
 
     def similarity(self, one: str, other: str) -> float:
-        """1 for the same words, else the cosine of two texts that were learnt."""
+        """Returns 1 for the same words, otherwise the cosine of the texts, which must have vectors."""
         if folded(one) == folded(other):
             return 1.0
         return float(self._vectors[one] @ self._vectors[other])

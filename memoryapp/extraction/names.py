@@ -1,4 +1,4 @@
-"""Whose name it is: exactly, by another name they have, or by the beginning of their name within the same circle."""
+"""Matches people by their exact name, by an alias, or by the beginning of their name within the same circle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memoryapp.extraction.meanings import folded
 
 @dataclass(frozen=True, slots=True)
 class PersonNames:
-    """Somebody's names, folded; ``row`` is the number of the person, ``finding`` that of one who waits."""
+    """The folded names of a person; ``row`` is the person's number, ``finding`` that of a finding that waits."""
 
     name: str
     aliases: frozenset[str]
@@ -30,7 +30,7 @@ def named(name: str, aliases: Iterable[object], username: str, circle: str, **wh
 
 
 def matching(someone: PersonNames, known: Sequence[PersonNames]) -> list[PersonNames]:
-    """Who of the ``known`` it may be, by the first of the three ways that finds anybody; several where none is sure."""
+    """Returns the ``known`` people who match, by the first of the three ways that finds any; several if ambiguous."""
     exact = [each for each in known if each.name == someone.name or someone.username and _same_user(each, someone)]
     if exact:
         return exact
@@ -45,6 +45,6 @@ def _same_user(one: PersonNames, other: PersonNames) -> bool:
 
 
 def _begins(one: str, other: str) -> bool:
-    """Whether the words of the shorter name are the first ones of the longer: ``anna`` and ``anna petrova``."""
+    """Whether the longer name begins with the words of the shorter one: ``anna`` and ``anna petrova``."""
     shorter, longer = sorted((one.split(), other.split()), key=len)
     return bool(shorter) and len(shorter) < len(longer) and longer[: len(shorter)] == shorter

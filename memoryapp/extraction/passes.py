@@ -1,7 +1,7 @@
-"""The archivist at work: topics nobody has read yet, one after another, the oldest first.
+"""Passes of the archivist over the unread topics of a chat user, the oldest first.
 
-The model is asked outside of any transaction and its answer kept before it is used; what is found is stored in one
-transaction with the mark that the topic was read. A process killed in between asks nothing again and stores nothing
+The model is asked outside of any transaction, and its answer is stored before it is used. One transaction stores the
+findings and marks the topic as read. So after a process was killed, no question is asked again and no finding is stored
 twice.
 """
 
@@ -34,15 +34,15 @@ from memoryapp.operations import advisory_locks, metrics
 from memoryapp.operations.logs import cause
 from memoryapp.reading import content
 
-# Of one chat user before the others get their turn.
+# The most topics of one chat user in a pass; then other chat users have their turn.
 MOST_TOPICS = 200
-# Unreadable answers in a row are the model's fault and not the topics'.
+# After so many unreadable answers in a row, the model is at fault and not the topics.
 MOST_UNREADABLE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Which chat model is asked, and how many seconds it has for a question."""
+    """The chat model to ask, and the seconds it has for a question."""
 
     name: str
     seconds: float
@@ -51,14 +51,14 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """How many topics were read in a pass, and how many of them the model answered unreadably about."""
+    """How many topics a pass read, and how many others it gave up."""
 
     topics: int = 0
     failed: int = 0
 
 
 class ModelFailed(Exception):
-    """The model gives no answers or no readable ones, and is left alone for a while; the text is for people."""
+    """The model gives no answers or no readable ones, and is not asked for a while; the text is for people."""
 
 
 def extract(
@@ -69,10 +69,10 @@ def extract(
     until: Callable[[], bool] = lambda: False,
     worker: str = work.WORKER,
 ) -> Extracted:
-    """Reads the owner's topics whose turn it is, until there is none or ``until`` says that it is enough.
+    """Reads the owner's topics that are due, until none is left or ``until`` returns True.
 
-    Nothing is done while another worker is at it, nor for a chat user for whom nothing is to be extracted. Raises
-    ModelFailed when the model is at fault; the topic then waits, and so do the others.
+    Does nothing while another worker reads them, or if extraction is off for the chat user. Raises ModelFailed when the
+    model is at fault; then this topic and the others wait.
     """
     with advisory_locks.exclusive("extract", owner.pk) as alone:
         topics = list(unread.due(owner)[:MOST_TOPICS]) if alone and owner.extraction != owner.Extraction.OFF else []
@@ -95,7 +95,7 @@ def _read_each(reader: _Archivist, topics: Sequence[Topic], until: Callable[[], 
 
 
 class _Archivist:
-    """Reads topics of one chat user in one pass; what texts mean is worked out once a pass."""
+    """Reads topics of one chat user in one pass; each text is embedded once."""
 
     def __init__(self, owner: ChatUser, model: Model, embedder: Embedder) -> None:
         self._owner, self._seconds = owner, model.seconds
@@ -104,7 +104,11 @@ class _Archivist:
         self._prompts = prompt_versions.in_force_now()
 
     def read(self, topic: Topic, *, may_give_up: bool) -> bool:
-        """Whether the topic was read; if not, it waits for a person, where it ``may_give_up``. Raises ModelFailed."""
+        """Reads the topic and returns True, or gives it up and returns False, so that it waits for a person.
+
+        Raises ModelFailed when the model is at fault, or instead of giving up an unreadable answer unless
+        ``may_give_up``.
+        """
         messages = [content(row) for row in Message.objects.of(self._owner).filter(topic=topic).in_order()]
         try:
             with metrics.extracting(self._owner.pk):
@@ -129,7 +133,7 @@ class _Archivist:
         return self._agent.ask(lambda chat: question(chat=chat), [topic])
 
     def _keep(self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[AnsweredCall[Extract]]) -> None:
-        """Stores what was found, as soon as everything that it has to be compared with has a vector."""
+        """Stores the findings, after all facts with which they are compared have a vector."""
         facts = [fact for answered in answers for fact in answered.answer.facts]
         while not self._stored(topic, messages, answers):
             self._meanings.learn(KnownFacts(self._owner, self._meanings).texts(facts))
@@ -138,7 +142,7 @@ class _Archivist:
     def _stored(
         self, topic: Topic, messages: Sequence[MessageContent], answers: Sequence[AnsweredCall[Extract]]
     ) -> bool:
-        """False, and nothing is stored, where a vector is missing."""
+        """Returns False and stores nothing if a vector is missing."""
         knowledge.lock(self._owner)
         owner = ChatUser.objects.get(pk=self._owner.pk)
         still = Topic.objects.of(owner).live().filter(pk=topic.pk, facts_extracted=False)
@@ -163,7 +167,7 @@ class _Archivist:
 
 
 def _selves(owner: ChatUser, messages: Sequence[MessageContent]) -> frozenset[str]:
-    """What the chat user and the assistant are called, who are nobody the user speaks of."""
+    """The names of the chat user and of the assistant, who are not extracted as people."""
     authors = {message.author for message in messages if message.role != "peer"}
     return frozenset(folded(name) for name in (owner.name, owner.display_name, *authors)) - {""}
 
@@ -173,6 +177,6 @@ def _names(person: FoundPerson) -> frozenset[str]:
 
 
 def enough_after(seconds: float) -> Callable[[], bool]:
-    """Says that it is enough when so many seconds have passed."""
+    """Returns a function that returns True when so many seconds have passed."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end

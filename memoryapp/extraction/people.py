@@ -1,7 +1,7 @@
-"""Who a found person is: somebody the memory knows, somebody who waits to be decided about, or somebody new.
+"""Decides whether a found person is known, waits for a decision, or is new.
 
-What is found of a known person is only added: names, a username or a circle where there is none, a line about them.
-Mentions are counted for everybody there is. What a person deleted, renamed or rejected does not come back.
+Known people only gain: more names, a username or a circle if they have none, and a line of biography. Mentions are
+counted for each person in the memory. What somebody deleted, renamed or rejected does not come back.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from memoryapp.knowledge.values import MOST_ENTRIES
 from memoryapp.models import ChatUser, Finding, FindingMessage, KnowledgeEdit, Person
 
 NOUN = KnowledgeEdit.Noun.PERSON
-# Beyond this nothing is added to what is known about a person.
+# A biography does not grow beyond this.
 MOST_BIO_CHARS = 4_000
 _MOST_ALIKE = 5
 
 
 class KnownPeople:
-    """All that a found person is compared with, read in the transaction that stores them."""
+    """The people with whom a found person is compared, read in the transaction that stores the findings."""
 
     def __init__(self, owner: ChatUser) -> None:
         self._owner = owner
@@ -46,7 +46,7 @@ class KnownPeople:
             self._put(reading, found, someone, them)
 
     def _them(self, someone: PersonNames) -> list[PersonNames]:
-        """Who they may be; one who has another name by now is found by the one that a person changed."""
+        """Returns the people who may be meant; if no current name matches, those who lost such a name."""
         found = matching(someone, self._people)
         return found or [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
 
@@ -71,7 +71,7 @@ class KnownPeople:
         count_mentions(self._owner, [person.pk])
 
     def _put(self, reading: Reading, found: FoundPerson, someone: PersonNames, alike: list[PersonNames]) -> None:
-        """Somebody new; where it may be one of several people, a person has to decide."""
+        """Stores a new person; if it may be one of several known people, somebody must decide."""
         values = _values(found)
         if reading.is_automatic and not alike:
             edit = knowledge.create(reading.owner, NOUN, values, actor=ARCHIVIST, call=reading.call)
@@ -85,7 +85,7 @@ class KnownPeople:
         self._people.append(named(found.name, found.aliases, found.username, found.circle, finding=waiting.pk))
 
     def _additions(self, person: Person, found: FoundPerson) -> dict[str, Any]:
-        """What of the found person is new, but for what somebody took away or rejected."""
+        """Returns the values that are new, without those that somebody removed or rejected."""
         refused = self._lost.get(person.pk, frozenset()) | {folded(person.display_name)}
         known = {folded(str(alias)) for alias in person.aliases} | refused
         names = [name for name in (found.name, *found.aliases) if folded(name) not in known]
@@ -102,7 +102,7 @@ class KnownPeople:
 
 
 def count_mentions(owner: ChatUser, numbers: Iterable[int]) -> None:
-    """Counts anew in how many messages these people were found, and when; nobody's count becomes smaller by it."""
+    """Recounts the messages in which these people were found, and their first and last time; no count decreases."""
     listed = FindingMessage.objects.filter(owner=owner, finding__noun=NOUN, finding__row__in=list(numbers))
     rows = listed.values("finding__row").annotate(
         n=Count("message", distinct=True), first=Min("message__sent_at"), last=Max("message__sent_at")
@@ -118,7 +118,7 @@ def count_mentions(owner: ChatUser, numbers: Iterable[int]) -> None:
 
 
 def _add_to_waiting(waiting: Finding, found: FoundPerson, there: Iterable[str] = ()) -> None:
-    """What waits grows by what is found of the same person, who has the names ``there`` already."""
+    """Adds what was found to the waiting finding about the same person, whose row already has the names ``there``."""
     values: dict[str, Any] = waiting.values
     known = {folded(name) for name in (*there, str(values.get("display_name", "")), *values.get("aliases", []))}
     more = [name for name in (found.name, *found.aliases) if folded(name) not in known]
@@ -135,7 +135,7 @@ def _add_to_waiting(waiting: Finding, found: FoundPerson, there: Iterable[str] =
 
 
 def grown(person: Person, more: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the person with those ``more``: names and lines are added, the others take an empty place."""
+    """Returns the values in ``more``, with the names and lines of biography that the person has already."""
     whole = dict(more)
     if "aliases" in more:
         whole["aliases"] = list(dict.fromkeys([*person.aliases, *more["aliases"]]))
@@ -145,7 +145,7 @@ def grown(person: Person, more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bio_with(bio: str, line: str) -> str:
-    """What is known about a person, and a line more where it says something else."""
+    """Returns the biography, with the line added if it says something new and there is room."""
     if not line or folded(line) in folded(bio) or len(bio) + len(line) > MOST_BIO_CHARS:
         return bio
     return "\n".join(filter(None, (bio, line)))
@@ -166,7 +166,7 @@ def _rows(owner: ChatUser) -> Iterator[PersonNames]:
 
 
 def _waiting(owner: ChatUser) -> Iterator[PersonNames]:
-    """Those who would be new; what would be added to somebody known is found by them."""
+    """Waiting people who would be new; waiting additions to known people are found by their ``target``."""
     rows = Finding.objects.filter(owner=owner, noun=NOUN, state=Finding.State.WAITING, target__isnull=True)
     for number, values in rows.values_list("pk", "values").iterator():
         yield _of_values(values, finding=number)
@@ -179,7 +179,7 @@ def _of_values(values: Mapping[str, Any], **whose: int | None) -> PersonNames:
 
 
 def _gone(owner: ChatUser) -> Iterator[str]:
-    """Names of those who were deleted, undone or rejected by a person."""
+    """The names of people whom somebody deleted, undid or rejected."""
     there = {str(number) for number in Person.objects.filter(owner=owner).values_list("pk", flat=True)}
     for number, values, _after in withdrawn(owner, NOUN):
         if str(number) not in there and values.get("display_name"):
@@ -189,8 +189,8 @@ def _gone(owner: ChatUser) -> Iterator[str]:
 
 
 def _lost_names(owner: ChatUser) -> Mapping[int, frozenset[str]]:
-    """By the number of a person what somebody took from them or refused to add: names, username, circle, what was
-    written about them, folded."""
+    """By a person's number, the folded values that somebody removed or refused to add: names, username, circle, and
+    lines of biography."""
     lost: dict[int, set[str]] = defaultdict(set)
     for number, values, after in withdrawn(owner, NOUN):
         lost[number] |= _words(values) - _words(after or {})

@@ -1,7 +1,7 @@
-"""The review: findings that wait until a person confirms, edits, rejects or merges them, and the way back.
+"""The review: a person confirms, edits, rejects or merges findings that wait, and can take a decision back.
 
-A decision is one short transaction: the change of the memory, if there is one, and the finding's new state. Whoever
-decides first decides.
+A decision is one short transaction: the change of the memory, if there is one, and the finding's new state. The first
+decision counts.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ Noun = KnowledgeEdit.Noun
 
 
 class FindingDecided(CurationError):
-    """Somebody decided about the finding already."""
+    """Somebody has already decided about the finding."""
 
 
 def waiting(owner: ChatUser) -> QuerySet[Finding]:
-    """What is to be decided, in the order in which it was found."""
+    """The findings that wait, in the order in which they were found."""
     return Finding.objects.filter(owner=owner, state=State.WAITING).order_by("pk")
 
 
 def next_waiting(owner: ChatUser, after: int = 0) -> Finding | None:
-    """The first one after the finding of that number; past the last one the first of all."""
+    """Returns the next waiting finding after that number; after the last one, the first."""
     rows = waiting(owner).select_related("topic", "follows")
     return rows.filter(pk__gt=after).first() or rows.first()
 
 
 def last_decided(owner: ChatUser, actor: str) -> Finding | None:
-    """What this person decided last, to be taken back."""
+    """Returns the finding that this person decided last."""
     decided = Finding.objects.filter(owner=owner, decided_by=actor, decided_at__isnull=False)
     return decided.exclude(state=State.WAITING).order_by("-decided_at", "-pk").first()
 
 
 def target_of(finding: Finding) -> Fact | Person | None:
-    """The row that the finding would change, if it is there and current."""
+    """Returns the row that the finding would change, if it exists and is current."""
     number = finding.target or (finding.follows.row if finding.follows else None) or 0
     if finding.noun == Noun.FACT:
         return Fact.objects.current().filter(owner=finding.owner_id, pk=number).first()
@@ -55,8 +55,7 @@ def target_of(finding: Finding) -> Fact | Person | None:
 
 
 def outcome(finding: Finding, target: Fact | Person | None) -> dict[str, Any]:
-    """The values of the row that would come out if the finding were confirmed as it is, of a change those of all
-    fields."""
+    """Returns the row's values after the finding is confirmed as it is, including those that it does not change."""
     if isinstance(target, Person):
         whole = {name: getattr(target, name) for name in knowledge.EDITABLE[finding.noun]}
         return {**whole, **grown(target, finding.values)}
@@ -67,10 +66,11 @@ def outcome(finding: Finding, target: Fact | Person | None) -> dict[str, Any]:
 def confirm(
     finding: Finding, *, actor: str, values: Mapping[str, Any] | None = None, keep_both: bool = False
 ) -> KnowledgeEdit | None:
-    """Makes what was found part of the memory, with other ``values`` where a person changed some.
+    """Makes the finding part of the memory; ``values`` are those that the person changed.
 
-    With ``keep_both`` a fact does not take the place of the one it would replace. None where nothing had to be changed.
-    Raises Decided, CurationError.
+    With ``keep_both`` a fact does not replace another one. Returns None if nothing had to change.
+
+    Raises FindingDecided, CurationError.
     """
     owner = _lock(finding)
     wanted = {**finding.values, **(values or {})}
@@ -102,7 +102,7 @@ def _confirm_fact(
 def _change(
     owner: ChatUser, row: Person, values: Mapping[str, Any], authorship: Mapping[str, Any]
 ) -> KnowledgeEdit | None:
-    """The row with these values; None where it has them."""
+    """Gives the row these values; returns None if it has them already."""
     if all(getattr(row, name) == value for name, value in knowledge.cleaned(Noun.PERSON, values).items()):
         return None
     return knowledge.edit(owner, row, values, **authorship)
@@ -110,16 +110,16 @@ def _change(
 
 @transaction.atomic
 def reject(finding: Finding, *, actor: str) -> None:
-    """What was found is not so, and is not found again. Raises Decided."""
+    """Marks the finding as wrong, so it is not found again. Raises FindingDecided."""
     _lock(finding)
     _decide(finding, State.REJECTED, actor)
 
 
 @transaction.atomic
 def merge(finding: Finding, number: int, *, actor: str) -> KnowledgeEdit | None:
-    """What was found is the row of that ``number``: a person gets the names and what is known, a fact keeps its words.
+    """Confirms that the finding is the row ``number``. A person gains the names and biography; a fact keeps its words.
 
-    None where the row needed no change. Raises Decided, CurationError.
+    Returns None if the row needed no change. Raises FindingDecided, CurationError.
     """
     owner = _lock(finding)
     edit = None
@@ -150,7 +150,7 @@ def _joined(person: Person, values: Mapping[str, Any]) -> dict[str, Any]:
 
 @transaction.atomic
 def take_back(finding: Finding, *, actor: str) -> None:
-    """The finding waits again, and its change is undone. Raises CurationError (Depends) where that cannot be."""
+    """Undoes the finding's change; the finding waits again. Raises CurationError, Depends if later changes need it."""
     owner = ChatUser.objects.get(pk=finding.owner_id)
     knowledge.lock(owner)
     finding.refresh_from_db()
@@ -164,7 +164,7 @@ def take_back(finding: Finding, *, actor: str) -> None:
 
 
 def _lock(finding: Finding) -> ChatUser:
-    """Raises Decided."""
+    """Locks the owner's knowledge. Raises FindingDecided."""
     owner = ChatUser.objects.get(pk=finding.owner_id)
     knowledge.lock(owner)
     finding.refresh_from_db()

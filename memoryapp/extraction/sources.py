@@ -1,4 +1,4 @@
-"""The messages that what is known stands in, for its page."""
+"""The source messages of facts and people, for their pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 50
 
 
 def sources(owner: ChatUser, noun: str, number: int, most: int = MOST) -> list[Message]:
-    """The messages that this fact or person was found in, the latest first; those of people merged into it, too."""
+    """Returns the messages of this fact or person, latest first, including those of people merged into it."""
     rows = [number, *_merged_into(owner, noun, number)]
     listed = FindingMessage.objects.filter(
         owner=owner, finding__noun=noun, finding__row__in=rows, finding__state=Finding.State.CONFIRMED
@@ -23,7 +23,7 @@ def sources(owner: ChatUser, noun: str, number: int, most: int = MOST) -> list[M
 
 
 def succession(fact: Fact) -> dict[str, Any]:
-    """The fact that is true in its place (``replaced_by``), and those whose place it took (``replaces``)."""
+    """Returns the fact that replaced this one (``replaced_by``), and the facts that it replaced (``replaces``)."""
     edits = KnowledgeEdit.objects.filter(owner=fact.owner_id, kind="replace", after__has_key=str(fact.pk))
     others = {int(number) for after in edits.values_list("after", flat=True) for number in after} - {fact.pk}
     found = Fact.objects.filter(owner=fact.owner_id, pk__in=others).order_by("pk")
@@ -33,7 +33,7 @@ def succession(fact: Fact) -> dict[str, Any]:
 
 
 def _merged_into(owner: ChatUser, noun: str, number: int) -> list[int]:
-    """The numbers of those who became part of the row and are not there any more."""
+    """Returns the numbers of the rows that were merged into this one and no longer exist."""
     merges = KnowledgeEdit.objects.filter(owner=owner, noun=noun, kind="merge", after__has_key=str(number))
     others = {int(other) for after in merges.values_list("after", flat=True) for other in after} - {number}
     there = MODELS[noun]._default_manager.filter(owner=owner, pk__in=others).values_list("pk", flat=True)
@@ -41,7 +41,7 @@ def _merged_into(owner: ChatUser, noun: str, number: int) -> list[int]:
 
 
 def messages_of(findings: Sequence[Finding]) -> Mapping[int, list[Message]]:
-    """The messages that each of these findings stands in, by its number, oldest first."""
+    """Returns the messages of each finding, by its number, oldest first."""
     listed = FindingMessage.objects.filter(finding__in=findings).select_related("message__topic")
     found: dict[int, list[Message]] = defaultdict(list)
     for row in listed.order_by("message__sent_at", "message_id"):

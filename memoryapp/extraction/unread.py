@@ -1,8 +1,8 @@
-"""Topics that could not be read: which wait, for how long, and which wait for a person.
+"""Topics that the archivist could not read: those that are read again after a wait, and those that wait for a person.
 
-A model that cannot be reached or answers too late holds back the chat user's other topics, too, so that an outage costs
-a question every few minutes. A topic that failed so often by itself holds back nobody but itself. An answer that nobody
-can read is asked for once more at once; then the topic waits for a person, who may ask again.
+If a model cannot be reached or answers too late, the chat user's other topics wait as well, so an outage costs only one
+question every few minutes. A topic that failed more than ``PATIENCE`` times delays only itself. After an unreadable
+answer the question is asked once more at once; then the topic waits for a person, who may have it read again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memoryapp.operations.waits import waiting
 
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
-# After so many attempts it may be the topic's own fault.
+# After more attempts than this, the topic may be at fault.
 PATIENCE = 3
 
 State = UnreadTopic.State
@@ -27,7 +27,7 @@ State = UnreadTopic.State
 
 @dataclass(frozen=True, slots=True)
 class UnreadCounts:
-    """How many live topics are not read yet, and of these how many failed."""
+    """How many live topics are not read yet, and how many of them failed."""
 
     unread: int
     failed: int
@@ -38,27 +38,26 @@ def backlog(owner: ChatUser) -> UnreadCounts:
 
 
 def unread() -> QuerySet[Topic]:
-    """Live topics that wait for the archivist: of chat users for whom facts are extracted, and without those that
-    failed."""
+    """Live topics that wait for the archivist, without those that failed and those of chat users without extraction."""
     topics = _unread().exclude(owner__extraction=ChatUser.Extraction.OFF)
     return topics.exclude(pk__in=UnreadTopic.objects.filter(state=State.FAILED).values("topic"))
 
 
 def failed(owner: ChatUser | None = None) -> QuerySet[UnreadTopic]:
-    """Topics whose facts and people could not be extracted and that wait for a person, the latest first."""
+    """Topics that could not be read and wait for a person, latest first."""
     rows = UnreadTopic.objects.filter(state=State.FAILED, topic__is_live=True).select_related("topic", "owner")
     return (rows if owner is None else rows.filter(owner=owner)).order_by("-at", "-pk")
 
 
 def retry(rows: Iterable[UnreadTopic]) -> int:
-    """The worker reads these topics again soon; returns how many of them had failed."""
+    """Makes the failed ones of these topics due again; returns how many there were."""
     numbers = [row.pk for row in rows]
     failed = UnreadTopic.objects.filter(pk__in=numbers, state=State.FAILED)
     return failed.update(state=State.WAITING, attempts=0, due_at=timezone.now(), at=timezone.now())
 
 
 def due(owner: ChatUser) -> QuerySet[Topic]:
-    """The owner's live topics whose turn it is, oldest first; none while the model is given time."""
+    """The owner's live topics that are due, oldest first; none while all of them wait for the model."""
     rows = UnreadTopic.objects.filter(owner=owner)
     if rows.filter(_pauses()).exists():
         return Topic.objects.none()
@@ -67,7 +66,7 @@ def due(owner: ChatUser) -> QuerySet[Topic]:
 
 
 def with_due() -> QuerySet[ChatUser]:
-    """The chat users for whom there may be something to read, those longest without work first."""
+    """Chat users who may have topics that are due; those whose last pass is longest ago come first."""
     wanted = ChatUser.objects.filter(pk__in=unread().values("owner"))
     paused = UnreadTopic.objects.filter(_pauses()).values("owner")
     last = Work.objects.filter(owner=OuterRef("pk"), kind=Work.Kind.EXTRACT).values("at")
@@ -84,7 +83,7 @@ def _pauses() -> Q:
 
 
 def postpone(topic: Topic, fault: str) -> UnreadTopic:
-    """The model gave no answer: the topic is read again after a while, each time a longer one."""
+    """Has the topic read again after a wait, which doubles with each attempt, up to ``LONGEST_WAIT``."""
     known = UnreadTopic.objects.filter(topic=topic).first()
     attempts = (known.attempts if known else 0) + 1
     wait = min(FIRST_WAIT * 2 ** min(attempts - 1, 10), LONGEST_WAIT)
@@ -92,7 +91,7 @@ def postpone(topic: Topic, fault: str) -> UnreadTopic:
 
 
 def give_up(topic: Topic, fault: str) -> UnreadTopic:
-    """The topic waits for a person."""
+    """Marks the topic as failed, so it waits for a person."""
     return _put(topic, state=State.FAILED, due_at=timezone.now(), fault=fault)
 
 

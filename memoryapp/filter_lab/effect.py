@@ -22,7 +22,7 @@ from memoryapp.models import ChatUser, Run, RunEvent, TopicMessage
 
 MOST = 100
 _KINDS = (RunStarted.kind, CandidatesFound.kind, RunFinished.kind)
-# How many runs' events are read together: each has some sixty kilobytes.
+# How many runs are read together; the events of each have about 60 kB.
 _BATCH = 20
 
 
@@ -51,14 +51,14 @@ class _Case:
 
 
 def on_choices(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
-    """Compared with what models selected in the owner's latest runs; None without any."""
+    """Compares the cuts with what models selected in the owner's latest runs; returns None if there are none."""
     runs = Run.objects.of(owner).by_hand().filter(fallback="", selected_count__gt=0)
     models = [strategy for strategy in runs.values_list("strategy", flat=True).distinct() if needs_model(strategy)]
     return _compared(_cases(runs.filter(strategy__in=models), profile), before, after)
 
 
 def on_golden_questions(owner: ChatUser, profile: str, before: Cuts, after: Cuts) -> CutComparison | None:
-    """Compared with the evidence of the owner's latest golden questions; None without any."""
+    """Compares the cuts with the evidence of the owner's latest golden questions; returns None if there are none."""
     return _compared(_cases(Run.objects.of(owner).exclude(evidence=[]), profile), before, after)
 
 
@@ -112,5 +112,5 @@ def _figures(cases: Sequence[_Case], cuts: Cuts) -> Figures:
 
 
 def _findable(case: _Case) -> set[str]:
-    """What is relevant among the candidates, of topics that an edit put in another's place the one of that time."""
+    """Returns the relevant topics among the candidates, in their versions of that time; if none, all relevant ones."""
     return set(case.relevant & case.similarities.keys()) or set(case.relevant)

@@ -23,7 +23,7 @@ class PresetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """``made_by`` is empty for the built-in ones."""
+    """Named cuts; ``made_by`` is empty for built-in ones."""
 
     name: str
     cuts: Cuts
@@ -41,8 +41,7 @@ def bounds() -> Mapping[str, Declaration]:
 
 
 def cuts_in(given: Mapping[str, Any], default: Cuts) -> Cuts:
-    """The cuts in ``given``, each the nearest that its bounds allow; ``default`` for what is missing or not
-    a number."""
+    """Returns the cuts in ``given``, each limited to its bounds; ``default`` for a cut that is missing or no number."""
     return Cuts(
         **{name: _number(declared, given.get(name, ""), getattr(default, name)) for name, declared in bounds().items()}
     )
@@ -59,14 +58,14 @@ def _number(declared: Declaration, given: Any, default: Any) -> Any:
 
 
 def of_profile(name: str, profile: EmbeddingProfile | None) -> list[Preset]:
-    """The built-in ones for the profile of that name, then those that people made for its row."""
+    """Returns the built-in presets of the profile of that name, then those that people made for its row."""
     built_in = [Preset(name, cuts) for name, cuts in presets_of(name).items()]
     rows = FilterPreset.objects.filter(profile=profile).order_by("name")[:MOST] if profile else ()
     return [*built_in, *(Preset(row.name, _cuts(row), row.made_by) for row in rows)]
 
 
 def save(profile: EmbeddingProfile, name: str, cuts: Cuts, made_by: str) -> Preset:
-    """Stores the cuts under this name, in place of earlier ones. Raises PresetError."""
+    """Stores the cuts under this name and replaces earlier ones. Raises PresetError."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST_NAME:
         raise PresetError(_("Give the preset a name of at most %(n)s characters.") % {"n": LONGEST_NAME})

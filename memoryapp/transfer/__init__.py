@@ -1,9 +1,9 @@
-"""A whole memory as JSON Lines, and back: what people said, made and decided, without what is worked out from it.
+"""Exports and restores a whole memory as JSON Lines: what people said, made and decided, without derived data.
 
 In: a chat user, or an exported file and the name of a chat user who has no messages yet. Out: lines, or the memory.
-Rows are written by field, so a new model or field is exported by itself; ``rows.LEFT_OUT`` names what is not.
-``predecessor`` brings what another program had made of the messages of an import. It may import ingestion, which makes
-the passages of what is restored, and knowledge.
+Rows are written by field, so a new model or field is exported automatically; ``rows.LEFT_OUT`` names the exceptions.
+``predecessor`` imports what another program had made of the messages of an import. It may import ``ingestion``, which
+makes the passages of restored messages, and ``knowledge``.
 """
 
 from memoryapp.transfer.exporting import file_of, lines

@@ -1,7 +1,7 @@
-"""An export, line by line: a header, the messages as any JSON Lines, every other row, and how many lines there were.
+"""Writes an export: a header, the messages as ordinary JSON Lines, all other rows, and the number of lines.
 
-Other importers read the messages alone. Where a message lies (its topic, its import, whether it is withdrawn) stands in
-lines of their own, so that nothing is added to what the message says.
+Other importers read only the messages. A message's place (its topic, its import, whether it is withdrawn) is written in
+a separate line, so its own line contains only what the message says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RESERVED = _MESSAGE | {"user", "messages", "metadata", MARK}
 
 
 def lines(owner: ChatUser) -> Iterator[str]:
-    """The lines of the owner's memory as it is at the beginning, each with its end; a batch of rows in memory."""
+    """Yields the lines of the owner's memory at one moment, each with its newline; reads the rows in batches."""
     with _one_moment():
         count = 0
         for value in _values(owner):
@@ -33,7 +33,7 @@ def lines(owner: ChatUser) -> Iterator[str]:
 
 
 def file_of(owner: ChatUser) -> IO[bytes]:
-    """The same as a file at its beginning, which has no name and is gone when it is closed."""
+    """Returns the same lines as an open temporary file at position 0, which is deleted when it is closed."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     try:
         for line in lines(owner):
@@ -47,7 +47,7 @@ def file_of(owner: ChatUser) -> IO[bytes]:
 
 @contextmanager
 def _one_moment() -> Iterator[None]:
-    """All that is read sees the memory of one moment, whoever changes it meanwhile."""
+    """All reads in the body see the memory at one moment, without later changes."""
     if connection.in_atomic_block:
         yield
         return
@@ -87,7 +87,7 @@ def _message(user: str, row: Message) -> dict[str, Any]:
         "forwarded_from": row.forwarded_from,
     }
     fields = {name: value for name, value in fields.items() if value or name in ("id", "role", "ts", "text")}
-    # What a line has a meaning of its own for stands apart.
+    # Metadata with the name of a field of the line is written separately.
     beside = {name: value for name, value in row.metadata.items() if name in _RESERVED}
     rest = {name: value for name, value in row.metadata.items() if name not in _RESERVED}
     return {**rest, **({"metadata": beside} if beside else {}), **fields}
@@ -102,7 +102,7 @@ def _row(model: type[models.Model], row: models.Model) -> dict[str, Any]:
 
 
 def _place(row: Message) -> dict[str, Any]:
-    """By which number other lines know the message, and where it lies."""
+    """Returns the line with the number by which other lines refer to the message, and its place."""
     place = {"topic": row.topic_id, "batch": row.batch_id, "is_withdrawn": row.is_withdrawn}
     return {MARK: "place", "n": row.pk, "message": row.external_id, **{name: at for name, at in place.items() if at}}
 

@@ -1,8 +1,9 @@
-"""What another program had distilled of the messages that an import brings: topics, facts, people and artifacts.
+"""Imports what another program distilled from the messages of an import: topics, facts, people and artifacts.
 
-Topics are put over messages that no topic holds yet, in one transaction with the messages themselves, and the rest
-becomes rows as if somebody had written them; each change names the import, so that withdrawing it takes them back.
-What came once does not come again, whatever became of it. A rehearsal finds the same and writes nothing.
+Topics are made over messages that are in no topic yet, in one transaction with the messages themselves. Other items
+become rows as if somebody had written them; each change names the import, so withdrawing the import undoes them. What
+was imported once is not imported again, even if it was changed or deleted since. A rehearsal finds the same and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """How much of each kind is new, and there already; what cannot be taken, with the reasons."""
+    """How many items of each kind are new, and how many known; what was refused, with the reasons."""
 
     new: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
@@ -47,24 +48,24 @@ class Brought:
 
 @contextmanager
 def together(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[ChatUser], None]]:
-    """One transaction for the messages of a file and what had been made of them, where it has both: nobody archives
-    messages whose topics are yet to come, also not after a kill. Files that name the same user wait for each other.
+    """If the file has distilled items, stores its messages and these items in one transaction.
 
-    It gives what is called with each chat user before anything is stored for them; their topics stay as they are until
-    the block ends.
+    So no process archives messages before their topics are stored, even if the import is killed. Imports of files that
+    name the same user wait for each other. Yields a function that must be called with each chat user before anything is
+    stored for that user; it locks the user's topics until the block ends.
     """
     if not chat.is_distilled:
         yield lambda owner: None
         return
     with transaction.atomic():
-        # All at once, for each file names its users in an order of its own, and some of them are not here yet.
+        # All locks are taken first and in one order, because files name users in any order and some do not exist yet.
         for name in sorted({name for user in ("", *chat.users()) if (name := addressee(user))}):
             advisory_locks.acquire_until_commit(f"distilled {name}", 0)
         yield lock_owner
 
 
 def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:
-    """What ``bring`` would find after an import of the messages."""
+    """Returns what ``bring`` would return after an import of the messages, and writes nothing."""
     coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for item in chat.records() if chat.is_distilled else ():
         if isinstance(item, MessageRecord) and "topic" in item.metadata and (name := addressee(item.user)):
@@ -80,7 +81,7 @@ def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:
 
 
 def bring(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], ImportBatch], *, actor: str) -> Brought:
-    """Stores what is new; ``batch_of`` gives the import of a chat user. Raises BeingErased."""
+    """Stores what is new; ``batch_of`` returns the import of a chat user. Raises BeingErased."""
     found = Brought()
     for name, kind, items in _portions(chat, addressee, found):
         owner = erasure.found_or_made(name)
@@ -94,7 +95,7 @@ def bring(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], I
 
 
 def _portions(chat: ChatFile, addressee: Addressee, found: Brought) -> Iterator[tuple[str, str, Sequence[Distilled]]]:
-    """What there is for each chat user, of one kind at a time; what is rejected goes to ``found``."""
+    """Yields the items of each chat user, one kind at a time, in portions; adds rejected ones to ``found``."""
     for (name, kind), items in groupby(_wanted(chat, addressee, found), key=lambda pair: (pair[0], pair[1].kind)):
         while part := [item for _name, item in islice(items, _AT_ONCE)]:
             yield name, kind, part
@@ -111,7 +112,7 @@ def _wanted(chat: ChatFile, addressee: Addressee, found: Brought) -> Iterator[tu
 
 @dataclass(slots=True)
 class _Place:
-    """The messages of a topic that are in no topic here yet, and how many are in one or withdrawn."""
+    """The messages of an imported topic that are in no topic here yet, and how many are in one or withdrawn."""
 
     free: list[int] = field(default_factory=list)
     settled: int = 0
@@ -133,7 +134,7 @@ class _Topics:
         Topic.objects.filter(pk__in=read).update(facts_extracted=True)
 
     def sort_out(self, items: Sequence[Distilled], coming: Mapping[str, int]) -> list[Distilled]:
-        """Those that can be put; ``coming`` says how many messages each has, of those that no topic holds."""
+        """Returns the topics that can be stored; ``coming`` counts each topic's messages that are in no topic."""
         places = _places(self.owner, items) if self.owner else {}
         new = []
         for item in items:
@@ -156,7 +157,7 @@ def _number(item: Distilled) -> str:
 
 
 def _places(owner: ChatUser, items: Sequence[Distilled]) -> dict[str, _Place]:
-    """Where the messages of these topics are here, by the topics' numbers there."""
+    """Returns the places of the messages of these topics, by the topics' numbers in the file."""
     found: defaultdict[str, _Place] = defaultdict(_Place)
     for number, pk, topic, is_withdrawn in _messages(owner, [item.values["number"] for item in items]):
         if topic or is_withdrawn:
@@ -167,7 +168,7 @@ def _places(owner: ChatUser, items: Sequence[Distilled]) -> dict[str, _Place]:
 
 
 def _messages(owner: ChatUser, numbers: Sequence[Any]) -> Iterator[tuple[str, int, int | None, bool]]:
-    """Of each message of these topics: the topic there, its number, its topic here, whether it is withdrawn."""
+    """Yields for each message: its topic in the file, its number, its topic here, and whether it is withdrawn."""
     rows = Message.objects.of(owner).filter(external_id__startswith="laplaced:", metadata__topic__in=numbers)
     listed = rows.in_order().values_list("metadata__topic", "pk", "topic", "is_withdrawn")
     for number, pk, topic, is_withdrawn in listed.iterator():
@@ -176,7 +177,7 @@ def _messages(owner: ChatUser, numbers: Sequence[Any]) -> Iterator[tuple[str, in
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Facts, people or artifacts of one chat user, who may not be there yet."""
+    """Facts, people or artifacts of one chat user, who may not exist yet."""
 
     owner: ChatUser | None
     kind: str
@@ -189,7 +190,7 @@ class _Rows:
             knowledge.add(row, KnowledgeEdit(owner=self.owner, actor=actor, batch=batch))
 
     def new(self, items: Sequence[Distilled]) -> Iterator[knowledge.Row]:
-        """The rows that are not there, checked."""
+        """Yields the rows that are not known yet and valid; counts the others."""
         known, linked = self._known(items), self._linked(items)
         for item in items:
             key = self._key(item.values)
@@ -210,7 +211,7 @@ class _Rows:
         return tuple(values.get(name) for name in _KEYS[self.kind])
 
     def _known(self, items: Sequence[Distilled]) -> set[tuple[Any, ...]]:
-        """Keys of rows that are there, or came by an earlier import."""
+        """Returns the keys of rows that exist, or that an earlier import brought."""
         if self.owner is None:
             return set()
         names = _KEYS[self.kind]
@@ -224,7 +225,7 @@ class _Rows:
         return known
 
     def _linked(self, items: Sequence[Distilled]) -> Mapping[Any, Any]:
-        """The topic here of each topic there, and the message of each external id, that the rows refer to."""
+        """Returns what the rows refer to: topics by their number in the file, for artifacts messages by external id."""
         if self.owner is None:
             return {}
         if self.kind == "artifact":
@@ -237,7 +238,7 @@ class _Rows:
 
 
 def _row(owner: ChatUser | None, item: Distilled, linked: Mapping[Any, Any]) -> knowledge.Row:
-    """Raises CurationError for values that the row cannot have."""
+    """Returns the unsaved row. Raises CurationError if it cannot have these values."""
     noun = KnowledgeEdit.Noun(item.kind)
     values = {**item.values}
     values |= knowledge.cleaned(noun, {name: values[name] for name in knowledge.EDITABLE[noun]})

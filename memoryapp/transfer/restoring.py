@@ -1,7 +1,7 @@
-"""An exported memory brought back: every row under a new number, in one transaction, or nothing.
+"""Restores an exported memory: every row under a new number, all in one transaction.
 
-It goes to a chat user without messages; whose memory has some already gets the messages alone, by the importer of JSON
-Lines. The file says at its end how many lines it has, so one that was cut off is refused.
+The chat user must have no messages; for any other one, the importer of JSON Lines imports only the messages. The last
+line of the file contains the number of lines, so a truncated file is refused.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ WHERE memoryapp_message.id = at.id
 
 
 class NotEmpty(Exception):
-    """The chat user has messages already; the text is a sentence for people."""
+    """The chat user already has messages; the text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How many rows of each kind came back; ``missing_files`` counts media whose bytes are not here."""
+    """How many rows of each kind were restored; ``missing_files`` counts media whose bytes are not stored here."""
 
     user: str
     counts: dict[str, int]
@@ -64,9 +64,9 @@ def outline(path: Path) -> Counter[str]:
 
 
 def restore(path: Path, user: str = "", stored: Callable[[int], None] = lambda count: None) -> Restored:
-    """The memory of the file for ``user``, or for the chat user that it names.
+    """Restores the memory of the file for ``user``, or for the chat user that the file names.
 
-    ``stored`` is called with the number of rows so far; what it raises leaves nothing behind. Raises NotEmpty,
+    ``stored`` is called with the number of rows so far; if it raises, nothing is stored. Raises NotEmpty,
     UnreadableFile with the line that cannot be read, and BeingErased.
     """
     header = next((value for _number, value in _first(path)), {})
@@ -87,7 +87,7 @@ def restore(path: Path, user: str = "", stored: Callable[[int], None] = lambda c
 
 
 def _first(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The first line, if it is an object."""
+    """Yields the first line with its number, if it is an object."""
     source = sources(path)[0]
     for number, line in lines_of(source):
         try:
@@ -100,7 +100,7 @@ def _first(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every line of the file with its number. Raises UnreadableFile."""
+    """Yields every line before the last with its number. Raises UnreadableFile."""
     [source, *_rest] = sources(path)
     ended = False
     for count, (number, line) in enumerate(lines_of(source)):
@@ -131,7 +131,7 @@ def _bad(path: object, number: int, why: object) -> UnreadableFile:
 
 @dataclass
 class _RestoredMemory:
-    """A memory on its way in. ``numbers`` has the new number of each row by model and by its number in the file."""
+    """A memory while it is restored. ``numbers`` maps each row's number in the file to the new one, by model."""
 
     owner: ChatUser
     stored: Callable[[int], None] = lambda count: None
@@ -141,7 +141,7 @@ class _RestoredMemory:
     places: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
     def take(self, lines: Iterator[tuple[int, dict[str, Any]]]) -> None:
-        """All lines, those of one kind that follow one another a thousand at a time. Raises UnreadableFile."""
+        """Stores all lines, up to a thousand consecutive lines of one kind at a time. Raises UnreadableFile."""
         waiting: list[tuple[int, dict[str, Any]]] = []
         for number, value in lines:
             if waiting and (waiting[0][1].get(MARK) != value.get(MARK) or len(waiting) == _AT_ONCE):
@@ -151,7 +151,7 @@ class _RestoredMemory:
         self._store(waiting)
 
     def finish(self) -> None:
-        """Messages where they lie, and the passages by which search finds those that a topic ever had."""
+        """Puts messages into their places, and makes passages of all messages that were ever in a topic."""
         topics, batches = self.numbers.get(Topic, {}), self._of("importbatch")
         for part in chunks(self.places, _AT_ONCE):
             rows = [
@@ -216,7 +216,7 @@ class _RestoredMemory:
             raise ValueError(_("no such row is known"))
         here = [line for line in lines if model is not Media or self._has_bytes(line)]
         known = self.numbers.setdefault(model, {})
-        # First, for rows may refer to others of their kind.
+        # Numbers come first, because rows may refer to others of their kind.
         known.update(zip((int(line["n"]) for line in here), _free_numbers(model, len(here)), strict=True))
         self._insert(model, [self._row(model, line) for line in here])
 
@@ -230,10 +230,10 @@ class _RestoredMemory:
         return model(pk=pk, owner=self.owner, **{name: _read(column, values[name]) for name, column in known.items()})
 
     def _renumber(self, model: type[models.Model], number: Any) -> Any:
-        """The new number, of a row that is gone a free one."""
+        """Returns the new number of a row; a free number if the file does not contain the row."""
         if number is None:
             return None
-        # A row that history alone still knows comes back under this number when its deletion is undone.
+        # A row that only the history mentions is restored under this number when its deletion is undone.
         known = self.numbers.setdefault(model, {})
         return known[int(number)] if int(number) in known else known.setdefault(int(number), *_free_numbers(model, 1))
 
@@ -247,7 +247,7 @@ class _RestoredMemory:
         return False
 
     def _insert(self, model: type[models.Model], rows: list[Any]) -> None:
-        """The rows as they are, with the times that they have."""
+        """Inserts the rows unchanged, with the times that they have."""
         written = [column for column in model._meta.concrete_fields if not isinstance(column, models.GeneratedField)]
         if model is Message:
             written.remove(model._meta.pk)
@@ -277,7 +277,7 @@ def _message(owner: ChatUser, record: MessageRecord) -> Message:
 
 
 def _free_numbers(model: type[models.Model], count: int) -> list[int]:
-    """Numbers of rows that nobody has."""
+    """Returns unused numbers for rows of the model."""
     with connection.cursor() as cursor:
         query = "SELECT nextval(pg_get_serial_sequence(%s, 'id')) FROM generate_series(1, %s)"
         cursor.execute(query, [model._meta.db_table, count])

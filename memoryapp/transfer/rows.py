@@ -1,4 +1,4 @@
-"""What an export holds of each row, and how numbers in it are written: the models, their fields, their references."""
+"""The models, fields and references that an export contains, and the renumbering of references."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from memoryapp.models.user import Owned
 
 MARK = EXPORT_MARK
 FORMAT = 1
-# What is worked out from the rest, what models were asked, and what belongs to this installation.
+# Data derived from the rest, questions to models, and data of this installation.
 LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     (
         *(Passage, PassageMessage, PassageVector, TopicVector, Card, CardVector, QueryVector),
@@ -51,22 +51,22 @@ LEFT_OUT: frozenset[type[models.Model]] = frozenset(
     )
 )
 _OWN = ("id", "owner")
-# What a chat user's row says of this installation alone.
+# Fields of a chat user's row that concern only this installation.
 _OF_USER = ("id", "name", "erasing_since")
 
-# Gives the new number of a row of a model for its number in the export, None where that row is not in it.
+# Returns the new number of a model's row for its number in the export, None for None.
 Renumber = Callable[[type[models.Model], Any], Any]
 
 
 def exported() -> list[type[models.Model]]:
-    """The models of an export but for messages, each after those that it refers to."""
+    """Returns the models of an export without ``Message``, each after those that it refers to."""
     owned = [
         model
         for model in apps.get_app_config("memoryapp").get_models()
         if issubclass(model, Owned) and model not in LEFT_OUT
     ]
     needs = {model: {other for _column, other in references(model)} & set(owned) - {model} for model in owned}
-    # Their JSON names rows too.
+    # Their JSON refers to rows, too.
     needs[KnowledgeEdit] |= set(NOUNS.values())
     needs[Finding] |= set(NOUNS.values())
     needs[Suggestion] |= {Topic}
@@ -79,12 +79,12 @@ def _name(model: type[models.Model]) -> str:
 
 
 def label(model: type[models.Model]) -> str:
-    """What a line calls the model."""
+    """Returns the name of the model in a line."""
     return str(model._meta.model_name)
 
 
 def columns(model: type[models.Model]) -> Iterator[models.Field[Any, Any]]:
-    """The fields of a row's line: all but its number and owner, and what the database works out."""
+    """Yields the fields of a row's line: all except its number, its owner, and generated fields."""
     skipped = _OF_USER if model is ChatUser else _OWN
     for column in model._meta.concrete_fields:
         if column.name not in skipped and not isinstance(column, models.GeneratedField):
@@ -98,19 +98,19 @@ def references(model: type[models.Model]) -> Iterator[tuple[models.Field[Any, An
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it."""
+    """Returns the value as JSON represents it."""
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value) if isinstance(value, UUID) else value
 
 
 def is_kept(model: type[models.Model]) -> bool:
-    """Whether rows of this model have lines, so that others may refer to them."""
+    """Whether an export contains rows of this model, to which other rows may refer."""
     return issubclass(model, Owned) and model not in LEFT_OUT
 
 
 def renumbered(model: type[models.Model], values: dict[str, Any], new: Renumber) -> dict[str, Any]:
-    """The values with the numbers that stand inside JSON and keys replaced."""
+    """Returns the values with new numbers inside JSON and keys."""
     if model is Suggestion:
         return _suggestion(values, new)
     if model is Finding:
@@ -134,7 +134,7 @@ def _suggestion(values: dict[str, Any], new: Renumber) -> dict[str, Any]:
 
 
 def _sides(noun: type[models.Model], rows: Mapping[str, Any], new: Renumber) -> dict[str, Any]:
-    """The values of rows by number, as a change of the history keeps them."""
+    """Returns one side of a change in the history, the values of rows by number, with new numbers."""
     referred = {column.attname: other for column, other in references(noun)}
     return {
         str(new(noun, int(number))): None if row is None else _row(row, referred, new) for number, row in rows.items()
