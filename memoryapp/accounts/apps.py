@@ -1,4 +1,4 @@
-"""What the administration calls the log of logins."""
+"""The name of the log of logins in the administration."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from django.utils.translation import gettext_lazy as _
 
 
 class LoginAttempts(AppConfig):  # type: ignore[misc]
-    """django-axes, by what it keeps instead of by its own name."""
+    """Shows django-axes under the name of what it stores, not its own name."""
 
     verbose_name = _("Login attempts")

@@ -1,7 +1,7 @@
-"""The store of login sessions, which SESSION_ENGINE names: who is signed in where, and signing out there.
+"""The store of login sessions, named by SESSION_ENGINE; it can list the sessions of a user.
 
-A socket that stays open for a session asks ``user_of`` again now and then, so that the end of the session, another
-password or a disabled account ends the socket too.
+An open socket calls ``user_of`` again from time to time, so it also ends when the session ends, the password changes or
+the account is disabled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memoryapp.models import LoginSession
 
 NOTE_INTERVAL = 300
 _DEVICE_CHARS = 300
-# A session names the class that checked its password. It was in another module in the versions before.
+# A session names the class that checked its password. In earlier versions, that class was in another module.
 _PASSWORDS_BEFORE, _PASSWORDS = "memoryapp.signing_in.Passwords", "memoryapp.accounts.signing_in.Passwords"
 
 
@@ -56,7 +56,7 @@ def _described(row: Any, data: dict[str, Any]) -> LoginSession:
 
 
 def note(request: HttpRequest) -> None:
-    """Store from where the session is used, at most every five minutes."""
+    """Stores the device and address that use the session, at most every five minutes."""
     if time.time() - request.session.get("seen", 0) >= NOTE_INTERVAL:
         _note_now(None, request)
 
@@ -68,17 +68,17 @@ def _note_now(sender: object, request: HttpRequest, **_: Any) -> None:
 
 
 def of_user(user: AbstractBaseUser) -> QuerySet[LoginSession]:
-    """The user's sessions that have not ended, the last used first."""
+    """Returns the user's sessions that have not ended, most recently used first."""
     return LoginSession.objects.filter(user=user.pk, expire_date__gt=timezone.now()).order_by("-seen_at")
 
 
 def digest_of(session: LoginSession) -> str:
-    """The name of a session on a page, which must not show its key."""
+    """Returns a name of the session for pages, which must not show its key."""
     return hashlib.sha256(session.session_key.encode()).hexdigest()[:24]
 
 
 def user_of(session_key: str | None) -> AbstractBaseUser | AnonymousUser:
-    """The user of a session now; anonymous once it was ended or the password was changed."""
+    """Returns the current user of a session; anonymous after the session ended or the password was changed."""
     request = HttpRequest()
     request.session = SessionStore(session_key)
     return get_user(request)

@@ -1,7 +1,7 @@
 """Signing in: how often a password may be tried, how many are checked at once, and what the role admin may do.
 
-Attempts are counted for an account at an address, so knowing a name is not enough to lock its owner out everywhere, and
-for an address over all the names it tries. They are rows, because several processes count together.
+Attempts are counted for an account at an address, so knowing a name is not enough to lock its owner out everywhere.
+They are also counted for an address over all names that it tries. They are rows, because all processes count together.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryapp.models import Operator, Role
 
-# Checking a password takes a third of a second of a core; checked all at once they would stop the pages.
+# Checking a password takes a third of a second of a core; many checks at once would block the pages.
 PATIENCE = 10.0
 _checking = threading.Semaphore(1)
 
 
 class Attempts(AxesDatabaseHandler):  # type: ignore[misc]
-    """Counts failures of the account at the address, or of the address where that is nearer to its own limit."""
+    """Counts failures of the account at the address, or of the address if that is nearer to its own limit."""
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
         own, whole = (
@@ -46,7 +46,7 @@ class Throttle(AxesStandaloneBackend):  # type: ignore[misc]
 
 
 class Passwords(ModelBackend):
-    """Checks one password at a time in each process. Raises ValidationError, which the form shows, if too many wait."""
+    """Checks one password at a time in each process. Raises ValidationError, for the form, if the wait is too long."""
 
     def authenticate(self, request: HttpRequest | None, *arguments: Any, **named: Any) -> Any:
         if not _checking.acquire(timeout=PATIENCE):
@@ -68,7 +68,7 @@ class RoleAdmin(BaseBackend):
 
 
 def _is_admin(user: Any) -> bool:
-    """Called for every model of a page, so the answer is cached on the user of the request."""
+    """Returns whether the user is an admin. Pages ask for every model, so the result is cached on the user object."""
     if not isinstance(user, User) or not user.is_active:
         return False
     if not hasattr(user, "is_admin_by_role"):

@@ -2,7 +2,7 @@
 
 A token is 32 random bytes and is looked up by its SHA-256, so the database holds nothing that opens a memory. A check
 costs the same for every text, whether such a token exists or not. What an admin does to tokens on a page is recorded in
-Django's own log of the administration.
+the log of Django's administration.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _REVOKED = '[{"changed": {"fields": ["revoked"]}}]'
 
 
 class MadeAlready(Exception):
-    """A token with this number exists: the request that makes it was sent twice."""
+    """A token with this number exists, because the request to make it was sent twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a checked token opens: the memories of these chat users, or of all with the scope ``everyone``."""
+    """What a checked token opens: the memories of these chat users or, with the scope ``everyone``, of all."""
 
     token: ApiToken
     owners: frozenset[int]
@@ -51,13 +51,13 @@ class Grant:
         return self.may(ApiToken.Scope.EVERYONE)
 
     def seen(self) -> QuerySet[ChatUser]:
-        """The chat users whose memories this token opens."""
+        """Returns the chat users whose memories this token opens."""
         everyone = ChatUser.objects.all()
         return everyone if self.opens_all else everyone.filter(pk__in=self.owners)
 
 
 def reserve() -> int:
-    """A number for a new token. One token is made per number, however often the request for it is sent."""
+    """Returns a number for a new token. Only one token is made per number, even if the request is repeated."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [ApiToken._meta.db_table])
         return int(cursor.fetchone()[0])
@@ -72,7 +72,7 @@ def make(
     number: int | None = None,
     by: User | None = None,
 ) -> tuple[ApiToken, str]:
-    """A new token and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
+    """Makes a token; returns it and its text, which is shown nowhere else. Without ``owners`` it opens every memory.
 
     ``number`` comes from ``reserve``. Raises MadeAlready if a token has it.
     """
@@ -104,7 +104,7 @@ def digest(text: str) -> str:
 
 
 def check(text: str) -> Grant | None:
-    """What the token of this text opens; None if there is none, or it was revoked."""
+    """Returns what the token with this text opens; None if there is no such token or it was revoked."""
     wanted = digest(text)
     token = ApiToken.objects.prefetch_related("owners").filter(digest=wanted).first()
     if token is None or token.revoked_at is not None or not hmac.compare_digest(token.digest, wanted):
@@ -114,7 +114,7 @@ def check(text: str) -> Grant | None:
 
 
 def _note_use(token: ApiToken) -> None:
-    """At most one write a minute, however busy the token is."""
+    """Stores the time of use, at most once a minute."""
     now = timezone.now()
     if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - USED_EVERY)
@@ -132,19 +132,19 @@ def revoke(tokens: QuerySet[ApiToken], *, by: User | None = None) -> int:
 
 
 def listed() -> QuerySet[ApiToken]:
-    """Each with the first of its chat users by name, ``first_owners``, and how many there are, ``owner_count``."""
+    """Returns tokens with their first chat users by name, ``first_owners``, and the count of all, ``owner_count``."""
     owners = ChatUser.objects.order_by("name").defer("profile")[:FIRST_OWNERS]
     first = Prefetch("owners", owners, to_attr="first_owners")
     return ApiToken.objects.annotate(owner_count=Count("owners")).prefetch_related(first)
 
 
 def makers(tokens: Iterable[ApiToken]) -> dict[int, str]:
-    """Who made each token, by its id; tokens made by a command are missing."""
+    """Returns who made each token, by its id; tokens made by a command are missing."""
     return _actors(tokens, ADDITION, _MADE)
 
 
 def revokers(tokens: Iterable[ApiToken]) -> dict[int, str]:
-    """Who revoked each token, by its id."""
+    """Returns who revoked each token, by its id."""
     return _actors(tokens, CHANGE, _REVOKED)
 
 

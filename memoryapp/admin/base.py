@@ -1,6 +1,6 @@
 """The base of the administration's pages: who may enter, read-only rows, and refused changes.
 
-A change that its function or the database refuses is shown as a sentence and changes nothing.
+If a function or the database refuses a change, the page shows the reason and nothing is changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ else:
 
 
 def may_enter(request: HttpRequest) -> bool:
-    """Admins and superusers. Being staff is not enough: Django's permissions know no chat users."""
+    """Returns True for admins and superusers. Being staff is not enough: Django's permissions ignore chat users."""
     user = request.user
     if not user.is_active:
         return False
@@ -38,7 +38,7 @@ def may_enter(request: HttpRequest) -> bool:
     return user.is_superuser or models.Operator.objects.filter(user=user.pk, role=models.Role.ADMIN).exists()
 
 
-# Assigned, because Django makes the site before it finds this module, and every model registers with it.
+# Assigned, because Django creates the site before it imports this module, and every model registers with it.
 admin.site.site_header = admin.site.site_title = "Mnemoscope"
 admin.site.has_permission = may_enter  # type: ignore[method-assign]
 
@@ -69,7 +69,7 @@ class OwnedAdmin(ModelAdmin):
         return self._or_refused(request, lambda: super(OwnedAdmin, self).delete_view(request, *args, **kwargs))
 
     def _or_refused(self, request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
-        """The view's response; if the change is refused, a redirect back with the sentence."""
+        """Returns the view's response; if the change is refused, a redirect back with the reason."""
         try:
             return view()
         except (CurationError, IntegrityError) as error:
@@ -89,7 +89,7 @@ class ReadOnlyAdmin(OwnedAdmin):
 
 
 def sentence_of(error: Exception) -> str:
-    """The first line of an error: a function's sentence, or the database's without its details."""
+    """Returns the first line of an error: a function's sentence, or the database's without its details."""
     return str(error).partition("\n")[0]
 
 

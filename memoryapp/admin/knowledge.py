@@ -105,7 +105,7 @@ class ArtifactAdmin(RowAdmin):
     search_fields = ("name", "summary", "=sha256")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """An artifact comes with its file."""
+        """Returns False, because an artifact is made from its file."""
         return False
 
 

@@ -24,7 +24,7 @@ class ChatUserAdmin(ModelAdmin):
     readonly_fields = ("created_at",)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """A memory is erased by its own command, which leaves a receipt."""
+        """Returns False, because a memory must be erased through ``forgetting``, which leaves a receipt."""
         return False
 
 
@@ -65,7 +65,7 @@ class OperatorAdmin(ModelAdmin):
 
 class RoleForm(forms.ModelForm):  # type: ignore[type-arg]
     def has_changed(self) -> bool:
-        """Of a new user also where the role is the one that stands there first."""
+        """Returns True for a new user even if the role is the default one, because the row must be stored."""
         return super().has_changed() or self.instance.user_id is None
 
 
@@ -81,12 +81,12 @@ _OF_SUPERUSERS = ("is_superuser", "is_staff", "groups", "user_permissions")
 
 @admin.register(User)
 class UserWithRoleAdmin(BaseUserAdmin):
-    """A new user gets a role on the same page; the chat users they may see are set on the operator."""
+    """Sets the role of a user on the same page; the chat users they may see are set on the operator's page."""
 
     inlines = (OperatorInline,)
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Only a superuser makes superusers: the role admin grants roles and access, no more than it has."""
+        """Only a superuser may make superusers: the role admin grants no more rights than it has."""
         given = super().get_readonly_fields(request, obj)
         return given if request.user.is_superuser else (*given, *_OF_SUPERUSERS)
 
@@ -103,7 +103,7 @@ def _reaches(request: HttpRequest, account: User | None) -> bool:
 
 @admin.register(models.ApiToken)
 class ApiTokenAdmin(ModelAdmin):
-    """Tokens, to list and to revoke. What a token opens is fixed when it is made."""
+    """Lists and revokes tokens. What a token opens is fixed when it is made."""
 
     list_display = ("name", "prefix", "scope_labels", "created_at", "last_used_at", "revoked_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
@@ -126,7 +126,7 @@ class ApiTokenAdmin(ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """A revoked token stays, so that its runs still name it."""
+        """Returns False, because the runs of a revoked token still refer to it."""
         return False
 
 

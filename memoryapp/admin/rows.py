@@ -74,7 +74,7 @@ class EmbeddingProfileAdmin(ModelAdmin):
     readonly_fields = ("provider", "model", "dimensions", "is_serving", "asked_at", "asked_by")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """A profile is created with its first vector."""
+        """Returns False, because the program creates profiles."""
         return False
 
 
@@ -85,7 +85,7 @@ class FilterPresetAdmin(ModelAdmin):
     readonly_fields = ("profile", "made_by")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """A preset is made in the filter lab, where its effect is seen."""
+        """Returns False, because presets are made in the filter lab, which shows their effect."""
         return False
 
 
@@ -120,7 +120,7 @@ class RunAdmin(ReadOnlyAdmin):
 
 @admin.register(models.RunEvent)
 class RunEventAdmin(ReadOnlyAdmin):
-    """The list leaves payloads out: one may contain two hundred candidates."""
+    """The list omits payloads: one may contain two hundred candidates."""
 
     list_display = ("id", "owner", "run_id", "seq", "kind", "at")
     list_filter = ("kind", *OwnedAdmin.list_filter)
@@ -152,7 +152,7 @@ class RawReplyAdmin(ReadOnlyAdmin):
 
 @admin.register(models.AgentCall)
 class AgentCallAdmin(ReadOnlyAdmin):
-    """What agents asked a model outside of runs; the list leaves their conversations out."""
+    """The calls that agents made outside of runs; the list omits their conversations."""
 
     list_display = ("id", "owner", "agent", "at", "asked_by", "model", "prompt_version", "outcome", "cost_usd")
     list_filter = ("agent", "outcome", *OwnedAdmin.list_filter)
@@ -165,7 +165,7 @@ class AgentCallAdmin(ReadOnlyAdmin):
 
 @admin.register(models.Prompt)
 class PromptAdmin(OwnerlessAdmin):
-    """The list leaves the texts out; they are edited on their own pages, where a version never changes."""
+    """The list omits the texts; they are edited on their own pages, and a version never changes."""
 
     list_display = ("__str__", "in_force", "forced_by", "forced_at", "note", "made_by", "made_at")
     list_filter: ClassVar[Any] = ("name", "language", "in_force")
@@ -210,7 +210,7 @@ class QueryVectorAdmin(VectorAdmin):
 
 @admin.register(models.Suggestion)
 class SuggestionAdmin(ReadOnlyAdmin):
-    """They are decided in the queue."""
+    """A person decides about suggestions in the queue."""
 
     list_display = ("__str__", "owner", "state", "score", "decided_by", "decided_at")
     list_filter = ("kind", "state", *OwnedAdmin.list_filter)
@@ -219,7 +219,7 @@ class SuggestionAdmin(ReadOnlyAdmin):
 
 @admin.register(models.Finding)
 class FindingAdmin(ReadOnlyAdmin):
-    """They are decided in the review."""
+    """A person decides about findings in the review."""
 
     list_display = ("__str__", "owner", "noun", "state", "decided_by", "decided_at")
     list_filter = ("noun", "state", *OwnedAdmin.list_filter)

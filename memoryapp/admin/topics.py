@@ -25,7 +25,7 @@ Kind = models.TopicEdit.Kind
 
 
 class TopicForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A summary and the reason for changing it; validated here, so that a refused text stays in its field."""
+    """A summary and the reason for changing it. It is validated here, so a refused text stays in its field."""
 
     reason = forms.CharField(label=gettext_lazy("Reason"), required=False, max_length=MOST_REASON_CHARS)
 
@@ -71,7 +71,7 @@ class TopicAdmin(OwnedAdmin):
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """A retired topic stays as runs saw it, read-only."""
+        """Returns False for a retired topic, which stays as runs saw it."""
         return (obj is None or obj.is_live) and super().has_change_permission(request, obj)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -150,7 +150,7 @@ class TopicEditAdmin(ReadOnlyAdmin):
 
 
 def undo_each(page: OwnedAdmin, request: HttpRequest, edits: list[models.TopicEdit]) -> None:
-    """Undoes the newest edits first, because they may depend on older ones; each refused undo has its sentence."""
+    """Undoes the newest edits first, because they may depend on older ones; shows the reason of each refusal."""
     for edit in sorted(set(edits), key=lambda edit: -edit.pk):
         try:
             history.undo(edit, actor=actor_of(request))

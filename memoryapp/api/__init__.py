@@ -1,8 +1,8 @@
 """The HTTP API under ``/v1/``: messages in, questions answered, runs and topics read and changed.
 
-In: requests with a token; a session is no substitute. Out: JSON in English; every refusal is
+In: requests with a token; a login session does not replace it. Out: JSON in English; every refusal is
 ``{"error": {"code", "message"}}``. An endpoint checks its input, calls one function of the domain and describes the
-result. The room may import every domain module; nothing but the addresses of the project imports it.
+result. The room may import every domain module; only the addresses of the project import it.
 
-Each router has its shapes (bodies and answers) in the module of its name under ``shapes``.
+The shapes of a router (bodies and answers) are in the module of the same name under ``shapes``.
 """

@@ -1,7 +1,7 @@
-"""Access to the API: a token with the right scope, for the chat users it was made for.
+"""Access to the API: a token needs the right scope, and opens the memories of its chat users.
 
-What a token may not see is answered like something that does not exist. Requests of a token are counted against
-``API_RATE`` in each process alone, which is enough to keep one program from crowding out the others.
+Anything that a token may not see is answered as if it did not exist. Each process counts the requests of a token
+against ``API_RATE`` on its own; that is enough to keep one program from crowding out the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Scope = ApiToken.Scope
 class Token(HttpBearer):
     """Admits a request whose token has one of these scopes; the grant is then the request's ``auth``.
 
-    Where ``of_all`` is given, a token with that scope is admitted as well if it opens every memory.
+    If ``of_all`` is given, a token with that scope is also admitted if it opens every memory.
     """
 
     def __init__(self, *scopes: ApiToken.Scope, of_all: ApiToken.Scope | None = None) -> None:
@@ -51,7 +51,7 @@ class Token(HttpBearer):
 
 
 def grant_of(request: HttpRequest) -> Grant:
-    """The grant of a request whose token ``Token`` has checked."""
+    """Returns the grant of a request whose token ``Token`` has checked."""
     return cast(Grant, cast(Any, request).auth)
 
 
@@ -67,12 +67,12 @@ def _count(grant: Grant) -> None:
 
 
 def owner_named(grant: Grant, name: str) -> ChatUser | None:
-    """The chat user of that name, if it exists and the token opens its memory."""
+    """Returns the chat user of that name, or None if it does not exist or the token does not open its memory."""
     return grant.seen().filter(name=clean(name)).first()
 
 
 def owner_or_404(grant: Grant, name: str) -> ChatUser:
-    """The same. Raises Refused if there is none, and BeingErased."""
+    """Like ``owner_named``, but raises RequestRefused instead of returning None, and BeingErased during an erasure."""
     owner = owner_named(grant, name)
     if owner is None:
         if grant.opens_all and erasure.being_erased(clean(name)):

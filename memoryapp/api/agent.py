@@ -1,7 +1,7 @@
 """Questions answered in words: by the agent as a stream of its progress, and by the plain path as one document.
 
-A stream tells what a person who waits wants to see; everything else is in the run, at ``GET /v1/runs/<id>/events``.
-Where the agent is switched off, the plain path answers its stream and the first event says so.
+A stream contains what a waiting person wants to see; everything else is in the run, at ``GET /v1/runs/<id>/events``.
+If the agent is switched off, the plain path answers in the stream, and the first event says so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROGRESS: dict[str, Any] = {
         }
     },
 }
-# What a person sees of an event that says no more than that it came.
+# The step that is shown for an event whose content is not shown.
 _STEPS = {QueryEnriched.kind: "search", CandidatesFound.kind: "compose", TurnStarted.kind: "model"}
 
 router = Router(tags=["answers"], auth=Token(Scope.RECALL))
@@ -58,7 +58,7 @@ router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 
 @router.post("/qa", response=described(WordsAnswer, 400, 404, 409, 413, 422))
 async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
-    """Ask a memory, and get an answer that quotes it: one search, no model."""
+    """Ask a memory a question, and get an answer that quotes its messages: one search, no chat model."""
     run = await in_thread(begun, grant_of(request), body.recall(PLAIN.name))
     await ended(run)
     return document(request, await in_thread(answer_document.document, run))
@@ -70,9 +70,10 @@ async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
     openapi_extra={"responses": {200: PROGRESS}},
 )
 async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHttpResponse:
-    """Ask the agent, see its progress and get its answer.
+    """Ask the agent a question, follow its progress and get its answer.
 
-    The header ``Content-Location`` names the run. After a cut read it there: the run goes on without the client.
+    The header ``Content-Location`` names the run. If the connection breaks, read the run at that address: it continues
+    without the client.
     """
     grant = grant_of(request)
     strategy = REACT if settings.ENABLE_AGENT else PLAIN
@@ -103,7 +104,7 @@ def _begun(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 
 def _progress(text: EventText) -> dict[str, Any] | None:
-    """What the event means to a person who waits; None where it means nothing."""
+    """Returns the progress that a waiting person sees for this event; None if there is none."""
     if text.kind == StepStarted.kind:
         return {"step": json.loads(text.stored)["phase"]}
     if text.kind == ToolUsed.kind:

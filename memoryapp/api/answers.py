@@ -1,4 +1,4 @@
-"""What answers have in common: their description for OpenAPI, how JSON is written, and how lists are paged."""
+"""What all answers share: the description for OpenAPI, the writing of JSON, and the paging of lists."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Row = TypeVar("Row", bound=Model)
 
 
 def described(answer: type[BaseModel] | None, *refusals: int) -> dict[Any, Any]:
-    """The statuses of an endpoint for its description; those that any endpoint may answer are added."""
+    """Returns the statuses of an endpoint for its description, including those that any endpoint may answer."""
     return {200: answer, frozenset({*ALWAYS, *refusals}): ErrorAnswer}
 
 
 def document(request: HttpRequest, values: dict[str, Any]) -> JsonResponse:
-    """The values as JSON, Cyrillic unescaped, with the absolute address in ``url``."""
+    """Returns the values as JSON with unescaped Cyrillic and, if they have a ``url``, its absolute address."""
     if "url" in values:
         values = {**values, "url": request.build_absolute_uri(values["url"])}
     return JsonResponse(values, json_dumps_params={"ensure_ascii": False})
 
 
 def page_of(rows: QuerySet[Row], limit: int) -> tuple[list[Row], Row | None]:
-    """The first ``limit`` rows, and the last of them if more follow: the next page begins after it."""
+    """Returns the first ``limit`` rows, and the last of them if more follow: the next page begins after it."""
     found = list(rows[: limit + 1])
     page = found[:limit]
     return page, page[-1] if len(found) > limit else None
 
 
 def message_fields(row: Message) -> dict[str, Any]:
-    """What every answer with a message says about it."""
+    """Returns the fields that every answer contains for a message."""
     return {
         "id": row.external_id,
         "role": row.role,

@@ -1,4 +1,4 @@
-"""From the body of a question to a run in the rows: everything is checked before anything is written."""
+"""Makes a run from the body of a question; everything is checked before anything is written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
 
 def begun(grant: Grant, body: RecallBody) -> Run:
-    """A run of this token, waiting to be executed. Raises Refused and ParameterError."""
+    """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
     owner = owner_or_404(grant, body.user)
     offered(body.strategy)
     checked(_numbers(body.parameters))
@@ -48,7 +48,7 @@ def begun(grant: Grant, body: RecallBody) -> Run:
 
 
 async def ended(run: Run) -> None:
-    """Execute the run and wait until it has ended, whichever process does it. Raises Refused."""
+    """Executes the run and waits until it has ended in any process. Raises RequestRefused when that takes too long."""
     await runner.finished(run.pk)
     try:
         await waiting.ended(run)
@@ -59,7 +59,7 @@ async def ended(run: Run) -> None:
 
 
 def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters as they are; commands send numbers as text, programs as numbers."""
+    """Returns the parameters unchanged. Raises RequestRefused for a number as text, which only commands send."""
     numbers = {name for name, declaration in declared().items() if declaration.is_number}
     for name in numbers & given.keys():
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):

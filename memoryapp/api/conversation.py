@@ -1,7 +1,7 @@
-"""The running conversation that comes with a query: this project's messages, or OpenAI's with ``content``.
+"""Reads the running conversation that comes with a query: this project's messages, or OpenAI's with ``content``.
 
-A message needs neither id nor time, unlike one that is stored. A message that cannot be understood is refused with its
-place in the list: dropped silently, it would be missing from what the models read.
+Unlike a stored message, such a message needs neither id nor time. A message that cannot be understood is refused with
+its place in the list: if it were dropped silently, the models would not read it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEPT = ("role", "author", "text", "session", "forwarded_from")
 
 
 def conversation(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages as they are stored with a run, oldest first. Raises Refused."""
+    """Returns the messages as they are stored with a run, oldest first. Raises RequestRefused."""
     return [_read(f"messages.{index}", item) for index, item in enumerate(messages)]
 
 

@@ -1,8 +1,8 @@
-"""Topics changed by programs, under the same rules as by people: planned first, made in one step, undone later.
+"""Programs change topics under the same rules as people: a change is planned, made in one step, and can be undone.
 
-With ``dry_run`` nothing is written, and the answer is the plan with its effect on past runs. A repeated call finds its
-topics retired, or no message left to move, and is refused: nothing happens twice. A change by a program counts as made
-by hand: automatic changes leave it alone.
+With ``dry_run`` nothing is written, and the answer is the plan with its effect on past runs. A repeated call is
+refused, because its topics are retired or no message is left to move. A change by a program counts as made by hand:
+automatic changes do not touch its topics.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ router = Router(tags=["curation"], auth=CURATOR)
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A change of the owner's topics that is planned and not made yet."""
+    """A change of the owner's topics that is planned but not made yet."""
 
     owner: ChatUser
     change: Change
@@ -63,14 +63,14 @@ async def merge(request: HttpRequest, body: MergeBody, dry_run: bool = False) ->
 
 @router.post("/topics/{id}/split", response=CHANGED)
 async def split(request: HttpRequest, id: str, body: SplitBody, dry_run: bool = False) -> JsonResponse:
-    """Split a topic before the messages named. A part without a summary gets one made from its messages."""
+    """Split a topic before each of the named messages. If a part has no summary, one is made from its messages."""
     return await _change(request, lambda grant: _split(grant, id, body), "at", body.reason, is_dry=dry_run)
 
 
-# On the router of topics: an address belongs to one router, and GET of this one is there.
+# On the router of topics, because an address belongs to one router, which already has GET of this one.
 @topics.router.patch("/topics/{id}", auth=CURATOR, response=CHANGED, tags=["curation"])
 async def rewrite(request: HttpRequest, id: str, body: SummaryBody, dry_run: bool = False) -> JsonResponse:
-    """Give a topic another summary. The result is a new topic over the same messages, with an id of its own."""
+    """Give a topic another summary. The result is a new topic over the same messages, with a new id."""
     return await _change(request, lambda grant: _rewritten(grant, id, body), "summary", body.reason, is_dry=dry_run)
 
 
@@ -119,7 +119,7 @@ async def _change(
 
 
 def check_parameters(request: HttpRequest) -> None:
-    """Refuses unknown parameters: a misspelt ``dry_run`` must not make a change."""
+    """Raises RequestRefused for an unknown parameter: a misspelt ``dry_run`` must not make a change."""
     unknown = sorted(request.GET.keys() - {"dry_run"})
     if unknown:
         raise RequestRefused(422, f"{unknown[0][:100]}: there is no such parameter; did you mean dry_run?")
@@ -139,7 +139,7 @@ def _change_or_plan(
 
 @contextmanager
 def _refusals_of(field: str) -> Iterator[None]:
-    """Turns what a plan refuses into a refusal that names the field at fault."""
+    """Turns an error of the plan into a refusal that names the field at fault."""
     try:
         yield
     except Stale as stale:
@@ -157,7 +157,7 @@ def refused_as_stale(stale: Stale) -> RequestRefused:
 
 
 def actor_of(grant: Grant) -> str:
-    """The program's name in the history."""
+    """Returns the name under which the history records the program."""
     return f"token {grant.token.name}"[: TopicEdit._meta.get_field("actor").max_length]
 
 
@@ -219,7 +219,7 @@ def _check_known(owner: ChatUser, ids: Sequence[int]) -> None:
 
 
 def _beginnings(topic: Topic, names: Sequence[str]) -> list[int]:
-    """The numbers of these messages. A retired topic still lists its own; the plan refuses it."""
+    """Returns the numbers of these messages. A retired topic still lists its messages; the plan refuses it."""
     rows = TopicMessage.objects.filter(owner=topic.owner_id, topic=topic, message__external_id__in=names)
     numbers = dict(rows.values_list("message__external_id", "message"))
     return [_named("at", place, name, numbers.get(name), topic_id(topic.pk)) for place, name in enumerate(names)]

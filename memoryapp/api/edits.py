@@ -1,4 +1,4 @@
-"""The edits of a memory's topics: listed in order, and undone.
+"""Lists the edits of a memory's topics, and undoes them.
 
 An undone edit stays in the list, and an undo is an edit like any other. A repeated undo is refused and changes nothing.
 """
@@ -41,7 +41,7 @@ router = Router(tags=["curation"], auth=Token(Scope.CURATE))
 
 
 class EditSide(NamedTuple):
-    """One side of an edit: its first topics by name, and how many there are."""
+    """One side of an edit: the ids of its first topics, and the number of all its topics."""
 
     names: tuple[str, ...] = ()
     size: int = 0
@@ -51,20 +51,20 @@ class EditSide(NamedTuple):
 async def edits(
     request: HttpRequest, user: KnownName, after: AfterEdit = "", limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> JsonResponse:
-    """List the edits by people, programs and archiving, the earliest first, from the one after ``after``."""
+    """List the edits by people, programs and archiving, earliest first, starting after the edit ``after``."""
     return document(request, await in_thread(_listed, grant_of(request), user, _after(after), limit))
 
 
 @router.post("/edits/{id}/undo", response=CHANGED)
 async def undo(request: HttpRequest, id: str, body: UndoBody = WITHOUT_REASON, dry_run: bool = False) -> JsonResponse:
-    """Undo an edit, whenever it was made. Undoing the undo makes the edit again."""
+    """Undo an edit of any age. To make the edit again, undo the undo."""
     check_parameters(request)
     return document(request, await in_thread(_undone, grant_of(request), _number(id), body.reason, is_dry=dry_run))
 
 
 @router.post("/edits/undo-night", response={**described(NightAnswer, 400, 404, 422), 409: ConflictErrorAnswer})
 async def undo_night(request: HttpRequest, body: NightBody, dry_run: bool = False) -> JsonResponse:
-    """Undo all that the program merged by itself in a night, from noon to noon: all of it or nothing."""
+    """Undo all merges that the program made by itself in one night, from noon to noon: all of them or none."""
     check_parameters(request)
     return document(request, await in_thread(_night_undone, grant_of(request), body, is_dry=dry_run))
 
@@ -133,7 +133,8 @@ def _listed(grant: Grant, name: str, after: int, limit: int) -> dict[str, Any]:
 
 
 def _sides(owner_id: int, numbers: Sequence[int]) -> Mapping[tuple[int, str], EditSide]:
-    """What each edit took out and put in, in one query; archiving and withdrawal may touch any number of topics."""
+    """Returns what each edit took out and put in, in one query. It lists only the first topics, because archiving and
+    withdrawal may touch any number."""
     whole = [F("edit"), F("side")]
     rows = EditedTopic.objects.filter(owner=owner_id, edit__in=numbers).annotate(
         number=Window(RowNumber(), partition_by=whole, order_by=["topic"]),

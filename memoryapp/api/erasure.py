@@ -1,4 +1,4 @@
-"""Exporting and erasing: for a token with the scope ``curate`` that opens every memory."""
+"""Exports and erases memories, for a token with the scope ``curate`` that opens every memory."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ router = Router(tags=["users"], auth=Token(Scope.CURATE))
 
 @router.delete("/messages/{path:id}", response=described(ErasedAnswer, 404, 409, 422))
 async def erase_message(request: HttpRequest, id: str, user: KnownName) -> JsonResponse:
-    """Erase a message of `user` everywhere, for good: what was made of it goes or is made anew without it.
+    """Erase a message of `user` everywhere, for good. What was made from it is deleted, or made again without it.
 
-    The same request sent again is answered 404, for the message is gone. The token must open every memory.
+    If the request is repeated, the answer is 404, because the message is gone. The token must open every memory.
     """
     return document(request, await in_thread(_erased_message, grant_of(request), user, id))
 
 
 @router.delete("/users/{path:name}/people/{id}", response=described(ErasedAnswer, 404, 409))
 async def erase_person(request: HttpRequest, name: str, id: str) -> JsonResponse:
-    """Erase what is known of a person; messages that mention them stay. The token must open every memory."""
+    """Erase what is known about a person. Messages that mention them stay. The token must open every memory."""
     return document(request, await in_thread(_erased_person, grant_of(request), name, id))
 
 
 @router.get("/users/{path:name}/export", response=described(None, 404, 409), openapi_extra={"responses": {200: EXPORT}})
 async def export(request: HttpRequest, name: str) -> StreamingHttpResponse:
-    """Export a whole memory as JSON Lines, which `import_chat` restores. The token must open every memory."""
+    """Export a whole memory as JSON Lines, which `import_chat` can restore. The token must open every memory."""
     owner = await in_thread(_opened, grant_of(request), name)
     file = await in_thread(transfer.file_of, owner)
     return FilePieces(file, "application/jsonl", "memory.jsonl")
 
 
-# The last of them, for a name may hold slashes.
+# Declared last: a name may contain slashes, so this address also matches those above.
 @router.delete("/users/{path:name}", response=described(ErasedAnswer, 404))
 async def erase(request: HttpRequest, name: str) -> JsonResponse:
-    """Erase a chat user with all their data, for good; the answer comes when nothing is left.
+    """Erase a chat user with all their data, for good. The answer is sent when nothing is left.
 
-    An erasure goes on when the connection is lost; the same request sent again waits for its end. The token must open
-    every memory.
+    The erasure continues if the connection is lost; a repeated request waits for its end. The token must open every
+    memory.
     """
     return document(request, await in_thread(_erased, grant_of(request), name))
 
 
 def _opened(grant: Grant, name: str) -> ChatUser:
-    """The chat user. Raises Refused unless the token opens every memory."""
+    """Returns the chat user. Raises RequestRefused unless the token opens every memory."""
     owner = owner_or_404(grant, name)
     if not grant.opens_all:
         raise RequestRefused(403, "Only a token that opens every memory may do that.")

@@ -1,7 +1,7 @@
-"""What a memory contains, list by list and page by page, for programs that keep a copy or search for something.
+"""Lists what a memory contains, page by page, for programs that keep a copy or search for something.
 
-``next`` is the ``after`` of the following page, null on the last one. A page begins after the last row of the one
-before, so every page costs the same, and a row that is added or removed in between shifts none.
+``next`` is the ``after`` of the following page, or null on the last page. A page begins after the last row of the
+previous one, so every page costs the same, and rows that are added or removed in between do not shift the others.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ AfterNumber = Annotated[str, Query(), WithJsonSchema({"type": "string", "pattern
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 RowFields = Callable[[Any], dict[str, Any]]
 
-# Who may export and erase every memory may also see what there is.
+# A token that may export and erase every memory may also list what they contain.
 router = Router(tags=["lists"], auth=Token(Scope.READ, of_all=Scope.CURATE))
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list in the order of its rows' ids: its name in the answer, its rows, their kind in ids, their fields."""
+    """A list in the order of ids: its name in the answer, its rows, the kind in their ids, and their fields."""
 
     name: str
     rows: type[Model]
@@ -65,31 +65,31 @@ async def users(request: HttpRequest, after: After = "", limit: Limit = 50) -> J
 
 @router.get("/users/{path:name}/messages", response=described(MessagesAnswer, 400, 404, 409, 422))
 async def messages(request: HttpRequest, name: str, after: After = "", limit: Limit = 50) -> JsonResponse:
-    """List the messages by time, each with the topic that contains it; ``after`` is the id of a message."""
+    """List the messages by time, each with the topic that contains it. ``after`` is the id of a message."""
     return document(request, await in_thread(_messages, grant_of(request), name, after, limit))
 
 
 @router.get("/users/{path:name}/people", response=described(PeopleAnswer, 400, 404, 409, 422))
 async def people(request: HttpRequest, name: str, after: AfterPerson = "", limit: Limit = 50) -> JsonResponse:
-    """List the people a memory knows."""
+    """List the people in a memory."""
     return await _listed(request, PEOPLE, name, after, limit)
 
 
 @router.get("/users/{path:name}/artifacts", response=described(ArtifactsAnswer, 400, 404, 409, 422))
 async def artifacts(request: HttpRequest, name: str, after: AfterArtifact = "", limit: Limit = 50) -> JsonResponse:
-    """List the files a memory knows."""
+    """List the files in a memory."""
     return await _listed(request, ARTIFACTS, name, after, limit)
 
 
 @router.get("/users/{path:name}/facts", response=described(FactsAnswer, 400, 404, 409, 422))
 async def facts(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
-    """List the facts a memory has about its chat user."""
+    """List the facts in a memory about its chat user."""
     return await _listed(request, FACTS, name, after, limit)
 
 
 @router.get("/users/{path:name}/imports", response=described(ImportsAnswer, 400, 404, 409, 422))
 async def imports(request: HttpRequest, name: str, after: AfterNumber = "", limit: Limit = 50) -> JsonResponse:
-    """List the imported files, the earliest first."""
+    """List the imported files, earliest first."""
     return await _listed(request, IMPORTS, name, after, limit)
 
 
@@ -99,7 +99,7 @@ async def _listed(request: HttpRequest, listing: Listing, owner: str, after: str
 
 
 def _after(after: str, kind: str) -> int:
-    """The number of ``Person:7`` in any spelling, or of a bare ``7``."""
+    """Returns the number in ``Person:7`` in any spelling, or in a bare ``7``."""
     named = (parse_item_id(after, kind) if after else (kind, 0)) or ("", 0)
     if named[0] != kind or named[1] > LARGEST_ID:
         example = item_id(kind, 7) if kind in ("Person", "Artifact") else "7"
@@ -113,7 +113,7 @@ def _rows(grant: Grant, listing: Listing, owner: str, after: int, limit: int) ->
 
 
 def _page(name: str, rows: QuerySet[Any], limit: int, row_fields: RowFields, key: str) -> dict[str, Any]:
-    """A page of ``rows``; ``key`` is the field by which the next one is asked for."""
+    """Returns a page of ``rows``; the field ``key`` of its last row is the ``after`` of the next page."""
     page, last = page_of(rows, limit)
     return {name: [row_fields(row) for row in page], "next": str(row_fields(last)[key]) if last else None}
 

@@ -1,6 +1,6 @@
-"""Messages in: checked and idempotent as an import of a file is.
+"""Stores messages, with the checks of a file's import; a repeated call adds nothing.
 
-A token that opens every memory creates the chat user it names; one made for certain chat users does not.
+A token that opens every memory creates the chat user that it names; a token for certain chat users does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ router = Router(tags=["messages"])
 
 @router.post("/messages", auth=Token(Scope.INGEST), response=described(AddedAnswer, 400, 404, 409, 413, 422))
 async def add(request: HttpRequest, body: MessagesBody) -> JsonResponse:
-    """Add messages to a memory. A message whose id exists is left as it is, so a call can be repeated."""
+    """Add messages to a memory. A message with a known id is left unchanged, so a call can be repeated."""
     if len(body.messages) > MOST_A_CALL:
         raise RequestRefused(413, f"At most {MOST_A_CALL:,} messages a call, not {len(body.messages):,}.")
     return JsonResponse(await in_thread(_added, grant_of(request), body))
@@ -50,7 +50,8 @@ def _added(grant: Grant, body: MessagesBody) -> dict[str, Any]:
 
 
 def _owner(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
-    """The chat user, created if the token opens every memory and there is a message to store."""
+    """Returns the chat user. A token that opens every memory creates a missing one; without a message to store, it gets
+    None."""
     if not grant.opens_all:
         return owner_or_404(grant, name)
     if not name.isprintable():
@@ -59,7 +60,7 @@ def _owner(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
 
 
 def _read(body: MessagesBody) -> Sequence[MessageRecord | Rejected]:
-    """One result for each message, in order, with its index in ``line``."""
+    """Returns one result for each message, in order, with its index in ``line``."""
     sent = {**(body.model_extra or {}), "user": body.user, "messages": body.messages}
     return [replace(item, line=index) for index, item in enumerate(conversation(sent, "messages"))]
 

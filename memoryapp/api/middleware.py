@@ -1,7 +1,7 @@
-"""English and JSON for every request under ``/v1/``, also where no address matches.
+"""Makes every answer under ``/v1/`` English and every refusal JSON, even if no address matches.
 
-The language does not depend on the headers of the request, and a refusal is JSON whichever part of the framework
-refuses.
+The language does not depend on the headers of the request, and a refusal is JSON whichever part of the framework makes
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEDIA_TYPES = ("application/json", "application/jsonl", "text/event-stream")
 
 @sync_and_async_middleware
 def english_json(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Answers under the prefix are in English, and errors are JSON."""
+    """Makes answers under the prefix English, and errors JSON."""
     return _asynchronous(get_response) if iscoroutinefunction(get_response) else _synchronous(get_response)
 
 

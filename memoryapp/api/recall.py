@@ -1,6 +1,6 @@
-"""Questions: a run is made, executed by this process and answered, as one document or event by event.
+"""Questions to a memory: this process makes and executes a run, and answers with one document or event by event.
 
-A client that goes away takes nothing with it: the run ends by itself and can be asked for by its id.
+If a client disconnects, the run continues to its end and can be read by its id.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ router = Router(tags=["recall"])
 
 @router.post("/recall", auth=Token(Scope.RECALL), response=described(RecallAnswer, 400, 404, 409, 413, 422))
 async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
-    """Ask a memory, and wait for what was chosen."""
+    """Ask a memory a question, and wait for what is chosen."""
     run = await in_thread(begun, grant_of(request), body)
     return document(request, await _ended(run))
 
 
 async def _ended(run: Run) -> dict[str, Any]:
-    """The run's document once it has ended."""
+    """Waits for the end of the run; returns its document."""
     await ended(run)
     return await in_thread(recall_document.document, run)
 
@@ -43,9 +43,9 @@ async def _ended(run: Run) -> dict[str, Any]:
     openapi_extra={"responses": {200: STREAM}},
 )
 async def recall_stream(request: HttpRequest, body: RecallBody) -> StreamingHttpResponse:
-    """Ask a memory, and get every event as it is recorded; the last one is ``run_finished``.
+    """Ask a memory a question, and get every event as it is recorded; the last one is ``run_finished``.
 
-    The header ``Content-Location`` names the run. After a cut go on at ``GET /v1/runs/<id>/stream``.
+    The header ``Content-Location`` names the run. If the connection breaks, continue at ``GET /v1/runs/<id>/stream``.
     """
     grant = grant_of(request)
     run = await in_thread(begun, grant, body)

@@ -30,14 +30,14 @@ SENTENCES = {
     500: "A fault in the program; the server's log has the details.",
 }
 AWAY_SECONDS = 2
-# How much of a field's name is repeated, which may be as long as a body.
+# How many characters of a field's name are repeated; the name may be as long as a body.
 MOST_OF_A_NAME = 100
 
 
 def refusal(
     status: int, message: str = "", *, code: str = "", wait: float = 0, more: Mapping[str, Any] | None = None
 ) -> HttpResponse:
-    """The response to a refused request; after ``wait`` seconds it is worth trying again."""
+    """Returns the response to a refused request; the client may try again after ``wait`` seconds."""
     sentence = message or SENTENCES.get(status) or HTTPStatus(status).phrase
     error = {"code": code or CODES.get(status, "error"), "message": sentence, **(more or {})}
     response = JsonResponse({"error": error}, status=status, json_dumps_params={"ensure_ascii": False})
@@ -49,7 +49,7 @@ def refusal(
 
 
 def add_handlers(api: NinjaAPI) -> None:
-    """Makes the API answer in this shape whatever an endpoint raises."""
+    """Makes the API answer every exception of an endpoint in this shape."""
     api.add_exception_handler(RequestRefused, _refused)
     api.add_exception_handler(ParameterError, _bad_parameter)
     api.add_exception_handler(BeingErased, _being_erased)
@@ -98,7 +98,7 @@ def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def _fault(item: Mapping[str, Any]) -> str:
-    """One fault as a sentence that begins with its field: ``messages.3.text: Field required``."""
+    """Returns one fault as a sentence that begins with its field: ``messages.3.text: Field required``."""
     return f"{_field(item['loc'])}: {item['msg']}"
 
 

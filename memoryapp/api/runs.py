@@ -1,4 +1,4 @@
-"""Stored runs: any run of a memory with the scope ``read``, the token's own runs with ``recall``."""
+"""Reads stored runs: with the scope ``read`` all runs of a memory, with ``recall`` only those of the token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = Router(tags=["runs"], auth=Token(Scope.READ, Scope.RECALL))
 
 @router.get("/runs/{uuid:pk}", response=described(RunAnswer, 404))
 async def run(request: HttpRequest, pk: UUID) -> JsonResponse:
-    """Read a run; once it is finished, with everything it chose."""
+    """Read a run. Once it is finished, the answer contains everything that it chose."""
     return document(request, await in_thread(_run_fields, grant_of(request), pk))
 
 
@@ -45,7 +45,10 @@ async def stream(
     last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_SEQ)] = 0,
     after: Annotated[int, Query(ge=0, le=LARGEST_SEQ)] = 0,
 ) -> StreamingHttpResponse:
-    """Follow the events as server-sent events until the last one, from the one after ``Last-Event-ID`` or ``after``."""
+    """Follow the events as server-sent events until the last one.
+
+    The first one follows the number ``Last-Event-ID`` or ``after``, whichever is larger.
+    """
     grant = grant_of(request)
     await in_thread(_run, grant, pk)
     return event_stream(pk, grant, after=max(last_event_id, after))

@@ -20,12 +20,12 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 
 
 def named(shape: type[Any]) -> dict[str, Any]:
-    """A reference to a shape that the description has under its name."""
+    """Returns a reference to a shape in the description, by its name."""
     return {"$ref": f"#/components/schemas/{shape.__name__}"}
 
 
 def described_event(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The description of a server-sent event whose data is of that schema."""
+    """Returns the description of a server-sent event whose data has that schema."""
     return {
         "type": "object",
         "required": ["event", "id", "data"],
@@ -37,7 +37,7 @@ def described_event(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# The run that a stream is of, to be asked for after a cut.
+# Names the run of a stream, so that a client can read it after the connection broke.
 RUN_HEADER = {
     "Content-Location": {"schema": {"type": "string", "examples": ["/v1/runs/8f3c1b0e-3a77-4a5e-9d0c-6f6f0a0b7c11"]}}
 }
@@ -66,7 +66,7 @@ EXPORT: dict[str, Any] = {
 
 
 def event_stream(run_id: UUID, grant: Grant, *, after: int) -> StreamingHttpResponse:
-    """The run's events above number ``after`` as server-sent events, until the last one."""
+    """Returns the run's events after number ``after`` as server-sent events, until the last one."""
     response = unbuffered(_sent_events(run_id, after, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run_id}"
     return response
@@ -83,12 +83,12 @@ def _event(text: EventText) -> str:
 
 
 def unbroken(payload: str) -> str:
-    """JSON text without the characters that many readers take for the end of a line; they stand only in strings."""
+    """Escapes the characters that many readers take for the end of a line; in JSON they occur only in strings."""
     return payload.translate(_LINE_ENDS)
 
 
 def event_lines(run_id: UUID) -> StreamingHttpResponse:
-    """The events recorded by now as JSON Lines."""
+    """Returns the events recorded so far as JSON Lines."""
     return unbuffered(_json_lines(run_id), "application/jsonl")
 
 
@@ -101,8 +101,8 @@ async def _json_lines(run_id: UUID) -> AsyncIterator[str]:
 
 
 def unbuffered(content: AsyncIterator[str], content_type: str) -> StreamingHttpResponse:
-    """A response that sends each piece as it comes."""
-    # A charset is stated, for events hold unescaped Cyrillic; proxies are asked not to gather what streams.
+    """Returns a response that sends each piece as it comes."""
+    # The charset is stated because events contain unescaped Cyrillic. The headers ask proxies not to buffer the stream.
     response = StreamingHttpResponse(content, content_type=f"{content_type}; charset=utf-8")
     response["Cache-Control"] = "no-cache"
     response["X-Accel-Buffering"] = "no"
@@ -110,7 +110,7 @@ def unbuffered(content: AsyncIterator[str], content_type: str) -> StreamingHttpR
 
 
 class FilePieces(StreamingHttpResponse):
-    """A file sent piece by piece under this name and closed at the end; threads read it, not the event loop."""
+    """Sends a file piece by piece under this name, and closes it at the end. Threads read it, not the event loop."""
 
     def __init__(self, file: IO[bytes], content_type: str, name: str) -> None:
         super().__init__(_pieces(file), content_type=f"{content_type}; charset=utf-8")
@@ -119,7 +119,7 @@ class FilePieces(StreamingHttpResponse):
         self._file = file
 
     def close(self) -> None:
-        """Also closes the file of which nobody took a piece, as after HEAD."""
+        """Also closes a file of which no piece was read, as after HEAD."""
         super().close()
         self._file.close()
 

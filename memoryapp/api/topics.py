@@ -1,6 +1,6 @@
-"""Topics: a memory's live topics page by page, and one topic with its messages.
+"""Reads topics: a memory's live topics page by page, and one topic with its messages.
 
-A retired topic is answered with the live topics that hold its messages now, so an id stays usable for ever.
+For a retired topic the answer contains the live topics that hold its messages now, so an id stays usable.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _shown(grant: Grant, number: int | None) -> dict[str, Any]:
 
 
 def _holding_now(retired: Topic) -> list[Topic]:
-    """The live topics with its messages, the one with most of them first."""
+    """Returns the live topics with its messages, the one with most of them first."""
     numbers = curation.successors(retired.owner_id, [retired.pk]).get(retired.pk, ())[:MOST_SUCCESSORS]
     rows = Topic.objects.of(retired.owner_id).in_bulk(numbers)
     return [rows[number] for number in numbers if number in rows]

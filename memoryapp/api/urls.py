@@ -1,6 +1,6 @@
 """The addresses under ``/v1/``: a router for each noun; an unknown address is refused in JSON as well.
 
-Sessions count for nothing here, so no login page and no CSRF check comes before an endpoint.
+Login sessions are ignored here, so neither the login page nor the CSRF check comes before an endpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRY_AFTER = {
 
 
 class DescribedAPI(NinjaAPI):
-    """The API with the headers of refusals in its description, which an endpoint's statuses have no place for."""
+    """Adds the headers of refusals to the API's description; the statuses of an endpoint cannot declare them."""
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
         schema = super().get_openapi_schema(**options)
@@ -53,12 +53,12 @@ for module in (messages, recall, agent, runs, curation, edits, topics, lists, er
 
 
 def nothing(request: HttpRequest) -> HttpResponse:
-    """Answers every other address under the prefix."""
+    """Answers every other address under the prefix with 404."""
     return refusal(404)
 
 
 def _open(pattern: Any) -> Any:
-    """The endpoint checks a token itself; the login page is for people."""
+    """Exempts an endpoint from the login page and the CSRF check, because it checks a token itself."""
     view = pattern.callback
     view.login_required = False
     view.csrf_exempt = True
@@ -66,6 +66,6 @@ def _open(pattern: Any) -> Any:
 
 
 app_name = "v1"
-# The root answers nothing either; by its name the OpenAPI document finds its addresses.
+# The root is never reached, because it comes last; the OpenAPI document needs its name to find the addresses.
 *endpoints, root = map(_open, api.urls[0])
 urlpatterns = [*endpoints, _open(re_path("", nothing, name="nothing")), root]

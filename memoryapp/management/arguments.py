@@ -1,4 +1,4 @@
-"""Arguments that several commands share; a wrong value is one sentence."""
+"""Arguments that several commands share; a wrong value is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from memoryapp.models import ChatUser
 
 
 def utf8(argument: str) -> str:
-    """An argument that is no path. A terminal passes bytes that are no UTF-8 on as surrogates, which nothing stores."""
+    """Returns an argument that is not a path. Bytes that are not UTF-8 arrive as surrogates, which cannot be stored."""
     if storable(argument) != argument:
         raise ArgumentTypeError(_("%(value)s is not UTF-8 text") % {"value": repr(argument)})
     return argument
 
 
 def named_user(name: str) -> ChatUser:
-    """The chat user of that name. Raises CommandError naming those there are."""
+    """Returns the chat user of that name. Raises CommandError, which lists known names, if there is none."""
     owner = ChatUser.objects.filter(name=name).first()
     if owner:
         return owner
@@ -30,7 +30,7 @@ def named_user(name: str) -> ChatUser:
 
 
 def settings_given(pairs: Sequence[str]) -> dict[str, str]:
-    """``["max_topics=5"]`` as a dict."""
+    """Returns ``["max_topics=5"]`` as a dict."""
     given = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""What ``POST /v1/qa`` and ``POST /v1/agent/stream`` take and answer."""
+"""The bodies and answers of ``POST /v1/qa`` and ``POST /v1/agent/stream``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memoryapp.api.shapes.recall import Conversation, RecallBody, Usage
 
 
 class QuestionBody(StrictBody):
-    """A question to one memory, to be answered in words; ``messages`` and ``parameters`` are those of a recall."""
+    """A question to one memory, to be answered in words. ``messages`` and ``parameters`` are those of a recall."""
 
     model_config = exemplified(user="anna", query="Which cake did Dasha bake?")
 
@@ -22,7 +22,7 @@ class QuestionBody(StrictBody):
     parameters: Annotated[dict[str, Any], WithJsonSchema(PARAMETERS)] = {}
 
     def recall(self, strategy: str) -> RecallBody:
-        """The same as a recall by that strategy."""
+        """Returns the body of a recall with this question by that strategy."""
         return RecallBody.model_construct(
             user=self.user,
             query=self.query,
@@ -34,7 +34,7 @@ class QuestionBody(StrictBody):
 
 
 class CitedMessage(BaseModel):
-    """What stands behind ``[n]``: the message's id as it was sent, the topic that held it, and the words cited."""
+    """The source of citation ``[n]``: the message's id as it was sent, the topic that held it, and the cited words."""
 
     n: int
     topic: str
@@ -47,11 +47,11 @@ class CitedMessage(BaseModel):
 class WordsAnswer(BaseModel):
     """An answer in words. ``answer`` marks each statement with ``[n]``, the number of a citation; ``text`` is the same.
 
-    ``outcome`` is ``softened`` where little supports the answer, ``refused`` where the memory does not hold one and
-    ``failed`` where the run ended before there was any; ``fallback`` then says why. ``coverage`` is how much of the
-    question the cited messages speak of, from 0 to 1. ``verified`` is true if messages bear out every claim that was
-    checked, false if they do not, null where none was checked. ``by`` tells whether a model wrote the answer or it is
-    put together of what the messages say. ``agent`` is false for the plain path.
+    ``outcome`` is ``softened`` if little supports the answer, ``refused`` if the memory does not contain one, and
+    ``failed`` if the run ended before it had one; ``fallback`` then says why. ``coverage`` is the part of the question
+    that the cited messages cover, from 0 to 1. ``verified`` is true if messages support every claim that was checked,
+    false if they do not, and null if no claim was checked. ``by`` says whether a model wrote the answer or it was
+    composed of extracts from messages. ``agent`` is false for the plain path.
     """
 
     model_config = ConfigDict(
@@ -108,7 +108,7 @@ class WordsAnswer(BaseModel):
 
 
 class StreamBegun(BaseModel):
-    """The first event, ``run``: who answers. ``note`` says why it is not the agent."""
+    """The first event, ``run``: the run and its strategy. ``note`` says why it is not the agent, or is empty."""
 
     run: UUID
     url: str
@@ -118,7 +118,7 @@ class StreamBegun(BaseModel):
 
 
 class StreamProgress(BaseModel):
-    """An event ``progress``: the step that goes on now, and which tool it uses."""
+    """An event ``progress``: the current step, and the tool that it uses."""
 
     step: str
     tool: str = ""

@@ -1,7 +1,7 @@
-"""What the endpoints of curation take and answer.
+"""The bodies and answers of the endpoints of curation.
 
-Messages go by the ids they were sent with, topics by theirs in any spelling. A misspelt field is refused: a request
-that was understood by half would change a memory in another way than it was meant.
+Messages are named by the ids with which they were sent, topics by their ids in any spelling. An unknown field is
+refused, because a request that is only half understood might change a memory in an unintended way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memoryapp.curation.change import MOST_MESSAGES, MOST_TOPICS
 
 
 class MergeBody(StrictBody):
-    """Two or more topics, adjacent or not. Without ``summary`` their summaries are joined, the oldest first."""
+    """Two or more topics, adjacent or not. Without ``summary``, their summaries are joined, oldest first."""
 
     model_config = exemplified(user="anna", topics=["Topic:1", "Topic:3"], summary="Tea", reason="one matter")
 
@@ -39,7 +39,7 @@ class MergeBody(StrictBody):
 
 
 class SplitBody(StrictBody):
-    """``at`` names the first message of each further part; ``summaries`` has one per part, "" for a proposed one."""
+    """``at`` names the first message of each further part. ``summaries`` has one per part; for "" one is proposed."""
 
     model_config = exemplified(at=["m7"], summaries=["Which tea to buy", "How to make it"])
 
@@ -58,7 +58,7 @@ class SummaryBody(StrictBody):
 
 
 class MoveBody(StrictBody):
-    """Messages of one or more topics, and the topic they move ``to``: null for a new one, with ``summary``."""
+    """Messages of one or more topics, and the topic ``to`` which they move; null makes a new one, with ``summary``."""
 
     model_config = exemplified(user="anna", messages=["m7", "m8"], to="Topic:9")
 
@@ -70,7 +70,7 @@ class MoveBody(StrictBody):
 
 
 class PutTopic(BaseModel):
-    """A topic the change puts in. With ``dry_run`` its id is null, unless an undo would bring it back."""
+    """A topic that the change puts in. With ``dry_run`` its id is null, unless an undo would bring it back."""
 
     id: str | None
     summary: str
@@ -81,10 +81,10 @@ class PutTopic(BaseModel):
 
 
 class Evidence(BaseModel):
-    """Where search finds the topics with the messages that answered a run: ``rank``, from 1, of the last one found.
+    """How search finds the topics with the messages that answered a run. ``rank``, from 1, is that of the last topic.
 
-    The rank is null if a message is in no topic, or its topic beyond the first 200. ``shown`` is true if all of these
-    topics are shown to the model; ``chars`` is their size together.
+    ``rank`` is null if a message is in no topic, or its topic is not among the first 200. ``shown`` is true if all of
+    these topics are shown to the model. ``chars`` is their total size.
     """
 
     rank: int | None
@@ -93,7 +93,7 @@ class Evidence(BaseModel):
 
 
 class RunEffect(BaseModel):
-    """A past run ``before`` and ``after`` the change; a ``golden`` one belongs to a labelled question."""
+    """A past run ``before`` and ``after`` the change. ``golden`` is true if it belongs to a labelled question."""
 
     run: UUID
     query: str
@@ -106,9 +106,9 @@ class RunEffect(BaseModel):
 
 
 class EffectAnswer(BaseModel):
-    """The past runs that saw a topic taken out, searched again with the change applied, those that get worse first.
+    """The past runs that saw a topic taken out, searched again with the change applied; those that get worse first.
 
-    ``words_only`` of them are compared by words alone, because the vector of their query is not stored.
+    ``words_only`` is the number of runs compared by words only, because the vector of their query is not stored.
     """
 
     affected: int
@@ -120,7 +120,7 @@ class EffectAnswer(BaseModel):
 
 
 class ChangedAnswer(BaseModel):
-    """The id of the edit, the topics it put in, and the ids it retired, which lead to the new topics from now on.
+    """The id of the edit, the topics that it put in, and the ids that it retired; these now lead to the new topics.
 
     With ``dry_run`` nothing is changed: ``edit`` is null, and ``effect`` shows what past runs would have found.
     """
@@ -152,7 +152,7 @@ class ChangedAnswer(BaseModel):
 
 
 class Conflict(Fault):
-    """``successors`` comes with ``stale``; ``edits``, to be undone in this order, comes with ``depends``."""
+    """``successors`` is set for ``stale``. ``edits`` is set for ``depends``; undo them first, in this order."""
 
     code: Literal["stale", "depends", "conflict", "erased"]
     successors: dict[str, list[str]] | None = None
@@ -160,7 +160,7 @@ class Conflict(Fault):
 
 
 class ConflictErrorAnswer(ErrorAnswer):
-    """The memory has changed meanwhile, or other edits stand in the way; the answer names them."""
+    """The memory has changed meanwhile, or other edits prevent the change; the answer names them."""
 
     model_config = ConfigDict(
         json_schema_extra={

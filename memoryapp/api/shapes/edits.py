@@ -1,4 +1,4 @@
-"""Edits: a page of them, and what an undo takes."""
+"""A page of edits, and the bodies and answers of an undo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memoryapp.api.shapes.fields import KnownName, Reason, StrictBody, exemplifi
 
 
 class UndoBody(StrictBody):
-    """An undo; the body may be empty."""
+    """The reason of an undo; the body may be empty."""
 
     model_config = exemplified(reason="they were two matters after all")
 
@@ -18,7 +18,7 @@ class UndoBody(StrictBody):
 
 
 class NightBody(StrictBody):
-    """Which night: the one that began at noon of the day ``night``, without it the latest with merges that stand."""
+    """The night that began at noon of the day ``night``; without it, the latest night with merges still in effect."""
 
     model_config = exemplified(user="anna", night="2026-03-02", reason="too eager")
 
@@ -28,7 +28,7 @@ class NightBody(StrictBody):
 
 
 class NightAnswer(BaseModel):
-    """The ``merges`` of a night, made ``first`` to ``last``; ``edits`` are the undos, none for a rehearsal."""
+    """The count of ``merges`` in a night, ``first`` to ``last``; ``edits`` are the undos, none with ``dry_run``."""
 
     night: date
     first: datetime
@@ -38,7 +38,7 @@ class NightAnswer(BaseModel):
 
 
 class EditName(BaseModel):
-    """An edit as a refusal names it."""
+    """An edit, as a refusal names it."""
 
     id: int
     kind: str
@@ -47,9 +47,9 @@ class EditName(BaseModel):
 
 
 class Edit(EditName):
-    """An edit: the first 200 topics it took ``out`` and ``put`` in, and the counts of all of them.
+    """An edit: the first 200 topics that it took ``out`` and ``put`` in, and the counts of all of them.
 
-    ``stands`` is true if the edit is in effect today; an undo can be undone, and then the first edit stands again.
+    ``stands`` is true if the edit is in effect now. An undo can be undone; then the first edit is in effect again.
     """
 
     reason: str
@@ -65,7 +65,7 @@ class Edit(EditName):
 class EditsAnswer(BaseModel):
     """Edits in the order in which they were made; ``next`` is the ``after`` of the following page, or null.
 
-    To follow a memory, ask again with the last id received: no edit is ever added before it.
+    To follow a memory, ask again with the last id as ``after``: no edit is ever added before it.
     """
 
     edits: list[Edit]

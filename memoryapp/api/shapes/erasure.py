@@ -1,4 +1,4 @@
-"""The receipt of what was erased."""
+"""The receipt of an erasure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ErasedAnswer(BaseModel):
-    """The receipt: how many rows of each table and how many ``files`` were erased or redacted, and no name."""
+    """The receipt: how many rows of each table and how many ``files`` were erased or redacted. It contains no name."""
 
     model_config = ConfigDict(
         json_schema_extra={

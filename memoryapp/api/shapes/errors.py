@@ -1,4 +1,4 @@
-"""The shape of every refusal, and what an endpoint raises to refuse."""
+"""The shape of every refusal, and the exception that an endpoint raises to refuse a request."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CODES = {
     500: "internal",
     503: "unavailable",
 }
-# Beside those of the statuses: what curation says of a memory that has changed.
+# The codes of the statuses, and further reasons for a 409.
 EVERY_CODE = (*dict.fromkeys(CODES.values()), "stale", "depends", "erased")
 
 
 class RequestRefused(Exception):
-    """A refused request: the status, a sentence for people, and further fields for programs."""
+    """Raised to refuse a request, with the status, a sentence for people, and further fields for programs."""
 
     def __init__(self, status: int, message: str = "", *, code: str = "", wait: float = 0, **more: Any) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class RequestRefused(Exception):
 
 
 class Fault(BaseModel):
-    """``code`` is for programs: one for each status, and for 409 why. ``message`` is for people."""
+    """``code`` is for programs: one for each status, and several for 409. ``message`` is for people."""
 
     code: Annotated[str, WithJsonSchema({"type": "string", "enum": list(EVERY_CODE)})]
     message: str

@@ -13,7 +13,7 @@ from memoryapp.engine.events import KINDS
 
 
 def _line(kind: str, event: type[Any]) -> type[BaseModel]:
-    """The line of an event of this kind; its ``payload`` is also the data of a server-sent event."""
+    """Returns the shape of an event of this kind; its ``payload`` is also the data of a server-sent event."""
     of_this_kind: Any = Literal[kind]
     return create_model(
         f"{event.__name__}Line",
@@ -28,4 +28,4 @@ _ANY_LINE = reduce(or_, (_line(kind, event) for kind, event in KINDS.items()))
 
 
 class EventLine(RootModel[Annotated[_ANY_LINE, Field(discriminator="kind")]]):  # type: ignore[valid-type]
-    """``seq`` counts from 1 without gaps; the last kind is ``run_finished``."""
+    """``seq`` counts from 1 without gaps; the kind of the last event is ``run_finished``."""

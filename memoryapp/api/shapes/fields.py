@@ -1,4 +1,4 @@
-"""The fields of bodies and parameters: how each is checked, and the same as a JSON schema for OpenAPI.
+"""The fields of bodies and parameters: the check of each, and the same rule as a JSON schema for OpenAPI.
 
 The length of a text is checked before it is cleaned. A pattern means the same in the description and in the check.
 """
@@ -36,7 +36,7 @@ EXAMPLE_MESSAGE: dict[str, Any] = {
     "ts": "2026-07-25T14:30:00Z",
     "text": "How do I set up vLLM?",
 }
-# In messages: the running conversation that comes with a query.
+# In messages, of the running conversation that comes with a query.
 LONGEST_CONVERSATION = 200
 # The largest value of a column of ids.
 LARGEST_ID = 2**63 - 1
@@ -80,7 +80,7 @@ READABLE = AfterValidator(_visible)
 READABLE_SCHEMA: Any = Field(json_schema_extra={"minLength": 1, "pattern": VISIBLE})
 
 Name = Annotated[str, StringConstraints(max_length=LONGEST["user"]), AfterValidator(_name), WithJsonSchema(NAME_SCHEMA)]
-# A name to look up; one that no chat user can have is simply not found.
+# A name to look up; a name that no chat user can have is just not found.
 KnownName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST["user"]), STRIPPED]
 Query = Annotated[str, StringConstraints(max_length=LONGEST_QUERY), READABLE, STRIPPED, READABLE_SCHEMA]
 
@@ -91,7 +91,7 @@ def _line(field: str, description: str = "") -> dict[str, Any]:
 
 
 _ROLE = {"enum": list(ROLES)}
-# Who said a message that is answered.
+# The role of a message in an answer.
 Role = Annotated[str, WithJsonSchema(_ROLE)]
 _TS = {"description": "ISO 8601 (UTC if it has no zone), or seconds since 1970", "examples": [EXAMPLE_MESSAGE["ts"]]}
 # A message to store. One that does not fit is listed in `rejected`; the others are stored.
@@ -196,7 +196,7 @@ STRATEGY: dict[str, Any] = {"enum": list(STRATEGIES), "default": DEFAULT.name}
 
 
 def after(kind: str, example: str) -> WithJsonSchema:
-    """The schema of ``after``: the id of the last row of the page before, with its kind or without."""
+    """Returns the schema of ``after``: the id of the last row of the previous page, with or without its kind."""
     first, rest = kind[0], kind[1:]
     named = rf"\[?(?:[{first}{first.lower()}]{rest}:)?[0-9]{{1,18}}\]?"
     return WithJsonSchema({"type": "string", "pattern": f"^(?:{named})?$", "default": "", "examples": [example]})
@@ -240,7 +240,7 @@ Reason = Annotated[str, StringConstraints(max_length=MOST_REASON_CHARS), STRIPPE
 
 
 def at_most(most: int, sentence: str) -> BeforeValidator:
-    """Refuses a longer list before a look at its items: a body may hold millions, each a fault to describe."""
+    """Refuses a longer list before its items are checked: a body may contain millions, each with a fault."""
 
     def counted(sent: Any) -> Any:
         if isinstance(sent, list) and len(sent) > most:
@@ -251,7 +251,7 @@ def at_most(most: int, sentence: str) -> BeforeValidator:
 
 
 class StrictBody(BaseModel):
-    """A body that takes its own fields and no others. Of unknown ones the first is looked at: one is enough."""
+    """A body that accepts no unknown fields. Only the first unknown field is checked: one is enough for a refusal."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -265,5 +265,5 @@ class StrictBody(BaseModel):
 
 
 def exemplified(**example: Any) -> ConfigDict:
-    """The configuration of a shape with this example."""
+    """Returns the configuration of a shape with this example."""
     return ConfigDict(json_schema_extra={"example": example})

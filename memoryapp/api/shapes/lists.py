@@ -1,4 +1,4 @@
-"""Pages of the lists of a memory: rows, and in ``next`` the ``after`` of the following page, or null."""
+"""Pages of the lists of a memory: rows, and ``next``, the ``after`` of the following page or null."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UsersAnswer(BaseModel):
 
 
 class ListedMessage(BaseModel):
-    """``topic`` contains the message; null while no topic does."""
+    """``topic`` is the topic that contains the message; null if none does."""
 
     id: str
     role: Role
@@ -62,7 +62,7 @@ class PeopleAnswer(BaseModel):
 
 
 class ListedArtifact(BaseModel):
-    """``answers`` are questions that the file answers."""
+    """``answers`` are questions that the file can answer."""
 
     id: str
     type: str
@@ -84,9 +84,9 @@ class ArtifactsAnswer(BaseModel):
 
 
 class ListedFact(BaseModel):
-    """``importance`` is from 0 to 100; ``topic`` is where the fact was found, null for one written by hand.
+    """``importance`` is from 0 to 100. ``topic`` is the topic in which the fact was found; null if a person wrote it.
 
-    ``state`` is ``past`` from ``superseded_at`` on, when another fact took its place.
+    ``state`` is ``past`` after ``superseded_at``, the time when another fact replaced it.
     """
 
     id: int
@@ -107,7 +107,7 @@ class FactsAnswer(BaseModel):
 
 
 class ListedImport(BaseModel):
-    """``added`` messages of the file were new, ``skipped`` existed already, ``rejected`` could not be read."""
+    """Counts of messages of the file: ``added`` were new, ``skipped`` existed already, ``rejected`` were unreadable."""
 
     id: int
     source: str

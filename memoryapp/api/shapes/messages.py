@@ -1,4 +1,4 @@
-"""What ``POST /v1/messages`` takes and answers."""
+"""The body and answer of ``POST /v1/messages``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RejectedMessage(BaseModel):
 
 
 class AddedAnswer(BaseModel):
-    """How many messages were new, how many existed already, and those that could not be stored."""
+    """The number of new messages, the number of known ones, and the messages that could not be stored."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"added": 1, "skipped": 0, "rejected": []}})
 

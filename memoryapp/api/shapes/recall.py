@@ -1,4 +1,4 @@
-"""What ``POST /v1/recall`` takes and answers."""
+"""The body and answer of ``POST /v1/recall``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RecallBody(StrictBody):
     """A query to one memory.
 
     ``messages`` are the end of the running conversation, up to 200 messages, oldest first; models read the last ten.
-    Without it, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
+    Without them, the stored messages that are in no topic yet are used. ``media`` are OpenAI's content parts, with the
     content embedded as base64.
     """
 

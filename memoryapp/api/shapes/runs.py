@@ -1,4 +1,4 @@
-"""A stored run, as ``GET /v1/runs/<id>`` answers it."""
+"""The answer of ``GET /v1/runs/<id>``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memoryapp.api.shapes.recall import ChosenItem, ChosenTopic, Usage
 
 
 class RunAnswer(BaseModel):
-    """A run; once it is finished, with everything that ``POST /v1/recall`` answers."""
+    """A run. Once it is finished, it contains everything that ``POST /v1/recall`` answers."""
 
     run: UUID
     url: str

@@ -1,4 +1,4 @@
-"""Topics: a page of them, and one with its messages."""
+"""A page of topics, and one topic with its messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TopicSummary(BaseModel):
 
 
 class TopicsAnswer(BaseModel):
-    """Live topics by id, the oldest first; ``next`` is the ``after`` of the following page, or null."""
+    """Live topics by id, oldest first; ``next`` is the ``after`` of the following page, or null."""
 
     topics: list[TopicSummary]
     next: str | None = Field(examples=["Topic:42"])
@@ -40,7 +40,7 @@ class TopicWithMessages(TopicSummary):
 
 
 class TopicAnswer(BaseModel):
-    """The topic asked for or, if it is retired, the live topics that contain its messages now."""
+    """The requested topic or, if it is retired, the live topics that contain its messages now."""
 
     id: str
     retired: bool

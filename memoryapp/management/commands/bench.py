@@ -1,4 +1,4 @@
-"""``manage.py bench``: the project's measurements, each beside what it is to be compared with."""
+"""``manage.py bench``: the project's measurements, each beside the value to compare it with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPICS, QUICK_TOPICS = 250, 60
 LARGE = 2_000
 LOADS = (Load(1, 5), Load(25, 125), Load(50, 500), Load(200, 400, waves=3))
 QUICK_LOADS = (Load(1, 3), Load(20, 60, waves=2))
-# Three seconds differed by two thirds from one load to the next, twelve by a quarter.
+# Loads of three seconds differed by two thirds from each other, loads of twelve seconds by a quarter.
 SHARED, QUICK_SHARED = Load(50, 1_000), Load(20, 40)
 RUNS, QUICK_RUNS = 10, 3
 IMPORTED, QUICK_IMPORTED = 100_000, 10_000
@@ -90,7 +90,7 @@ def _large(stage: BenchStage, profile: EmbeddingProfile) -> Iterator[BenchRow]:
 
 
 def _all(rows: Callable[[], AsyncIterator[BenchRow]]) -> list[BenchRow]:
-    """The rows of one benchmark, which has an event loop of its own."""
+    """Returns the rows of one benchmark, which has its own event loop."""
 
     async def gathered() -> list[BenchRow]:
         return [row async for row in rows()]

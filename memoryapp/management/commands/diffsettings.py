@@ -25,7 +25,7 @@ class Command(diffsettings.Command):
 
 
 def _secrets() -> Iterator[str]:
-    """The values of settings with the name of a secret, at any depth."""
+    """Yields the values of settings whose name denotes a secret, at any depth."""
     remaining: list[tuple[str, Any]] = [(name, getattr(settings, name)) for name in dir(settings) if name.isupper()]
     while remaining:
         name, value = remaining.pop()

@@ -1,4 +1,4 @@
-"""Vectors of the embedding model that the settings name: what they will cost, and with ``--yes`` their making."""
+"""``embed [--yes]``: prints what the missing vectors of the configured model will cost; ``--yes`` makes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         self.stdout.write(_sentence(expected))
 
     def _embed(self, row: EmbeddingProfile, topics_anew: bool) -> int:
-        """How many vectors were made."""
+        """Makes the vectors; returns their number."""
         lines = ProgressLines(self.stderr.write)
         watch = partial(lines.watch, None, Work.Kind.EMBED)
         embedder = clients.embedder_of(profiles.profile_of(row))

@@ -1,4 +1,4 @@
-"""``manage.py evaluate``: labelled questions through strategies, their figures side by side, and a gate."""
+"""``manage.py evaluate``: runs labelled questions through strategies, compares their figures, and applies a gate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
 from memoryapp.runs.parameters import ParameterError, checked, strategy_named
 
-# Told apart from the 1 of a command that could not do its work.
+# Differs from 1, the exit code of a command that failed.
 REGRESSED = 3
 
 
@@ -84,7 +84,7 @@ class Command(BaseCommand):
     def _pass_gate(
         self, reports: Sequence[dict[str, Any]], stored: Mapping[str, dict[str, Any]], margin: float
     ) -> None:
-        """Raises CommandError where a figure got worse than in the stored report of the same strategy."""
+        """Raises CommandError if a figure got worse than in the stored report of the same strategy."""
         lines = []
         for each in reports:
             if before := stored.get(each["strategy"]):
@@ -96,7 +96,7 @@ class Command(BaseCommand):
 
 
 def _share(argument: str) -> float:
-    """A number from 0 to 1. With one that is none the gate would let everything pass."""
+    """Returns a number from 0 to 1. NaN is refused, because the gate would let everything pass."""
     try:
         share = float(argument)
     except ValueError:
@@ -107,7 +107,7 @@ def _share(argument: str) -> float:
 
 
 def _rows(source: str, names: Sequence[str], parameters: dict[str, Any]) -> list[Evaluation]:
-    """A row for each strategy; the others refer to the first."""
+    """Stores a row for each strategy; the others refer to the first."""
     first = Evaluation.objects.create(source=source, strategy=names[0], parameters=parameters)
     others = [
         Evaluation.objects.create(source=source, strategy=name, parameters=parameters, reference=first)
@@ -117,7 +117,7 @@ def _rows(source: str, names: Sequence[str], parameters: dict[str, Any]) -> list
 
 
 def _stored(path: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The stored reports by strategy. Raises CommandError where one of ``names`` has none."""
+    """Returns the stored reports by strategy. Raises CommandError if one of ``names`` has none."""
     try:
         document = json.loads(path.read_text("utf-8"))
         reports = {each["strategy"]: each for each in document.get("reports", [document])}
@@ -136,7 +136,8 @@ def _stored(path: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _cuts(raw: str, strategies: Sequence[AnyStrategy]) -> list[int]:
-    """Recall further down than a run records its order would be understated, so it is refused."""
+    """Returns the ranks at which recall is cut. Beyond the ranks that a run records, recall would be understated, so
+    such a cut is refused."""
     strategy = min(strategies, key=lambda each: each.ranking.most)
     most = strategy.ranking.most
     parts = [part.strip() for part in raw.split(",")]
@@ -151,8 +152,8 @@ def _cuts(raw: str, strategies: Sequence[AnyStrategy]) -> list[int]:
 async def _scores(
     asked: Sequence[LabelledQuestion], rows: Sequence[Evaluation], parameters: dict[str, Any]
 ) -> list[list[QuestionScore]]:
-    """The scores of each strategy. Each question goes through all of them, and another one is first each time:
-    what one warms up would else make the next look fast."""
+    """Returns the scores of each strategy. Each question goes through all of them, each time with another one first:
+    otherwise the caches that one fills would make the next look fast."""
     scores: list[list[QuestionScore]] = [[] for _row in rows]
     async with open_clients() as clients:
         asking = [evaluate(asked, clients, evaluation=row, parameters=parameters) for row in rows]

@@ -45,7 +45,7 @@ class Command(BaseCommand):
 
 
 def _stored(owner: ChatUser, path: Path) -> int:
-    """A file appears when it is whole; a pipe or a device is written to, and stays what it is."""
+    """Returns the number of lines. A file appears when it is complete; a pipe or device is written to directly."""
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as device:
             return _write(owner, device)
@@ -53,7 +53,7 @@ def _stored(owner: ChatUser, path: Path) -> int:
 
 
 def _whole(owner: ChatUser, path: Path) -> int:
-    """Whoever reads the file may not be a stranger."""
+    """Writes a temporary file first, which only its owner may read, and renames it."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", delete=False
     ) as draft:

@@ -29,7 +29,7 @@ from memoryapp.transfer.predecessor import Brought
 from memoryapp.work import ProgressLines, Report
 
 MOST_SHOWN = 20
-# Who brings what came with the messages, in the history.
+# The actor, in the history, of changes that bring what came with the messages.
 ACTOR = "import_chat"
 
 
@@ -88,7 +88,7 @@ class Command(BaseCommand):
             raise CommandError(_nothing(path, imported))
 
     def _restored(self, path: Path, user: str, *, as_json: bool) -> bool:
-        """Whether the file is a whole memory, and it was restored; one with messages gets those of the file alone."""
+        """Restores an exported memory; returns whether it did. A memory that is not empty gets only the messages."""
         try:
             if not transfer.recognises(path):
                 return False
@@ -115,7 +115,7 @@ class Command(BaseCommand):
         return True
 
     def _opened(self, path: Path, format: str, hints: Hints, *, may_ask: bool) -> ChatFile:
-        """The opened file; asks a person at a terminal which member of a group is the user."""
+        """Returns the opened file; asks a person at a terminal which member of a group is the user."""
         try:
             return open_chat(path, format, hints)
         except UnknownSpeaker as error:
@@ -148,7 +148,7 @@ class Command(BaseCommand):
 
 
 def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, Brought]:
-    """What the messages came to, and what another program had made of them."""
+    """Returns the results for the messages, and for what another program had made from them."""
     addressee, _note = addressee_of(chat, user)
     if dry_run:
         return import_chat(chat, user, dry_run=True, report=report), predecessor.rehearse(chat, addressee)
@@ -170,7 +170,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        # A folder of zones ("America") is an OSError, a path out of the zones a ValueError.
+        # A folder of zones ("America") raises OSError, a path outside of the zones ValueError.
         raise ArgumentTypeError(_("There is no time zone %(name)s.") % {"name": name}) from None
 
 
@@ -210,7 +210,7 @@ def _document(imported: Imported, brought: Brought) -> dict[str, Any]:
 
 
 def _rest(brought: Brought) -> dict[str, Any]:
-    """What had been made of the messages, by kind."""
+    """Returns what had been made from the messages, by kind."""
     return {
         "brought": dict(brought.new),
         "brought_before": dict(brought.known),

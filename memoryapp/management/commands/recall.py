@@ -45,7 +45,7 @@ class Command(BaseCommand):
 
 
 async def _ended(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:
-    """A run at its end. It starts only when everything it needs is open, or the worker would execute it."""
+    """Executes a run; returns it at its end. It starts when all clients are open: else the worker would execute it."""
     async with open_clients() as clients:
         run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
         await lifecycle.execute(run.pk, clients)

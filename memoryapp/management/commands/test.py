@@ -1,9 +1,9 @@
-"""Every check of the project in one command: format, lint, types, templates, migrations, tests.
+"""Runs every check of the project: format, lint, types, templates, migrations, tests.
 
-``--quick`` leaves out the tests that need more than a database or take long; with other arguments it is pytest alone.
-The tests run in a process for each core, the other checks beside them.
+``--quick`` omits tests that need more than a database or take long; with other arguments only pytest runs. The
+tests run in one process per core, and the other checks beside them.
 
-The database it runs against is a throwaway one that is gone afterwards; never one that happens to run on the machine.
+The database is a temporary one that is deleted afterwards, never one that happens to run on the machine.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from django.core.management.base import BaseCommand
 from memoryapp.embedded.paths import CHECKOUT, DATABASE
 from memoryapp.environment import cores
 
-# No test that needs more than a database's transaction or takes long, and few examples where Hypothesis makes them up.
+# Omits tests that need more than a database transaction or take long; Hypothesis makes fewer examples.
 _LEFT_OUT = ("browser", "peers", "processes", "loads", "commits", "slow")
 _QUICK = ("-m", f"not ({' or '.join(_LEFT_OUT)})", "--hypothesis-profile", "quick")
-# First the one that has no windows: a page in it takes half the processor.
+# The one without windows comes first: its pages take half the processor time.
 _CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckEnd:
-    """How a step ended: after how many seconds, and what it wrote unless that was shown at once."""
+    """How a step ended: its duration in seconds, and its output unless that was shown at once."""
 
     passed: bool
     seconds: float
@@ -47,7 +47,7 @@ class Step:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *, shown: bool) -> CheckEnd:
-        """Compiled modules are kept: each of a dozen processes would compile the tests anew."""
+        """Runs the check. It keeps compiled modules, or each of a dozen processes would compile the tests again."""
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         began = time.monotonic()
         done = subprocess.run(
@@ -65,7 +65,7 @@ class Command(BaseCommand):
     help = "Runs every check, with --quick without the longest tests; other arguments are pytest's."
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Takes the arguments as they are, for they are pytest's."""
+        """Passes the arguments on unchanged, because they are pytest's."""
         browser = _chromium()
         self._say(f"Browser tests use {browser}." if browser else "No chromium was found: browser tests are skipped.")
         if browser:
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _run(self, steps: Sequence[Step]) -> int:
-        """Runs all of them, the last one shown while the others go on beside it, and sums up; 1 if any failed."""
+        """Runs all steps, shows the last one while the others run, and prints a summary; returns 1 if any failed."""
         *checks, tests = steps
         beside = ThreadPoolExecutor(max_workers=1)
         try:
@@ -105,9 +105,9 @@ def _chromium() -> str:
 
 
 def _steps(*, quick: bool) -> list[Step]:
-    # The tests make their database themselves; makemigrations only asks, and `postgres` is there to be asked.
+    # The tests create their own database; makemigrations only reads, for which `postgres` is enough.
     elsewhere = os.environ["DATABASE_URL"].replace(f"/{DATABASE}?", "/postgres?")
-    # A worker that is done takes tests from another, so that none waits for the file with the longest ones.
+    # An idle worker takes tests from another one, so none waits for the file with the longest tests.
     tests = ("pytest", "-q", "-n", str(cores()), "--dist", "worksteal")
     return [
         Step("format", ("ruff", "format", "--check")),

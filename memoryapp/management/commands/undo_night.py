@@ -1,4 +1,4 @@
-"""``undo_night NAME [--night DATE]``: takes back what the program merged by itself in a night."""
+"""``undo_night NAME [--night DATE]``: undoes what the program merged by itself in a night."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``up``: database, schema, demo memory, web, worker and beat, until Ctrl-C.
+"""``up``: prepares the database and the demo memory, and runs web, worker and beat until Ctrl-C.
 
-Every process it starts ends with it, and is restarted if it ends before. What a start needs is checked first, so that a
-port in use or a second start changes nothing.
+Every process that it starts ends with it, and is restarted if it ends earlier. The conditions for a start are checked
+first, so a port in use or a second start changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from memoryapp.operations import startup
 _POLL_SECONDS = 0.25
 _PATIENCE = 120.0
 _MOST_FAILURES = 3
-# Daphne drops a socket without a word that is not accepted within 5 s, as where hundreds come at once.
+# Daphne's default silently drops a socket not accepted within 5 s, which happens when hundreds arrive at once.
 _PATIENT = ("--websocket_connect_timeout", "60")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -107,7 +107,7 @@ class Command(BaseCommand):
     def _run(self, listener: socket.socket, host: str, port: int, lease: Lease | None) -> None:
         running = _children(listener, host, port)
         local = is_local(host)
-        # Nothing is served to other machines before this; where only this machine has access, the web starts first.
+        # Other machines are served only after this; if only this machine has access, the web starts first.
         login = "" if local else login_sentence(host)
         try:
             for child in running:
@@ -158,7 +158,7 @@ def _url(host: str, port: int) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine has access: nothing else reaches the address, and no other name is allowed."""
+    """Returns whether only this machine has access: the address and all allowed names are loopback."""
     trusted = (environment.host(origin) for origin in settings.CSRF_TRUSTED_ORIGINS)
     return all(map(_loopback, (host, *settings.ALLOWED_HOSTS, *trusted)))
 
@@ -171,9 +171,9 @@ def _loopback(host: str) -> bool:
 
 
 def login_sentence(host: str) -> str:
-    """How to log in, as far as it is known.
+    """Returns a sentence on how to log in; empty if that is unknown.
 
-    The demo's password stands in this project's source, so it is replaced where other machines have access.
+    The demo's password is public in this project's source, so it is replaced if other machines have access.
     """
     if not User.objects.exists():
         return f"Nobody can log in yet; this makes an account: {_manage('createsuperuser')}."
@@ -195,14 +195,14 @@ def _exposure(host: str) -> str:
 
 
 def _manage(command: str) -> str:
-    """The command line of a command for this data folder."""
+    """Returns the command line of a command for this data folder."""
     data = "" if settings.DATA_DIR == paths.CHECKOUT / ".data" else f"DATA_DIR={shlex.quote(str(settings.DATA_DIR))} "
     return f"{data}python3 manage.py {command}"
 
 
 @contextmanager
 def _alone(folder: Path, url: str) -> Iterator[bool]:
-    """Allows one ``up`` per data folder; yields whether the one before was killed."""
+    """Allows one ``up`` per data folder; yields whether the previous one was killed."""
     with file_locks.opened(folder / "up.lock") as lock:
         if not file_locks.try_acquire(lock):
             raise CommandError(f"Already running with this data ({lock.read()}). Stop it, or use another --data-dir.")
@@ -215,9 +215,9 @@ def _alone(folder: Path, url: str) -> Iterator[bool]:
 
 
 def _bound(host: str, port: int, patience: float) -> socket.socket:
-    """The listening socket. Connections wait in it: nothing answers before the web has started.
+    """Returns the listening socket. Connections wait in it until the web has started.
 
-    Processes of a killed ``up`` need a moment to close the port: ``patience`` seconds are allowed for that.
+    Processes of a killed ``up`` need a moment to close the port; they get ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -247,7 +247,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _free_port(host: str, taken: int) -> int:
-    """The next port that is free, or 0."""
+    """Returns the next port that is free, or 0."""
     for port in range(taken + 1, min(taken + 50, 65536)):
         with suppress(OSError):
             _bind(host, port).close()
@@ -261,7 +261,7 @@ def _unmigrated() -> bool:
 
 
 def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
-    """Web, worker and beat. Beat is a child of its own: as the worker's it would outlive a killed worker.
+    """Returns web, worker and beat. Beat is a separate child: as a child of the worker, it would outlive a killed one.
 
     The background processes have a higher niceness than the web.
     """
@@ -273,7 +273,7 @@ def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
     }
     if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
         shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
-    # Celery warns root of being root, which is usual in a container.
+    # Celery warns when it runs as root, which is usual in a container.
     quiet = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"}
     python = (sys.executable, "-m")
     celery = (*python, "celery", "-q", "-A", "memoryapp.celery")
@@ -289,17 +289,17 @@ def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
 def _webs(
     daphne: Sequence[str], environment: dict[str, str], listener: socket.socket, address: tuple[str, int]
 ) -> list[Child]:
-    """``WEB_CONCURRENCY`` processes, because one executes runs and pages on one core.
+    """Returns ``WEB_CONCURRENCY`` processes, because one executes runs and pages on one core.
 
-    They accept from one socket, so the others go on while one restarts. Daphne adopts only IPv4 sockets, so at another
-    address one process listens by itself.
+    They accept from one socket, so the others continue while one restarts. Daphne adopts only IPv4 sockets, so at any
+    other address a single process listens by itself.
     """
     served = "rerankui.asgi:application"
     if listener.family != socket.AF_INET:
         listener.close()
         alone = (*daphne, "-b", address[0], "-p", str(address[1]), served)
         return [Child("web", alone, environment, hang_timeout=settings.HANG_TIMEOUT)]
-    # Two processes may wake up for one connection.
+    # Two processes may wake up for one connection; the second must not block.
     listener.setblocking(False)
     command = (*daphne, "--fd", str(listener.fileno()), served)
     names = ["web", *(f"web {number}" for number in range(2, settings.WEB_CONCURRENCY + 1))]
@@ -310,7 +310,7 @@ def _webs(
 
 
 def _emptied(folder: Path) -> Path:
-    """The folder of the metrics without the counts of earlier processes."""
+    """Returns the folder of the metrics, without the counts of earlier processes."""
     paths.open_folder(folder)
     for file in folder.glob("*.db"):
         file.unlink()
@@ -318,15 +318,15 @@ def _emptied(folder: Path) -> Path:
 
 
 class FirstRequest:
-    """A request to a web process that starts. It waits as long as that takes, for of each request that is given up the
-    web complains; it is sent again only where the connection is lost."""
+    """A request to a web process that is starting. It waits as long as necessary, because the web logs each abandoned
+    request. It is sent again only if the connection is lost."""
 
     def __init__(self, host: str, port: int) -> None:
         self._connection = http.client.HTTPConnection(host, port, timeout=5)
         self._has_answer = False
 
     def is_answered(self) -> bool:
-        """Whether anything answered HTTP by now, whatever the answer is."""
+        """Returns whether the web has answered, with any status."""
         try:
             if not self._has_answer and self._sent().poll(0):
                 self._connection.getresponse()
@@ -336,7 +336,7 @@ class FirstRequest:
         return self._has_answer
 
     def _sent(self) -> select.poll:
-        """What tells whether there is an answer to the request, which is sent if it is not on its way."""
+        """Sends the request if that is still to do; returns a poll object that tells when an answer arrives."""
         if self._connection.sock is None:
             self._connection.request("GET", "/healthz")
         answer = select.poll()

@@ -1,4 +1,4 @@
-"""``verify_erasure RECEIPT``: looks for what an erasure left behind; exit 1 and a line for each place."""
+"""``verify_erasure RECEIPT``: looks for what an erasure left behind; exit code 1 and a line for each place."""
 
 from __future__ import annotations
 
