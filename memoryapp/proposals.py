@@ -114,12 +114,12 @@ def merge_judged_by(
 
 
 def summariser() -> Callable[[Sequence[MessageContent]], str]:
-    """Makes a summary of the most telling sentences of messages; do not call it in an event loop."""
+    """Returns a function that extracts the most informative sentences; do not call it in an event loop."""
     return curation.extractive(_embedder())
 
 
 def summary_extracted(messages: Sequence[MessageContent]) -> str:
-    """A summary of the most telling sentences of the messages; do not call it in an event loop."""
+    """Returns the most informative sentences of the messages; do not call it in an event loop."""
     return summariser()(messages)
 
 
@@ -149,14 +149,14 @@ def _check_connected() -> None:
 
 
 def _answer(agent: Agent, topics: Sequence[Topic], question: Callable[[Chat], Ask[Proposal]]) -> Proposal:
-    """Ask, and return the proposal. Raises ProposalError."""
+    """Asks and returns the proposal. Raises ProposalError."""
     with _failures_in_words():
         return agent.ask(question, topics).answer
 
 
 @contextmanager
 def _failures_in_words() -> Iterator[None]:
-    """Turns whatever a model may do wrong into a ProposalError."""
+    """Turns the failures of a model into a ProposalError."""
     try:
         yield
     except LLMError as error:
