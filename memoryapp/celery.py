@@ -30,7 +30,7 @@ TRANSPORT_ALIASES["filesystem"] = "memoryapp.operations.broker:Transport"
 
 
 def _transport() -> dict[str, Any]:
-    """The options of the file broker; its folders are made here, because kombu makes none."""
+    """Returns the options of the file broker; its folders are made here, because kombu makes none."""
     if not settings.CELERY_BROKER_URL.startswith("filesystem:"):
         return {}
     queue, control = settings.CELERY_BROKER_DIR / "queue", settings.CELERY_BROKER_DIR / "control"

@@ -34,7 +34,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def secret(name: str, *, least: int) -> str:
-    """A secret of at least ``least`` characters, or empty; a shorter one is refused without being shown."""
+    """Returns a secret of at least ``least`` characters, or empty; a shorter one is refused without being shown."""
     value = text(name)
     if value and len(value) < least:
         raise SettingError(f"{name} must have at least {least} characters that nobody can guess, not {len(value)}.")
@@ -86,7 +86,7 @@ def choice_or_nothing(name: str, default: str, options: Sequence[str]) -> str:
 
 
 def mapping(name: str) -> dict[str, Any]:
-    """A JSON object; empty when not set."""
+    """Returns a JSON object; empty when not set."""
     raw = text(name, "{}")
     try:
         value = json.loads(raw)
@@ -98,12 +98,12 @@ def mapping(name: str) -> dict[str, Any]:
 
 
 def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
-    """The parts between the separators, without the spaces around them."""
+    """Returns the parts between the separators, without the spaces around them."""
     return [part.strip() for part in text(name, default).split(between) if part.strip()]
 
 
 def address(name: str, default: str = "", *, schemes: Sequence[str] = WEB) -> str:
-    """A URL with one of ``schemes``, or empty."""
+    """Returns a URL with one of ``schemes``, or empty."""
     raw = text(name, default)
     if raw:
         _check_address(name, raw, schemes)
@@ -118,7 +118,7 @@ def addresses(name: str, default: str = "", *, schemes: Sequence[str] = WEB, bet
 
 
 def host(url: str) -> str:
-    """The host of an address, without its port; empty when there is none."""
+    """Returns the host of an address, without its port; empty when there is none."""
     return urlsplit(url).hostname or ""
 
 
@@ -147,7 +147,7 @@ def _without_userinfo(word: re.Match[str]) -> str:
 
 
 def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9) -> float:
-    """A duration such as ``10s``, ``500ms``, ``1h`` or ``90`` (seconds), within ``least`` and ``most`` seconds."""
+    """Returns the seconds of a duration such as ``10s``, ``500ms``, ``1h`` or ``90``, within ``least`` and ``most``."""
     raw = text(name, default)
     match = _DURATION.fullmatch(raw)
     if not match:
@@ -159,7 +159,7 @@ def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9)
 
 
 def rate(name: str, default: str) -> tuple[int, float]:
-    """A number of requests and a time in seconds, from ``600/m``, ``10/s`` or ``5000/h``."""
+    """Returns a number of requests and a time in seconds, from ``600/m``, ``10/s`` or ``5000/h``."""
     raw = text(name, default)
     match = _RATE.fullmatch(raw)
     if not match or not int(match[1]):

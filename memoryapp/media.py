@@ -52,7 +52,7 @@ def _is_stored(row: models.Media) -> bool:
 
 
 async def load(owner_id: int, item: MediaItem) -> MediaContent:
-    """The item with its bytes. Raises MediaError when this owner has none, or when they differ from those that were
+    """Returns the item with its bytes. Raises MediaError when this owner has none, or when they are not those that were
     sent."""
     return await in_thread(read, owner_id, item)
 

@@ -77,7 +77,7 @@ def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicD
 
 
 def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> str:
-    """The model's summary of ``topics`` merged into one, at most 500 characters.
+    """Returns the model's summary of ``topics`` merged into one, at most 500 characters.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
@@ -124,12 +124,12 @@ def summary_extracted(messages: Sequence[MessageContent]) -> str:
 
 
 def topics_segmented(owner: ChatUser, topic_id: int) -> list[TopicDraft]:
-    """The drafts into which the segmenter would divide the topic; see ``curation.propose_split``."""
+    """Returns the drafts into which the segmenter would divide the topic; see ``curation.propose_split``."""
     return curation.propose_split(owner, topic_id, _embedder(), settings.SPLIT_THRESHOLD_CHARS)
 
 
 def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
-    """The owner's live topics nearest in meaning to ``words``; none while the embedder does not answer."""
+    """Returns the owner's live topics nearest in meaning to ``words``; none while the embedder does not answer."""
     embedder = _embedder()
     try:
         [vector] = async_to_sync(embedder.embed)([words])
@@ -139,7 +139,7 @@ def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
 
 
 def _embedder() -> Embedder:
-    """The embedder of the serving profile, in which topics have vectors."""
+    """Returns the embedder of the serving profile, in which topics have vectors."""
     return clients.embedder_of(profiles.serving_profile())
 
 

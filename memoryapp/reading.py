@@ -98,7 +98,7 @@ Connection = psycopg.AsyncConnection[Any]
 def background(
     found: Mapping[str, Any], *, profile: str = "", messages: Sequence[MessageContent] | None = None
 ) -> Background:
-    """The background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``.
+    """Returns the background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``.
 
     ``profile`` precedes the facts; ``messages`` is the running conversation, None the active session.
     """

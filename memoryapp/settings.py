@@ -306,7 +306,7 @@ SEARCH_CACHE_TTL = env.seconds("SEARCH_CACHE_TTL", "30s", least=0, most=3600)
 
 
 def _parameter(declared: Declaration) -> Any:
-    """The default of a parameter of runs, from the variable that its declaration names."""
+    """Returns the default of a parameter of runs, from the variable that its declaration names."""
     if declared.options:
         return env.choice(declared.setting, declared.default, declared.options)
     if declared.kind is int:

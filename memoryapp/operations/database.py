@@ -29,7 +29,7 @@ from psycopg_pool import AsyncConnectionPool
 # floor, three 1.5.
 MOST_CONNECTIONS = 4
 LEAST_CONNECTIONS = 2
-# For so many seconds the pool tries to connect, with pauses that double; then it begins again with short ones.
+# The pool tries to connect for these seconds, with pauses that double; then it begins again with short ones.
 RECONNECTING = 4.0
 
 Given = ParamSpec("Given")
