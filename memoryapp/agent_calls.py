@@ -55,7 +55,7 @@ class Agent:
     asked_by: str = ""
 
     def ask(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> AnsweredCall[_Answer]:
-        """The answer to ``question`` about ``topics``; for a person the model is always asked again.
+        """Returns the answer to ``question`` about ``topics``; for a person the model is always asked again.
 
         Raises LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the
         question is stored either way.
@@ -102,7 +102,7 @@ class Agent:
 
 
 def _replies(call: AgentCall) -> list[str]:
-    """The texts of the model's replies."""
+    """Returns the texts of the model's replies."""
     return [str(event["payload"]["text"]) for event in call.events if event["kind"] == ModelReplied.kind]
 
 

@@ -30,7 +30,7 @@ TRANSPORT_ALIASES["filesystem"] = "memoryapp.operations.broker:Transport"
 
 
 def _transport() -> dict[str, Any]:
-    """The options of the file broker; its folders are made here, because kombu makes none."""
+    """Returns the options of the file broker; its folders are made here, because kombu makes none."""
     if not settings.CELERY_BROKER_URL.startswith("filesystem:"):
         return {}
     queue, control = settings.CELERY_BROKER_DIR / "queue", settings.CELERY_BROKER_DIR / "control"
@@ -45,9 +45,9 @@ def _transport() -> dict[str, Any]:
 
 
 class Sweep(Task):  # type: ignore[misc]
-    """A task that ends without a fault where its work is paused, and during an outage of the database.
+    """A task that ends without an error when its work is paused, and during an outage of the database.
 
-    What is left to do stays in the rows for the next one.
+    The remaining work stays in the rows for the next sweep.
     """
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -65,7 +65,7 @@ class Sweep(Task):  # type: ignore[misc]
 
 
 def _record_heartbeat(process: str) -> None:
-    """Keeps no connection open, and logs an outage of the database once a minute."""
+    """Writes the heartbeat; keeps no connection open, and logs an outage of the database once a minute."""
     try:
         heartbeats.record(process)
     except DatabaseError as error:
@@ -77,12 +77,12 @@ def _record_heartbeat(process: str) -> None:
 
 
 def _since_start() -> datetime:
-    """A monotonic time: a wall clock that was ahead once would stop all sweeps until it is reached again."""
+    """Returns a monotonic time: if a wall clock is set back, all sweeps stop until it reaches the old time again."""
     return datetime.fromtimestamp(time.monotonic(), UTC)
 
 
 def _every(seconds: float, task: str) -> dict[str, Any]:
-    """The schedule of a sweep. Messages never expire: a worker whose clock is ahead would drop every one."""
+    """Returns the schedule of a sweep. Messages never expire, because a worker whose clock is ahead would drop all."""
     return {"task": f"memoryapp.tasks.{task}", "schedule": schedule(seconds, nowfun=_since_start)}
 
 
@@ -112,7 +112,7 @@ class Sweeps(Scheduler):  # type: ignore[misc]
 
 
 def _queued(channel: Any) -> int:
-    """How many messages no worker has taken yet."""
+    """Returns how many messages wait for a worker."""
     queue = app.amqp.queues[app.conf.task_default_queue]
     declared = channel.queue_declare(
         queue=queue.name,

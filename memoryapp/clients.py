@@ -56,7 +56,7 @@ def host_of(address: str) -> str:
 
 
 def profile() -> Profile:
-    """The profile that the settings name; creates no client."""
+    """Returns the profile that the settings name; creates no client."""
     if not settings.EMBEDDING_BASE_URL:
         return offline_embedder().profile
     host, threshold = host_of(settings.EMBEDDING_BASE_URL), settings.EMBEDDING_TOPICS_THRESHOLD
@@ -64,7 +64,7 @@ def profile() -> Profile:
 
 
 def known_profile(provider: str, model: str, dimensions: int, threshold: float) -> Profile:
-    """The profile with this name, with what is known about its model."""
+    """Returns the profile with this name, with what is known about its model."""
     embedded = offline_embedder().profile
     if (provider, model, dimensions) == (embedded.provider, embedded.model, embedded.dimensions):
         return embedded
@@ -72,12 +72,12 @@ def known_profile(provider: str, model: str, dimensions: int, threshold: float) 
 
 
 def embedder(http: httpx.AsyncClient | None = None) -> Embedder:
-    """The embedder of the settings; without ``http`` it keeps no connection open between calls."""
+    """Returns the embedder of the settings; without ``http`` it keeps no connection open between calls."""
     return embedder_of(profile(), http)
 
 
 def embedder_of(of: Profile, http: httpx.AsyncClient | None = None) -> Embedder:
-    """The embedder for vectors of this profile, even if the settings name another one by now.
+    """Returns the embedder for vectors of this profile, even if the settings name another one by now.
 
     A key is sent only to the host it was given for. If no setting names the address, the embedder refuses.
     """
@@ -106,12 +106,12 @@ def _embedding_endpoints() -> list[tuple[str, str]]:
 
 @cache
 def _learnt() -> dict[tuple[str, str], Learnt]:
-    """What this process has learnt about a model at an endpoint, by address and model."""
+    """Returns what this process has learnt about a model at an endpoint, by address and model."""
     return {}
 
 
 def limitations() -> list[Limitation]:
-    """What this process has learnt that endpoints cannot do, and has not forgotten yet."""
+    """Returns what this process has learnt that endpoints cannot do, and has not forgotten yet."""
     return [
         Limitation(host_of(address), model, known.step, known.seconds_left)
         for (address, model), learnt in sorted(_learnt().items())
@@ -130,7 +130,7 @@ def _options() -> ChatOptions:
 
 
 def chat(http: httpx.AsyncClient, model: str) -> Chat:
-    """The chat model of this name; the embedded one when no endpoint is set."""
+    """Returns the chat model of this name; the embedded one when no endpoint is set."""
     if not settings.LLM_BASE_URL:
         return offline_chat()
     learnt = _learnt().setdefault((settings.LLM_BASE_URL, model), Learnt())
@@ -138,14 +138,14 @@ def chat(http: httpx.AsyncClient, model: str) -> Chat:
 
 
 def cross_encoder(http: httpx.AsyncClient) -> CrossEncoder | None:
-    """The cross-encoder of the settings; None when none is configured."""
+    """Returns the cross-encoder of the settings; None when none is configured."""
     if not settings.RERANK_BASE_URL:
         return None
     return HttpCrossEncoder(http, settings.RERANK_BASE_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL)
 
 
 def http_client() -> httpx.AsyncClient:
-    """The HTTP client of an event loop."""
+    """Returns the HTTP client of an event loop."""
     return httpx.AsyncClient(limits=LIMITS)
 
 

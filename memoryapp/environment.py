@@ -1,4 +1,4 @@
-"""Reading settings from the environment: typed, within bounds; a wrong value is a sentence that names its setting."""
+"""Reads settings from the environment, typed and within bounds. Raises a SettingError that names a wrong setting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SettingError(Exception):
 
 
 def cores() -> int:
-    """How many cores this process may use, which may be fewer than the machine has."""
+    """Returns how many cores this process may use, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -34,7 +34,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def secret(name: str, *, least: int) -> str:
-    """A secret of at least ``least`` characters, or nothing; a short one is refused without being shown."""
+    """Returns a secret of at least ``least`` characters, or empty; a shorter one is refused without being shown."""
     value = text(name)
     if value and len(value) < least:
         raise SettingError(f"{name} must have at least {least} characters that nobody can guess, not {len(value)}.")
@@ -86,7 +86,7 @@ def choice_or_nothing(name: str, default: str, options: Sequence[str]) -> str:
 
 
 def mapping(name: str) -> dict[str, Any]:
-    """A JSON object; empty when not set."""
+    """Returns a JSON object; empty when not set."""
     raw = text(name, "{}")
     try:
         value = json.loads(raw)
@@ -98,12 +98,12 @@ def mapping(name: str) -> dict[str, Any]:
 
 
 def names(name: str, default: str = "", *, between: str = ",") -> list[str]:
-    """The parts between commas, without the spaces around them."""
+    """Returns the parts between the separators, without the spaces around them."""
     return [part.strip() for part in text(name, default).split(between) if part.strip()]
 
 
 def address(name: str, default: str = "", *, schemes: Sequence[str] = WEB) -> str:
-    """A URL of one of ``schemes``, or nothing."""
+    """Returns a URL with one of ``schemes``, or empty."""
     raw = text(name, default)
     if raw:
         _check_address(name, raw, schemes)
@@ -118,7 +118,7 @@ def addresses(name: str, default: str = "", *, schemes: Sequence[str] = WEB, bet
 
 
 def host(url: str) -> str:
-    """The host of an address, without its port; empty when there is none."""
+    """Returns the host of an address, without its port; empty when there is none."""
     return urlsplit(url).hostname or ""
 
 
@@ -140,14 +140,14 @@ def without_passwords(text: str) -> str:
 
 
 def _without_userinfo(word: re.Match[str]) -> str:
-    """The word without the part between // and the last @: a password may contain either sign."""
+    """Returns the word without the part between // and the last @; a password may contain both."""
     before, _slashes, rest = word[0].partition("//")
     _userinfo, at, place = rest.rpartition("@")
     return f"{before}//…@{place}" if at else word[0]
 
 
 def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9) -> float:
-    """A duration such as ``10s``, ``500ms``, ``1h`` or ``90`` (seconds), within ``least`` and ``most`` seconds."""
+    """Returns the seconds of a duration such as ``10s``, ``500ms``, ``1h`` or ``90``, within ``least`` and ``most``."""
     raw = text(name, default)
     match = _DURATION.fullmatch(raw)
     if not match:
@@ -159,7 +159,7 @@ def seconds(name: str, default: str, *, least: float = 0.0, most: float = 10**9)
 
 
 def rate(name: str, default: str) -> tuple[int, float]:
-    """A number and its seconds: ``600/m``, ``10/s``, ``5000/h``."""
+    """Returns a number of requests and a time in seconds, from ``600/m``, ``10/s`` or ``5000/h``."""
     raw = text(name, default)
     match = _RATE.fullmatch(raw)
     if not match or not int(match[1]):

@@ -96,7 +96,7 @@ class Holding:
 
 
 def holding(owner: ChatUser) -> Holding:
-    """What would be erased with this chat user."""
+    """Returns what would be erased with this chat user."""
 
     def count(model: type[Owned]) -> int:
         return model._base_manager.filter(owner=owner).count()
@@ -129,7 +129,7 @@ def begin(owner: ChatUser, actor: str) -> Erasure:
 
 
 def being_erased(name: str) -> ChatUser | None:
-    """The chat user of that name whose erasure has not ended."""
+    """Returns the chat user of that name whose erasure has not ended."""
     return ChatUser.with_erased.filter(name=name, erasing_since__isnull=False).first()
 
 
@@ -140,7 +140,7 @@ def check_kept(owner: ChatUser) -> None:
 
 
 def found_or_made(name: str) -> ChatUser:
-    """The chat user of that name. Raises BeingErased."""
+    """Returns the chat user of that name, created if missing. Raises BeingErased."""
     marked = being_erased(name)
     if marked:
         check_kept(marked)
@@ -233,7 +233,7 @@ def delete_media(batch: QuerySet[Any]) -> Counter[str]:
 
 
 def _delete_import_files(batch: QuerySet[Any]) -> Counter[str]:
-    """The rows, and the files that wait to be imported."""
+    """Deletes the rows, and the files that wait to be imported; returns counts by table."""
     paths = [row.path for row in batch]
     gone = _delete(batch)
     for path in paths:

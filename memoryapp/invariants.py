@@ -215,7 +215,7 @@ def violations(owner: ChatUser | None = None) -> Iterator[Violation]:
 
 
 def counted(owner: ChatUser | None = None) -> dict[str, int]:
-    """How many rows of each kind were checked."""
+    """Returns how many rows of each kind were checked."""
     return {name: _of(model, owner).count() for name, model in COUNTED.items()}
 
 

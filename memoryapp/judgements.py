@@ -29,7 +29,7 @@ def judge(run: Run, operator: User, is_good: bool | None) -> None:
 
 
 def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
-    """A golden question for each question with a good answer, as a line of a file for ``evaluate``.
+    """Yields a golden question for each question with a good answer, as a line of a file for ``evaluate``.
 
     The newest answer counts. An answer whose messages were erased is left out.
     """
@@ -45,7 +45,7 @@ def questions(owner: ChatUser) -> Iterator[dict[str, Any]]:
 
 
 def _expected(run: Run) -> dict[str, Any]:
-    """What a good answer of this run expects to be found; empty when it does not say."""
+    """Returns what a good answer of this run expects to be found; empty when it does not say."""
     answered = answer_of([item.event for item in following.stored(run.pk)])
     if answered is None:
         return {}
@@ -56,7 +56,7 @@ def _expected(run: Run) -> dict[str, Any]:
 
 
 def _cited(run: Run, answered: Answered) -> list[str]:
-    """The ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
+    """Returns the ids of the messages that the run's answer cites, as they were sent, in the order of its citations."""
     numbers = [citation.message for citation in answered.citations]
     messages = Message.objects.of(run.owner_id).in_bulk(numbers)
     return [messages[number].external_id for number in dict.fromkeys(numbers) if number in messages]

@@ -1,6 +1,6 @@
-"""Files that came with queries: stored once under their hash, and given only to their owner's runs.
+"""Files that were sent with queries: stored once under their hash, and given only to their owner's runs.
 
-In a run or an event a ``MediaItem`` only names the file. The bytes are compared with that name when they are read, so a
+In a run or an event a ``MediaItem`` only names the file. The hash of the bytes is checked when they are read, so a
 model never gets other bytes than those that were sent.
 """
 
@@ -24,7 +24,7 @@ from memoryapp.operations.database import in_thread
 
 
 def store(owner: ChatUser, media: MediaContent) -> MediaItem:
-    """Stores the bytes for this owner, once however often they are sent; returns the item that names them."""
+    """Stores the bytes for this owner, once even if they are sent again; returns the item that names them."""
     item = replace(media.item, name=str(clean(media.item.name)))
     row = models.Media(
         owner=owner,
@@ -52,7 +52,7 @@ def _is_stored(row: models.Media) -> bool:
 
 
 async def load(owner_id: int, item: MediaItem) -> MediaContent:
-    """The item with its bytes. Raises MediaError when this owner has none, or when they differ from those that were
+    """Returns the item with its bytes. Raises MediaError when this owner has none, or when they are not those that were
     sent."""
     return await in_thread(read, owner_id, item)
 

@@ -178,7 +178,7 @@ def stages(
 
 
 def _embedding(scope: _Scope) -> dict[str, Any]:
-    """What only the stage of vectors has: a model that does not answer, and a profile that is to take over."""
+    """Returns what only the stage of vectors has: a model that does not answer, and a profile that is to take over."""
     row = profiles.being_made()
     waiting = passages_without_vector(scope.seen, profiles.profile_of(row)) if row else 0
     return {"away": profiles.away(), "successor": Successor(row, waiting) if row else None}
@@ -198,7 +198,7 @@ def _pauses(owner: ChatUser | None) -> dict[str, StagePause | Pause]:
 
 
 def _counted(rows: QuerySet[Any]) -> int:
-    """How many there are, up to ``MOST``."""
+    """Returns the number of ``rows``, up to ``MOST``."""
     return rows.order_by().values("pk")[:MOST].count()
 
 
@@ -230,7 +230,7 @@ _WAITING: Mapping[str, Callable[[_Scope], int]] = {
 
 
 def _hours(scope: _Scope, name: str) -> list[int]:
-    """The work of the stage in each of the last hours: messages, topics, vectors, files, calls, runs or erasures."""
+    """Returns the work of the stage in each of the last hours: messages, topics, vectors, calls, runs and others."""
     since = scope.day_ago
     if name == "import":
         batches = scope.of(ImportBatch.objects.filter(started_at__gte=since))

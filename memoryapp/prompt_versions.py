@@ -73,7 +73,7 @@ class Since:
 
 
 def text_of(prompt: Prompt) -> PromptText:
-    """The row as a prompt of the engine."""
+    """Returns the row as a prompt of the engine."""
     return _text(prompt.name, prompt.language, prompt.version, prompt.system, prompt.user)
 
 
@@ -88,7 +88,7 @@ def book_with(base: PromptBook, prompt: Prompt) -> PromptBook:
 
 
 def book(found: Iterable[Mapping[str, Any]] | None) -> PromptBook:
-    """The prompts that runs use now, made of the rows of ``IN_FORCE``; four at most are read.
+    """Returns the prompts that runs use now, made of the rows of ``IN_FORCE``; four at most are read.
 
     A stored text that this version of the program cannot fill would end every run, so it is left out.
     """
@@ -115,18 +115,18 @@ def _is_unusable(text: PromptText) -> bool:
 
 
 def history(key: Key) -> QuerySet[Prompt]:
-    """The versions that people saved, newest first."""
+    """Returns the versions that people saved, newest first."""
     name, language = key
     return Prompt.objects.filter(name=name, language=language).order_by("-version")
 
 
 def newest_versions() -> QuerySet[Prompt]:
-    """The newest version for each name and language that people edited."""
+    """Returns the newest version for each name and language that people edited."""
     return Prompt.objects.order_by("name", "language", "-version").distinct("name", "language")
 
 
 def text_at(key: Key, version: int) -> PromptText | None:
-    """The text of a version (0 is the built-in one); None when there is no such version."""
+    """Returns the text of a version (0 is the built-in one); None when there is no such version."""
     if not version:
         return BUILT_IN.get(key)
     prompt = history(key).filter(version=version).first()
@@ -151,7 +151,7 @@ def save(text: PromptText, *, by: str, note: str = "", seen: int) -> Prompt:
 
 
 def draft(text: PromptText, *, by: str, note: str = "") -> Prompt:
-    """A version with this text to try on a run: an existing one, or a new one. Raises Faulty."""
+    """Returns a version with this text to try on a run: an existing one, or a new one. Raises Faulty."""
     _refuse_faulty(text)
     with transaction.atomic():
         _last((text.name, text.language))
@@ -198,7 +198,7 @@ def _refuse_faulty(text: PromptText) -> None:
 
 
 def _last(key: Key) -> Prompt | None:
-    """The newest version; nobody else adds one until this transaction ends."""
+    """Returns the newest version; until this transaction ends, no other one can add a version."""
     advisory_locks.acquire_until_commit("prompt {}-{}".format(*key), 0)
     return history(key).first()
 
@@ -226,7 +226,7 @@ def _add(text: PromptText, by: str, note: str) -> Prompt:
 
 
 def used_lately(owners: QuerySet[ChatUser]) -> Mapping[str, int]:
-    """How many of the last ``LOOKED_AT`` runs, or calls of agents, for these chat users used each text, by
+    """Returns how many of the last ``LOOKED_AT`` runs, or calls of agents, for these chat users used each text, by
     its label."""
     recent = Run.objects.filter(owner__in=owners).order_by("-created_at", "-id")[:LOOKED_AT]
     used = dict(recent.values_list("pk", "prompt_version"))

@@ -77,7 +77,7 @@ def topics_proposed(owner: ChatUser, topic: Topic, asked_by: str) -> list[TopicD
 
 
 def summary_proposed(owner: ChatUser, topics: Sequence[Topic], asked_by: str) -> str:
-    """The model's summary of ``topics`` merged into one, at most 500 characters.
+    """Returns the model's summary of ``topics`` merged into one, at most 500 characters.
 
     Raises ProposalError with a sentence for people. May not be called in an event loop or a transaction.
     """
@@ -114,22 +114,22 @@ def merge_judged_by(
 
 
 def summariser() -> Callable[[Sequence[MessageContent]], str]:
-    """Makes a summary of the most telling sentences of messages; do not call it in an event loop."""
+    """Returns a function that extracts the most informative sentences; do not call it in an event loop."""
     return curation.extractive(_embedder())
 
 
 def summary_extracted(messages: Sequence[MessageContent]) -> str:
-    """A summary of the most telling sentences of the messages; do not call it in an event loop."""
+    """Returns the most informative sentences of the messages; do not call it in an event loop."""
     return summariser()(messages)
 
 
 def topics_segmented(owner: ChatUser, topic_id: int) -> list[TopicDraft]:
-    """The drafts into which the segmenter would divide the topic; see ``curation.propose_split``."""
+    """Returns the drafts into which the segmenter would divide the topic; see ``curation.propose_split``."""
     return curation.propose_split(owner, topic_id, _embedder(), settings.SPLIT_THRESHOLD_CHARS)
 
 
 def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
-    """The owner's live topics nearest in meaning to ``words``; none while the embedder does not answer."""
+    """Returns the owner's live topics nearest in meaning to ``words``; none while the embedder does not answer."""
     embedder = _embedder()
     try:
         [vector] = async_to_sync(embedder.embed)([words])
@@ -139,7 +139,7 @@ def topics_alike(owner: ChatUser, words: str, most: int) -> list[Neighbour]:
 
 
 def _embedder() -> Embedder:
-    """The embedder of the serving profile, in which topics have vectors."""
+    """Returns the embedder of the serving profile, in which topics have vectors."""
     return clients.embedder_of(profiles.serving_profile())
 
 
@@ -149,14 +149,14 @@ def _check_connected() -> None:
 
 
 def _answer(agent: Agent, topics: Sequence[Topic], question: Callable[[Chat], Ask[Proposal]]) -> Proposal:
-    """Ask, and return the proposal. Raises ProposalError."""
+    """Asks and returns the proposal. Raises ProposalError."""
     with _failures_in_words():
         return agent.ask(question, topics).answer
 
 
 @contextmanager
 def _failures_in_words() -> Iterator[None]:
-    """Turns whatever a model may do wrong into a ProposalError."""
+    """Turns the failures of a model into a ProposalError."""
     try:
         yield
     except LLMError as error:

@@ -1,4 +1,4 @@
-"""Reads the memory for the engine: topics with their messages, and the user's background. Always of one owner."""
+"""Reads the memory of one owner for the engine: topics with their messages, and the user's background."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ Connection = psycopg.AsyncConnection[Any]
 def background(
     found: Mapping[str, Any], *, profile: str = "", messages: Sequence[MessageContent] | None = None
 ) -> Background:
-    """The background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``.
+    """Returns the background from the row of ``BACKGROUND``, which was queried with ``HOW_MUCH``.
 
     ``profile`` precedes the facts; ``messages`` is the running conversation, None the active session.
     """
@@ -113,7 +113,7 @@ def background(
 
 
 def profile(owner: ChatUser) -> str:
-    """What is known of the owner, one line for each fact, as every query is sent with it; one query."""
+    """Returns what is known about the owner, one line for each fact, as it is sent with every query; one SQL query."""
     with connection.cursor() as cursor:
         cursor.execute(PROFILE, {**HOW_MUCH, "owner": owner.pk})
         [found] = cursor.fetchone()
@@ -143,7 +143,7 @@ def _day(moment: datetime) -> str:
 
 
 def content(row: Message) -> MessageContent:
-    """The message of a row, as a value of the engine."""
+    """Returns the message of a row, as a value of the engine."""
     username = row.metadata.get("username") or ""
     return MessageContent(
         row.pk, row.role, row.author, row.sent_at, row.text, row.forwarded_from, str(username), row.session
@@ -151,7 +151,7 @@ def content(row: Message) -> MessageContent:
 
 
 async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[TopicContent]:
-    """The owner's topics among ``ids``, in that order, with their messages oldest first."""
+    """Returns the owner's topics among ``ids``, in that order, with their messages oldest first."""
     wanted = list(dict.fromkeys(ids))[:MOST_TOPICS]
     asked = {"owner": owner_id, "ids": array(wanted)}
     rows, message_rows = await together(connection, (TOPICS, asked), (MESSAGES, asked))
@@ -163,7 +163,7 @@ async def read_topics(connection: Connection, owner_id: int, ids: Sequence[int])
 
 
 async def read_messages(connection: Connection, owner_id: int, ids: Sequence[int]) -> list[MessageContent]:
-    """The owner's messages among ``ids``, in that order."""
+    """Returns the owner's messages among ``ids``, in that order."""
     wanted = list(dict.fromkeys(ids))[:MOST_MESSAGES]
     rows = await (await connection.execute(ONE_BY_ONE, {"owner": owner_id, "ids": wanted})).fetchall()
     messages = {message.id: message for message in (MessageContent(*row) for row in rows)}
@@ -173,7 +173,7 @@ async def read_messages(connection: Connection, owner_id: int, ids: Sequence[int
 async def read_items(
     connection: Connection, owner_id: int, people: Sequence[int], artifacts: Sequence[int]
 ) -> tuple[list[ContextItem], list[ContextItem]]:
-    """The owner's people and files with these numbers, in that order, as the context contains them."""
+    """Returns the owner's people and files with these numbers, in that order, as the context contains them."""
     persons, files = await together(
         connection,
         (PEOPLE, {"owner": owner_id, "ids": list(people)}),

@@ -25,7 +25,7 @@ SECRET_KEY = env.secret("SECRET_KEY", least=32) or paths.secret_key(DATA_DIR)
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # Web processes that `up` starts. Each has an embedded model (250 MB) and up to fifteen database connections.
 WEB_CONCURRENCY = env.whole("WEB_CONCURRENCY", min(env.cores(), 2), least=1, most=12)
-# A child process of `up` that sends no watchdog byte for so long hangs, and is restarted.
+# A child process of `up` that sends no watchdog byte for this time hangs, and is restarted.
 HANG_TIMEOUT = env.seconds("HANG_TIMEOUT", "30s", least=2, most=3600)
 
 INSTALLED_APPS = [
@@ -93,7 +93,7 @@ def _database() -> dict[str, Any]:
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:
-        # The part of the address that libpq quotes may be a part of the password.
+        # The part of the address that libpq quotes may belong to the password.
         reason = _QUOTED.sub('"…"', str(error).strip())
         raise env.SettingError(f"DATABASE_URL is not a PostgreSQL address: {reason}") from None
     if "@" in str(parts.get("host")) or ("@" in url.partition("://")[2] and not parts.get("user")):
@@ -139,7 +139,7 @@ else:
                 **DATABASES["default"],
                 "TIME_ZONE": "UTC",
                 "group_expiry": 86400,
-                # Seconds of attempts to connect, before whoever asks next begins anew.
+                # Seconds of attempts to connect; after them the next use begins again.
                 "PSYCOPG_OPTIONS": {"reconnect_timeout": 4.0},
             },
         }
@@ -190,12 +190,12 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Files that came with queries. No address serves them.
+# Files that were sent with queries. No address serves them.
 MEDIA_ROOT = DATA_DIR / "files"
-# Files that wait on the page of imports, and how large one may be.
+# Uploaded files that wait for their import, and how large one may be.
 IMPORT_DIR = DATA_DIR / "imports"
 IMPORT_MAX_BYTES = env.whole("IMPORT_MAX_BYTES", 300_000_000, least=1_000, most=1_000_000_000)
-# How long a file waits for somebody's decision before it is removed.
+# How long a file waits for a person's decision before it is removed.
 IMPORT_KEEP = timedelta(seconds=env.seconds("IMPORT_KEEP", "7d", least=60, most=31_536_000))
 STORAGES = {
     "default": {"BACKEND": "memoryapp.operations.storage.WholeFiles"},
@@ -264,7 +264,7 @@ LLM_BASE_URL = env.address("LLM_BASE_URL", "https://openrouter.ai/api/v1" if LLM
 LLM_MODEL = env.text("LLM_MODEL", "google/gemini-3-flash-preview")
 RERANKER_MODEL = env.text("RERANKER_MODEL", LLM_MODEL)
 ENRICHER_MODEL = env.text("ENRICHER_MODEL", LLM_MODEL)
-# Proposals that a curator asks for at a button: the parts of a topic, the summary of merged topics.
+# Proposals for a curator: the parts of a topic, the summary of merged topics.
 SPLITTER_MODEL = env.text("SPLITTER_MODEL", LLM_MODEL)
 MERGER_MODEL = env.text("MERGER_MODEL", LLM_MODEL)
 # The archivist extracts facts and people; the time is that of one question, a topic or a part of a long one.
@@ -279,17 +279,17 @@ LLM_PROVIDER = env.mapping("LLM_PROVIDER")
 LLM_FALLBACK_MODELS = env.names("LLM_FALLBACK_MODELS")
 
 EMBEDDING_BASE_URL = env.address("EMBEDDING_BASE_URL")
-# A key is sent to no host but the one it was given for.
+# A key is sent only to the host it was given for.
 _SAME_HOST = env.host(EMBEDDING_BASE_URL) == env.host(LLM_BASE_URL)
 EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY", LLM_API_KEY if _SAME_HOST else "")
 EMBEDDING_MODEL = env.text("EMBEDDING_MODEL", "google/gemini-embedding-001")
 # Below this cosine a topic that shares no word with the query is not shown; a new profile starts with it.
 EMBEDDING_TOPICS_THRESHOLD = env.number("EMBEDDING_TOPICS_THRESHOLD", 0.3, least=0, most=1)
 EMBEDDING_DIMENSIONS = env.whole("EMBEDDING_DIMENSIONS", 3072, least=1, most=4000)
-# Where the embeddings that still serve come from, until those of a new address are made.
+# The endpoint of the serving embeddings, until those of a new address are made.
 EMBEDDING_PREVIOUS_BASE_URL = env.address("EMBEDDING_PREVIOUS_BASE_URL")
 EMBEDDING_PREVIOUS_API_KEY = env.text("EMBEDDING_PREVIOUS_API_KEY")
-# US dollars for a million tokens, for forecasts; negative while it is not known.
+# US dollars for a million tokens, for forecasts; negative if unknown.
 _PRICE = 0.15 if EMBEDDING_MODEL == "google/gemini-embedding-001" else -1.0
 EMBEDDING_PRICE = env.number("EMBEDDING_PRICE", _PRICE, least=-1, most=1_000)
 
@@ -306,7 +306,7 @@ SEARCH_CACHE_TTL = env.seconds("SEARCH_CACHE_TTL", "30s", least=0, most=3600)
 
 
 def _parameter(declared: Declaration) -> Any:
-    """The default of a parameter of runs, from the variable that its declaration names."""
+    """Returns the default of a parameter of runs, from the variable that its declaration names."""
     if declared.options:
         return env.choice(declared.setting, declared.default, declared.options)
     if declared.kind is int:
@@ -315,7 +315,7 @@ def _parameter(declared: Declaration) -> Any:
 
 
 def _share(declared: Declaration) -> float:
-    """The same for a number that is no time."""
+    """``_parameter`` for a number that is not a time."""
     return env.number(declared.setting, declared.default, least=declared.least, most=declared.most)
 
 

@@ -37,7 +37,7 @@ from memoryapp.search import profiles, vectors
 
 FAILURES_KEPT = timedelta(days=90)
 EXTRACTION_SECONDS = 60.0
-# How many sweeps of sessions may be under way at once.
+# How many sweeps of sessions may run at once.
 DUE_LANES = 2
 # How many sweeps may read files at once, some of which a model describes.
 READING_LANES = 2
@@ -94,7 +94,7 @@ def embed_pending() -> None:
 
 @app.task
 def read_artifacts() -> None:
-    """Makes artifacts of the files that came with queries, and reads those whose turn it is."""
+    """Makes artifacts of the files that were sent with queries, and reads those that are due."""
     arrival.take_in()
     with _lane("read_artifacts", READING_LANES) as is_free:
         if is_free:
@@ -117,7 +117,7 @@ def archive_due() -> None:
 
 @app.task
 def archive_asked() -> None:
-    """Archives at once what a person asked for; ``archive_due`` would come to it within a minute."""
+    """Archives at once what a person requested; ``archive_due`` would do it within a minute."""
     with _lane("archive_asked", 1) as is_free:
         for owner in list(work.unpaused(work.asked_to_archive(), Work.Kind.ARCHIVE)) if is_free else ():
             _archive(owner, _embedder())
@@ -125,7 +125,7 @@ def archive_asked() -> None:
 
 @contextmanager
 def _lane(task: str, lanes: int) -> Iterator[bool]:
-    """Whether fewer than ``lanes`` others do this: a slow chat model must not keep every thread of the worker."""
+    """Yields whether fewer than ``lanes`` other threads do this: a slow chat model must not occupy the whole worker."""
     mine = next((number for number in range(lanes) if advisory_locks.try_acquire(task, number)), None)
     try:
         yield mine is not None
@@ -135,7 +135,7 @@ def _lane(task: str, lanes: int) -> Iterator[bool]:
 
 
 def _embedder() -> Embedder:
-    """The embedder of the profile that serves."""
+    """Returns the embedder of the serving profile."""
     return clients.embedder_of(profiles.serving_profile())
 
 
@@ -154,7 +154,7 @@ def _archive(owner: ChatUser, embedder: Embedder) -> None:
 
 @app.task
 def import_waiting() -> None:
-    """Rehearses and imports the files that people gave to the page of imports."""
+    """Rehearses and imports the files that people uploaded on the page of imports."""
     for row in import_files.unfinished().select_related("owner"):
         if row.state == ImportFile.State.IMPORTING and work.is_paused(Work.Kind.IMPORT, row.owner):
             continue
@@ -163,7 +163,7 @@ def import_waiting() -> None:
         except StagePaused:
             continue
         except Exception as error:
-            # Whatever a stranger's file does, the other files get their turn.
+            # One file must not stop the import of the others.
             if is_outage(error):
                 raise
             _log_fault("File %s is not imported.", row.pk)
@@ -189,7 +189,7 @@ def erase_due() -> None:
 
 @app.task
 def verify_asked() -> None:
-    """Checks receipts for which somebody asked; it reads the whole database, so no erasure waits for it."""
+    """Verifies receipts on request; it reads the whole database, so no erasure waits for it."""
     with _lane("verify_asked", 1) as is_free:
         asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
         for receipt in asked if is_free else ():
@@ -238,7 +238,7 @@ def _consolidate(owner: ChatUser) -> None:
 
 @app.task
 def extract_due() -> None:
-    """Reads topics for facts and people, where a chat model is connected, for as long as the next sweep is away."""
+    """Extracts facts and people from topics until the next sweep is due, if a chat model is connected."""
     if not settings.LLM_BASE_URL:
         return
     model = extraction.Model(settings.ARCHIVIST_MODEL, settings.ARCHIVIST_TIMEOUT, clients.open_chat)
@@ -250,7 +250,7 @@ def extract_due() -> None:
 
 
 def _extract(owner: ChatUser, model: extraction.Model, is_enough: Callable[[], bool]) -> None:
-    """Reads one chat user's topics. A fault is logged, so that the others get their turn."""
+    """Extracts facts and people from one chat user's topics. A fault is logged, so that the others get their turn."""
     try:
         extraction.extract(owner, model, _embedder(), until=is_enough)
     except extraction.ModelFailed as error:

@@ -1,8 +1,8 @@
 """The scanner: looks for the words of a receipt in every column of the database and every file of the data folder.
 
-It knows the receipt and nothing of what erased them, and shares no code with it. It asks the database which columns
-there are, so tables that no model knows are read too: text, JSON, arrays and binary values, whatever is no number,
-time or vector. Of files it reads the bytes, and inside gzip, zlib and zip what was packed.
+It uses only the receipt, and shares no code with the erasure. It asks the database for its columns, so it also reads
+tables without a model: text, JSON, arrays and binary values, everything except numbers, times and vectors. It reads the
+bytes of files, and the content of gzip, zlib and zip.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from memoryapp.models import Erasure
 
 MOST_FOUND = 1_000
 _SIZE = 8
-# How deep JSON may lie in the texts of JSON.
+# How many levels of JSON inside strings of JSON are read.
 _LEVELS = 4
 _PIECE = 1_000_000
 _OVERLAP = 8_192
 _MOST_UNPACKED = 200_000_000
 _AT_ONCE = 500
-# A row's number has no more; Python reads no number of thousands of digits.
+# No row's number has more digits; Python refuses to read numbers of thousands of digits.
 _MOST_DIGITS = 18
-# Texts of so many characters are remembered once nothing was found in them, and how many of them may be.
+# The least length of texts that are remembered when nothing was found in them, and how many are remembered.
 _WORTH_REMEMBERING = 200
 _MOST_REMEMBERED = 200_000
 _WORDS = re.compile(r"\w+")
-# Normalising sorts combining marks, in the square of their number: it is given a word at a time.
+# Normalising takes time in the square of the number of combining marks, so it gets one word at a time.
 _PIECES = re.compile(r"\s+|\S{1,500}")
 _JSON_ESCAPES = re.compile(r'\\(?:u[0-9a-fA-F]{4}|[bfnrt"/\\])')
-# The words of a text search vector in the order of their places.
+# The words of a text search vector in the order of their positions.
 _IN_ORDER = "(SELECT string_agg(word.lexeme, ' ' ORDER BY place) FROM unnest({}) word, unnest(word.positions) place)"
 _LETTERS = {"b": " ", "f": " ", "n": "\n", "r": "\n", "t": " ", '"': '"', "/": "/", "\\": "\\"}
 COLUMNS = """
@@ -65,24 +65,24 @@ ORDER BY 1, 2, 3
 
 
 class UnreadableReceipt(Exception):
-    """There is no such receipt, or nothing can be looked for with it; the text is a sentence for people."""
+    """There is no such receipt, or it has no words to look for; the text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residue:
-    """Where erased words still stand: ``place`` is a column and row of a table, or a file."""
+    """Erased words that were found: ``place`` is a column and row of a table, or a file."""
 
     place: str
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What of a receipt the scanner needs: keyed hashes of runs of words, and how many words those have."""
+    """What the scanner needs of a receipt: keyed hashes of runs of words, and the lengths of the runs in words."""
 
     key: bytes
     lengths: tuple[int, ...]
     hashes: frozenset[bytes]
-    # Digests of texts in which nothing was found: the same text often lies in many files and rows.
+    # Digests of texts in which nothing was found: many files and rows often hold the same text.
     _clean: set[bytes] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
@@ -92,7 +92,7 @@ class Receipt:
         return cls(key, tuple(int(length) for length in lengths), frozenset(parts))
 
     def is_in(self, text: str) -> bool:
-        """Whether a run of erased words stands in the text, or in what its JSON escapes stand for."""
+        """Whether the text contains a run of erased words, directly or after its JSON escapes are decoded."""
         return any(self._is_in(part) for part in _parts(text))
 
     def _is_in(self, text: str) -> bool:
@@ -110,7 +110,7 @@ class Receipt:
         hashed: set[str] = set()
         for _level in range(_LEVELS):
             runs = self._runs(text)
-            # Reading escapes changes a text around them alone: all other runs were hashed before.
+            # Decoding changes a text only around its escapes: all other runs were hashed before.
             if not self.hashes.isdisjoint(self._marks(runs - hashed)):
                 return True
             plain = _JSON_ESCAPES.sub(_unescaped, text)
@@ -120,7 +120,7 @@ class Receipt:
         return False
 
     def _runs(self, text: str) -> set[str]:
-        """Every run of words of the text that is as long as one of the receipt, once."""
+        """Returns each run of words in the text that is as long as one of the receipt."""
         plain = "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECES.findall(text))
         found = _WORDS.findall(plain.casefold())
         return {
@@ -130,7 +130,7 @@ class Receipt:
         }
 
     def _marks(self, runs: set[str]) -> Iterator[bytes]:
-        # A copy of the keyed state takes half the time of a new one.
+        # Copying the keyed state takes half the time of creating one.
         keyed = hashlib.blake2b(digest_size=_SIZE, key=self.key)
         for run in runs:
             state = keyed.copy()
@@ -139,14 +139,14 @@ class Receipt:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The text in parts that overlap, so that a long one takes the memory of one of them."""
+    """Yields the text in overlapping parts, so that a long one needs the memory of a single part."""
     yield text[: _PIECE + _OVERLAP]
     for first in range(_PIECE, len(text) - _OVERLAP, _PIECE):
         yield text[first : first + _PIECE + _OVERLAP]
 
 
 def receipt(named: str) -> Receipt:
-    """The receipt of that number, or in that file. Raises UnreadableReceipt."""
+    """Returns the receipt with that number, or in that file. Raises UnreadableReceipt."""
     if named.isdecimal() and len(named) <= _MOST_DIGITS:
         row = Erasure.objects.filter(pk=int(named)).first()
         if row is None:
@@ -174,13 +174,13 @@ def _from_file(path: Path) -> Receipt:
 
 
 def residues(sought: Receipt) -> Iterator[Residue]:
-    """Everything that is left, the database first; a line for each row and each file."""
+    """Yields everything that is left, the database first: one residue for each row and each file."""
     yield from in_database(sought)
     yield from in_files(sought)
 
 
 def verify(erasure: Erasure) -> None:
-    """Looks for everything that is left of an erasure, and writes what was found into its receipt."""
+    """Looks for everything that is left of an erasure, and stores up to ``MOST_FOUND`` places in its receipt."""
     asked = timezone.now()
     try:
         found = [
@@ -195,7 +195,7 @@ def verify(erasure: Erasure) -> None:
 
 
 def in_database(sought: Receipt) -> Iterator[Residue]:
-    """Every value of every table in which erased words stand."""
+    """Yields every value of every table that contains erased words."""
     with connection.cursor() as cursor:
         cursor.execute(COLUMNS)
         columns = cursor.fetchall()
@@ -206,7 +206,7 @@ def in_database(sought: Receipt) -> Iterator[Residue]:
 
 
 def _values(schema: str, table: str, column: str, kind: str, key: str) -> Iterator[tuple[Any, Any]]:
-    """Each value that is not null with the first column of its row's key; a batch of rows in memory at a time."""
+    """Yields (first column of the row's key, value) of values that are not null; one batch of rows is in memory."""
     name = connection.ops.quote_name
     chosen_value = {"bytea": "{}", "tsvector": _IN_ORDER}.get(kind, "{}::text").format(name(column))
     chosen = f"{name(key)}::text" if key else "''"
@@ -240,7 +240,7 @@ def _in_json(value: Any) -> Iterator[str]:
 
 
 def _in_session(text: str) -> Iterator[str]:
-    """What Django packed and signed: a point, base64, then a time and a signature behind colons."""
+    """Yields what Django compressed and signed: a dot, base64, then a time and a signature after colons."""
     if text.startswith("."):
         packed = text[1:].partition(":")[0]
         try:
@@ -252,9 +252,10 @@ def _in_session(text: str) -> Iterator[str]:
 
 
 def in_files(sought: Receipt) -> Iterator[Residue]:
-    """Every file in which erased words stand: of the data folder, and beside a database that lies elsewhere.
+    """Yields every file that contains erased words: in the data folder, and beside a database in another folder.
 
-    The database's own files are left out: they hold pages, packed values and the write-ahead log, and no text as such.
+    The database's own files are left out: they contain pages, compressed values and the write-ahead log, not plain
+    text.
     """
     cluster = paths.cluster(settings.DATA_DIR)
     tops = dict.fromkeys((settings.DATA_DIR, cluster.base, Path(settings.MEDIA_ROOT)))
@@ -290,7 +291,7 @@ def _in_bytes(value: bytes) -> Iterator[str]:
 
 
 def _decoded(value: bytes) -> Iterator[str]:
-    """The bytes as UTF-8 and, where they look like it, as UTF-16."""
+    """Yields the bytes as UTF-8 and, if they look like it, as UTF-16."""
     yield value.decode("utf-8", "replace")
     if value.count(0) * 4 > len(value):
         yield value.decode("utf-16-le", "replace")
@@ -298,7 +299,7 @@ def _decoded(value: bytes) -> Iterator[str]:
 
 
 def _unpacked(value: bytes) -> Iterator[str]:
-    """What gzip, zlib or zip packed."""
+    """Yields the content of gzip, zlib or zip."""
     if value[:4] == b"PK\x03\x04":
         try:
             with zipfile.ZipFile(BytesIO(value)) as archive:

@@ -83,7 +83,7 @@ class Steps:
 
 
 def process(name: str) -> str:
-    """A name for this process, for people who ask who is at work."""
+    """Returns a name for this process, for people who ask who is at work."""
     return _("%(name)s (process %(pid)s)") % {"name": name, "pid": os.getpid()}
 
 
@@ -113,7 +113,7 @@ def tracked(
         raise
     row.share = 1.0
     steps.write(Work.State.DONE)
-    # Who asked meanwhile wants more than was done here.
+    # A later request is for more than was done here.
     Work.objects.filter(pk=row.pk, asked_at=row.asked_at).update(asked_at=None)
 
 
@@ -193,7 +193,7 @@ def ask_to_archive(owner: ChatUser, asked_by: str) -> None:
 
 
 def asked_to_archive() -> QuerySet[ChatUser]:
-    """The chat users for whom somebody asked to archive now."""
+    """Returns the chat users for whom somebody asked to archive now."""
     asked = Work.objects.filter(kind=Work.Kind.ARCHIVE, asked_at__isnull=False)
     return ChatUser.objects.filter(pk__in=asked.values("owner")).order_by("pk")
 
@@ -231,7 +231,7 @@ def unpaused(owners: QuerySet[ChatUser], kind: Work.Kind) -> QuerySet[ChatUser]:
 
 
 def pause_sentence(kind: Work.Kind, owner: ChatUser) -> str:
-    """The sentence that somebody paused this kind of work for the chat user or for all; empty when nobody did."""
+    """Returns the sentence that this kind of work is paused for the chat user or for all; empty when it is not."""
     everybodys = StagePause.objects.filter(kind=kind).first()
     paused = everybodys or Pause.objects.filter(kind=kind, owner=owner).first()
     if paused is None:
@@ -255,7 +255,7 @@ def _going_on() -> Q:
 
 
 def current(owner: ChatUser | None, kind: Work.Kind) -> WorkProgress | None:
-    """The work of a kind that runs for this chat user, or for anybody."""
+    """Returns the work of a kind that runs for this chat user, or for anybody."""
     rows = Work.objects.filter(_going_on(), kind=kind)
     row = (rows.filter(owner=owner) if owner else rows).select_related("owner").order_by("-at").first()
     return progress(row) if row else None
@@ -270,12 +270,12 @@ def progress(row: Work) -> WorkProgress:
 
 
 def sentence(shown: WorkProgress) -> str:
-    """The work that is running, for whom, and its progress."""
+    """Returns the work that is running, for whom, and its progress."""
     return f"{shown.work.get_kind_display()} ({shown.work.owner}): {line(shown)}"
 
 
 def line(shown: WorkProgress) -> str:
-    """The progress of a piece of work: how much, how fast, the remaining time, and who does it."""
+    """Returns the progress of a piece of work: how much, how fast, the remaining time, and who does it."""
     parts = [counted(shown)]
     if shown.rate is not None:
         rate = f"{shown.rate:,.0f}" if shown.rate >= 10 else f"{shown.rate:.1f}"
@@ -299,7 +299,7 @@ def counted(shown: WorkProgress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A rough duration: in seconds up to two minutes, then minutes, then hours."""
+    """Returns a rough duration: in seconds up to two minutes, then minutes, then hours."""
     if seconds < 120:
         return _("%(n)s s") % {"n": round(seconds)}
     return (

@@ -1,5 +1,5 @@
-"""Measurements, each beside what it has to be compared with, taken in one run on one machine.
+"""Measurements, each with a baseline that is measured in the same process on the same machine.
 
-Seconds alone tell about the machine; a ratio to the least that the same machine needs tells about the program. So
-nothing here passes or fails. One module a benchmark: an iterator of rows over a memory that is made up for it.
+Seconds alone describe the machine; the ratio to the least that the same machine needs describes the program. Nothing
+here passes or fails. Each benchmark is a module with an iterator of rows, over a made-up memory.
 """

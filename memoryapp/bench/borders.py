@@ -1,10 +1,10 @@
-"""How well sessions are cut: dialogues with known topics, beside leaving them whole and cutting after each message.
+"""How well sessions are divided: dialogues with known topics, compared with no border and with one at every message.
 
-The eight dialogues are written for this, Russian and English, between people and with an assistant, without pauses
-that would give their borders away. Pk and WindowDiff are shares of wrong windows, half a true topic long: 0 is the
-truth. F1 counts borders that are found at the very message. The chat model is a script that answers as models do: most
-borders right, some a message late, ranges that overlap, a last message forgotten. So its rows measure what is made of
-such answers, not a model.
+The eight dialogues are written for this, in Russian and English, between people and with an assistant, without pauses
+that would reveal their borders. Pk and WindowDiff are the shares of wrong windows, which are half a true topic long: 0
+is perfect. F1 counts borders that are found at the exact message. The chat model is a script that answers as models
+do: most borders right, some a message late, ranges that overlap, a last message forgotten. So its rows measure how
+such answers are used, not a model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """``borders`` are the places of the messages with which a topic begins, but for the first."""
+    """``borders`` are the positions of the messages with which a topic begins, except the first topic."""
 
     messages: tuple[MessageContent, ...]
     borders: frozenset[int]
@@ -55,7 +55,7 @@ def _dialogue(found: dict[str, Any]) -> Dialogue:
 
 @dataclass(frozen=True, slots=True)
 class BorderScore:
-    """Of a cut of all dialogues; ``pk`` and ``window_diff`` are means over them."""
+    """The score of a division of all dialogues; ``pk`` and ``window_diff`` are means over them."""
 
     pk: float
     window_diff: float
@@ -63,7 +63,7 @@ class BorderScore:
 
 
 def score(cuts: Sequence[tuple[Dialogue, frozenset[int]]]) -> BorderScore:
-    """``cuts`` are the borders found in each dialogue."""
+    """Returns the score; ``cuts`` has the borders found in each dialogue."""
     counted = [list(_windows(dialogue, found)) for dialogue, found in cuts]
     right = sum(len(dialogue.borders & found) for dialogue, found in cuts)
     there = sum(len(dialogue.borders) + len(found) for dialogue, found in cuts)
@@ -75,7 +75,7 @@ def score(cuts: Sequence[tuple[Dialogue, frozenset[int]]]) -> BorderScore:
 
 
 def _windows(dialogue: Dialogue, found: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """How many true and how many found borders lie in each window."""
+    """Yields the numbers of true and of found borders in each window."""
     length = len(dialogue.messages)
     width = max(2, round(length / (len(dialogue.borders) + 1) / 2))
     for start in range(length - width):
@@ -104,7 +104,7 @@ async def rows() -> AsyncIterator[BenchRow]:
 
 
 def _borders(drafts: Sequence[TopicDraft]) -> frozenset[int]:
-    """Messages are numbered from 1, so the first one of a topic has as many before it as its number less one."""
+    """Returns the positions at which topics begin: message numbers begin at 1, positions at 0."""
     return frozenset(draft.messages[0] - 1 for draft in drafts[1:])
 
 
@@ -114,7 +114,7 @@ async def _proposed(dialogue: Dialogue) -> list[TopicDraft]:
 
 
 class ScriptedModel:
-    """Answers with the borders of a dialogue, carelessly."""
+    """Answers with the borders of a dialogue and the usual mistakes of models."""
 
     model = "scripted"
 

@@ -1,7 +1,7 @@
-"""Curation: what a merge would do to past runs, and what there is to suggest.
+"""Curation: the effect of a merge on past runs, and the suggestions for a memory.
 
-The runs are stored as if each had found the topics that are to be merged, so that all of them are tried again. The
-effect stands beside the searches of those runs alone, suggestions beside the bare comparison of all topics.
+The runs are stored as if each had found the topics to merge, so all of them are tried again. The effect is compared
+with the searches of those runs alone, the suggestions with the bare comparison of all topics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRIES = 3
 
 
 def rows(stage: BenchStage, profile: EmbeddingProfile, runs: int) -> Iterator[BenchRow]:
-    """Both, over the whole memory of the stage; so many runs are tried again."""
+    """Measures both over the whole memory of the stage; ``runs`` runs are tried again."""
     topics = list(Topic.objects.of(stage.owner).live().order_by("pk").values_list("pk", flat=True))
     _store_runs(stage, profile, topics, runs)
     with connection.cursor() as cursor:
@@ -81,7 +81,7 @@ def _store_runs(stage: BenchStage, profile: EmbeddingProfile, topics: Sequence[i
 def _events(
     query: str, topics: Sequence[int], n: int, newest: dict[int, int]
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    """What is read of a run's events: the query, what it found and what it chose."""
+    """Yields the events of a run that are read: the query, the candidates and the selection."""
     chosen = topics[n % len(topics)]
     yield "query_enriched", {"query": query, "enriched": query}
     shown = [{"id": topic_id(number), "line": "·" * 1000} for number in topics[:50]]

@@ -1,4 +1,4 @@
-"""An import of a file of messages, beside the least that any import could do: a COPY of the same rows."""
+"""Compares the import of a file of messages with the least that any import must do: a COPY of the same rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memoryapp.ingestion.imports import import_chat
 from memoryapp.models import ChatUser, Message
 
 WORDS = 12
-# What was imported before the memory that an import takes is looked at: code and pools are there then.
+# The size of a first import, which loads code and fills pools before the memory is measured.
 FIRST = 5_000
 
 _COLUMNS = (
@@ -29,7 +29,7 @@ _COLUMNS = (
 
 
 def rows(count: int) -> Iterator[BenchRow]:
-    """The import of ``count`` messages in JSON Lines, and the memory it takes beyond that of the first thousands."""
+    """Measures the import of ``count`` messages in JSON Lines, and its memory beyond that of a first import."""
     memory.remove()
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -48,12 +48,12 @@ def rows(count: int) -> Iterator[BenchRow]:
 
 
 def _peak() -> float:
-    """The most memory this process has had, in MB."""
+    """Returns the peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _imported(folder: Path, count: int) -> float:
-    """Seconds of the import of a new file."""
+    """Returns the seconds of the import of a new file."""
     path = folder / f"{count}.jsonl"
     with path.open("w") as file:
         for number in range(count):
@@ -80,7 +80,7 @@ def _line(number: int) -> str:
 
 
 def _copied(count: int) -> float:
-    """Seconds of a COPY of the imported rows, into the same table for the same owner, once they are deleted."""
+    """Deletes the imported rows and returns the seconds of a COPY of them into the same table for the same owner."""
     owner = ChatUser.objects.get(name=memory.NAME)
     table = Message._meta.db_table
     with connection.cursor() as cursor:

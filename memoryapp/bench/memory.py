@@ -1,8 +1,8 @@
-"""A made-up memory to measure on: a chat user of its own, gone when the measuring ends.
+"""A made-up memory for measurements: a chat user of its own, deleted afterwards.
 
-The words are syllables from a fixed seed, some common and most rare, as in any language; every topic has words
-of its own. It is stored the way every memory is. Vectors are random directions in the profile of the settings, for
-making ten thousand takes no model; where the worker of a running site was faster, its own stay.
+The words are syllables from a fixed seed, some common and most rare, as in any language; every topic has words of its
+own. The memory is stored like any other. Its vectors are random directions in the profile of the settings, because
+those need no model; vectors that the worker of a running site has made meanwhile are kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SYLLABLES = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
 
 @contextmanager
 def stored(topics: int, profile: EmbeddingProfile) -> Iterator[ChatUser]:
-    """A chat user with so many topics of ten messages, five passages each, all with vectors in ``profile``."""
+    """Yields a chat user with ``topics`` topics of ten messages and five passages, all with vectors in ``profile``."""
     remove()
     try:
         owner = ChatUser.objects.create(name=NAME)
@@ -60,12 +60,12 @@ def stored(topics: int, profile: EmbeddingProfile) -> Iterator[ChatUser]:
 
 
 def remove() -> None:
-    """Take away what a bench left, this one or one that was killed."""
+    """Deletes the memory of this bench, or of one that was killed."""
     for _ in range(TRIES - 1):
         try:
             return _remove()
         except DatabaseError as error:
-            # The worker of a running site has locked rows in another order, or put one in meanwhile.
+            # The worker of a running site has locked rows in another order, or inserted one meanwhile.
             if not isinstance(error.__cause__, DeadlockDetected | ForeignKeyViolation):
                 raise
     return _remove()
@@ -76,13 +76,13 @@ def _remove() -> None:
         owners = list(ChatUser.objects.filter(name=NAME).values_list("pk", flat=True))
         for model in apps.get_app_config("memoryapp").get_models() if owners else ():
             if issubclass(model, Owned):
-                # References are checked at the commit, so the order of the tables is free.
+                # References are checked at the commit, so the tables may come in any order.
                 cursor.execute(f"DELETE FROM {model._meta.db_table} WHERE owner_id = ANY(%s)", [owners])
         ChatUser.objects.filter(pk__in=owners).delete()
 
 
 def queries(count: int) -> list[str]:
-    """Questions, each in the words of one topic."""
+    """Returns questions, each in the words of one topic."""
     return [" ".join(_own_words(number)[:5]) for number in range(count)]
 
 
@@ -122,7 +122,7 @@ def _common_words() -> Sequence[str]:
 
 
 def _put_vectors(owner: ChatUser, profile: EmbeddingProfile) -> None:
-    """Vectors for what the worker of a running site has not given one meanwhile."""
+    """Stores vectors for the passages and topics that the worker of a running site has not embedded meanwhile."""
     chance = np.random.default_rng(0)
     shared = {"owner": owner, "profile": profile}
     passages = list(Passage.objects.filter(owner=owner).values_list("pk", flat=True))
@@ -145,14 +145,14 @@ def _put_vectors(owner: ChatUser, profile: EmbeddingProfile) -> None:
 
 
 def directions(chance: np.random.Generator, count: int, dimensions: int) -> Iterator[list[float]]:
-    """Random vectors of unit length."""
+    """Yields random vectors of unit length."""
     for _ in range(count):
         drawn = chance.standard_normal(dimensions)
         yield (drawn / np.linalg.norm(drawn)).tolist()
 
 
 def _analyse() -> None:
-    """Statistics as a memory has that was not made a second ago: without them a search takes twice as long."""
+    """Updates the statistics of the tables, as in an older memory: without them a search takes twice as long."""
     with connection.cursor() as cursor:
         for model in (Message, Topic, TopicMessage, Passage, PassageMessage, PassageVector):
             cursor.execute(f"VACUUM ANALYZE {model._meta.db_table}")

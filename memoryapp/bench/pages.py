@@ -1,4 +1,4 @@
-"""The page of a finished run, beside a page that lists nothing: what the run itself takes to show."""
+"""Compares the page of a finished run with a page that lists nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = 10
 
 
 def rows(stage: BenchStage) -> Iterator[BenchRow]:
-    """Both pages as an operator sees them who may look at this memory and nothing else."""
+    """Requests both pages as an operator who may look at no other memory."""
     statics.collect()
     run = Run.objects.of(stage.owner).filter(strategy="flash", state=Run.State.FINISHED).first()
     if run is None:
@@ -46,7 +46,7 @@ def _viewer(stage: BenchStage) -> Iterator[Client]:
 
 
 def forget_viewer() -> None:
-    """Take away the account that a bench made, this one or one that was killed."""
+    """Deletes the account that this bench, or one that was killed, created."""
     User.objects.filter(username=NAME).delete()
 
 

@@ -1,8 +1,8 @@
 """A chat model that answers after a fixed time, in a process of its own: ``python -m memoryapp.bench.peer 0.2``.
 
-It speaks OpenAI's chat protocol, whole or streamed, and plays one part: it calls the tool for the first ten
-candidates, then chooses three of what it read. It prints its port and ends with whoever started it. What it
-reads it searches as bytes, so that its own work takes little of the machine it measures.
+It speaks OpenAI's chat protocol, streamed or not. It always calls the tool for the first ten candidates, then chooses
+three of those that it read. It prints its port and ends with the process that started it. It searches requests as
+bytes, so its own work takes little of the machine that is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 ASKS, CHOOSES = 10, 3
 CANDIDATE = re.compile(rb"\[Topic:(\d+)\] \(")
-# A topic as it was read, and what its first message says.
+# A topic in the result of the tool, and the text of a message of it.
 READ = re.compile(rb"=== Topic (\d+) ===.{0,1000}?\]: ([ -!#-\[\]-~]{20,})")
 TOOL_RESULT = re.compile(rb'"role": ?"tool"')
 STREAMED = re.compile(rb'"stream": ?true')
@@ -25,7 +25,7 @@ USAGE = {"prompt_tokens": 9000, "completion_tokens": 120, "total_tokens": 9120, 
 
 
 class Peer(asyncio.Protocol):
-    """One connection, kept alive; requests on it come one after another."""
+    """One connection, kept alive, with one request after another."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -51,12 +51,12 @@ class Peer(asyncio.Protocol):
 
 
 def answer(request: bytes) -> bytes:
-    """The whole HTTP response to the body of a request."""
+    """Returns the complete HTTP response to the body of a request."""
     return _streamed(request) if STREAMED.search(request) else _whole(request)
 
 
 def message(request: bytes) -> dict[str, Any]:
-    """The assistant's message this request gets."""
+    """Returns the assistant's message for this request."""
     if TOOL_RESULT.search(request):
         return {"role": "assistant", "content": _choice(request)}
     if b'"tools"' in request:
@@ -102,7 +102,7 @@ def _http(kind: bytes, content: bytes) -> bytes:
 
 
 async def serve(seconds: float) -> None:
-    """Answer each request after ``seconds``, until the process ends."""
+    """Answers each request after ``seconds``, until the process ends."""
     server = await asyncio.get_running_loop().create_server(lambda: Peer(seconds), "127.0.0.1", 0, backlog=1000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

@@ -1,7 +1,7 @@
-"""The same load shared by as many processes as ``up`` starts for the web.
+"""The same load on as many processes as ``up`` starts for the web.
 
-One process thinks on one core, whatever it waits for; so this is what one gets who starts ``up``, and the row of one
-process what a core of it can do.
+One process computes on one core. So these rows show what ``up`` achieves, and the rows of a single process what one
+core achieves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WARM = 10
 
 
 def rows(stage: BenchStage, load: Load) -> Iterator[BenchRow]:
-    """Latencies and failures of the load; none where there is one process."""
+    """Yields latencies and failures of the load; nothing when there is only one process."""
     processes = settings.WEB_CONCURRENCY
     if processes < 2:
         return
@@ -46,7 +46,7 @@ async def _asked(stage: BenchStage, count: int) -> list[UUID]:
 
 
 def _latencies(stage: BenchStage, load: Load, shares: Sequence[Sequence[UUID]]) -> list[float]:
-    # A fork would share connections and threads that are in use.
+    # A forked process would share connections and threads that are in use.
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(len(shares), context, django.setup) as workers:
         ready, at_once = manager.Barrier(len(shares)), load.at_once // len(shares)
@@ -59,7 +59,7 @@ def _work(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tupl
 
 
 async def _executed(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tuple[float, ...]:
-    """Seconds of each run but the first ones, which warm up."""
+    """Returns the seconds of each run except the first ones, which warm up."""
     async with staged.speaking_to(peer) as clients:
         alone = replace(clients, enricher=None)
         for run in runs[:_WARM]:

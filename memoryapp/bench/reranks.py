@@ -1,9 +1,9 @@
-"""Many reranks at once against a peer that takes its time: what our own work adds to the waiting.
+"""Many reranks at once against a slow peer: how much time the program adds to the waiting.
 
-So many are under way all the time: as one ends the next begins; the first ones begin one after another within one
-floor, for people do not all ask in the same millisecond. The floor is two turns of the peer, which no
-rerank can undercut, and a bare client that does nothing but two such turns stands beside it. The runs are asked for
-before the clock starts, for whoever asks is another process or another thread.
+The number of reranks under way is constant: as one ends, the next begins. The first ones begin one after another
+within one floor, because people do not all ask in the same millisecond. The floor is two turns of the peer, which no
+rerank can undercut; a bare client that only takes two such turns is measured as well. The runs are created before the
+clock starts, because in use another process or thread creates them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BARE = {"model": "peer", "messages": [{"role": "user", "content": "[Topic:1] (0.
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many ``at_once`` until ``runs`` are done, in ``waves`` of as many each."""
+    """``at_once`` runs at a time until ``runs`` are done, in each of ``waves`` waves."""
 
     at_once: int
     runs: int
@@ -40,7 +40,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the waves of a load took; ``resident`` is the memory after each, in MB."""
+    """What the waves of a load took: seconds, and in ``resident`` the memory after each wave, in MB."""
 
     latencies: tuple[float, ...]
     wall: float
@@ -49,7 +49,7 @@ class Measured:
 
 
 async def rows(stage: BenchStage, loads: Sequence[Load]) -> AsyncIterator[BenchRow]:
-    """For each load its latencies, failures, processor time and events; for waves the memory as well."""
+    """Yields for each load its latencies, failures, processor time and events; for several waves the memory too."""
     async with staged.speaking_to(stage.peer) as clients:
         alone = replace(clients, enricher=None)
         await staged.one_run(stage, alone, 0)
@@ -89,7 +89,7 @@ class Counts:
 
 
 async def counted(stage: BenchStage) -> Counts:
-    """Runs the model ended by choosing, and all events, so far."""
+    """Returns how many runs the model has ended with a selection, and how many events are stored."""
     chosen = Run.objects.of(stage.owner).filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
     events = RunEvent.objects.filter(owner=stage.owner)
     return Counts(await sync_to_async(chosen.count)(), await sync_to_async(events.count)())
@@ -128,7 +128,7 @@ async def _bare(address: str, load: Load) -> Sequence[float]:
 
 
 def _resident() -> float:
-    """This process's memory in MB; where the system does not tell it as it is, the most it has been."""
+    """Returns the memory of this process in MB; its peak if the system does not report the current value."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,4 +1,4 @@
-"""One search over a memory, beside the bare scan of its vectors in the database that no exact search can undercut."""
+"""Compares one search with the bare scan of the vectors in the database, which no exact search can undercut."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHERE owner_id = %s AND profile_id = %s ORDER BY distance LIMIT 50
 
 
 async def rows(stage: BenchStage) -> AsyncIterator[BenchRow]:
-    """Search over all of the stage's passages."""
+    """Measures searches over all passages of the stage."""
     async with staged.embedded() as clients:
         passages, searched, scanned = 0, [], []
         for number in range(SEARCHES):

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the made-up memory, a peer in a process of its own, and clients that speak to it."""
+"""What the benchmarks share: the made-up memory, a peer in a process of its own, and clients that call it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 
 TURN = 0.2
-# A benchmark measures how late an answer is; it must not be cut off because it is.
+# A benchmark measures how late an answer is, so a late one must not be interrupted.
 PATIENT: Mapping[str, float] = {"seconds": 600, "turn_seconds": 600}
 
 # Longer than any bench.
@@ -44,7 +44,7 @@ class BenchStage:
 
 @contextmanager
 def peer(seconds: float = TURN) -> Iterator[str]:
-    """The base address of a peer that ends with this block, or with this process."""
+    """Yields the base address of a peer that ends with this block, or with this process."""
     process = subprocess.Popen(
         (sys.executable, "-m", "memoryapp.bench.peer", str(seconds)),
         stdout=subprocess.PIPE,
@@ -61,7 +61,7 @@ def peer(seconds: float = TURN) -> Iterator[str]:
 
 @asynccontextmanager
 async def speaking_to(address: str) -> AsyncIterator[Clients]:
-    """Clients of which reranker and enricher are the peer, and the embedder the embedded one; as in a web process."""
+    """Yields clients as in a web process, with the peer as reranker and enricher, and the embedded embedder."""
     async with open_clients() as clients, http_client() as http:
         exempt_loaded()
         chat = HttpChat(http, address, "", "peer")
@@ -70,7 +70,7 @@ async def speaking_to(address: str) -> AsyncIterator[Clients]:
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[Clients]:
-    """Clients that ask no model but the embedded ones."""
+    """Yields clients that use only the embedded models."""
     async with open_clients() as clients:
         yield replace(clients, chat=offline_chat(), enricher=None, embedder=offline_embedder())
 
@@ -78,9 +78,10 @@ async def embedded() -> AsyncIterator[Clients]:
 async def asked(
     stage: BenchStage, number: int, strategy: str = "flash", parameters: Mapping[str, float] = PATIENT
 ) -> Run:
-    """A run that waits to be executed, by this bench alone: the worker of a running site takes over those that are old.
+    """Creates a run that only this bench executes: its time is in the future, because the worker of a running site
+    executes old ones.
 
-    The bench asks for many before the first begins.
+    The bench creates many before the first begins.
     """
     start = partial(lifecycle.start, stage.owner, stage.query(number), strategy=strategy, parameters=parameters)
     run = await sync_to_async(start)()
@@ -89,12 +90,12 @@ async def asked(
 
 
 async def executed(run: UUID, clients: Clients) -> float:
-    """The seconds from the claim of a run to its end."""
+    """Executes a run; returns the seconds from its claim to its end."""
     began = time.perf_counter()
     await lifecycle.execute(run, clients)
     return time.perf_counter() - began
 
 
 async def one_run(stage: BenchStage, clients: Clients, number: int, strategy: str = "flash") -> float:
-    """A run through its whole life, and the seconds from its claim to its end."""
+    """Creates and executes a run; returns the seconds from its claim to its end."""
     return await executed((await asked(stage, number, strategy)).pk, clients)

@@ -1,4 +1,4 @@
-"""What a stage of a run adds: the enricher to a rerank, and the embedded scorer to plain vector order."""
+"""How much time a stage of a run adds: the enricher to a rerank, and the embedded scorer to plain vector order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memoryapp.runs.clients import Clients
 
 
 async def enricher_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
-    """A rerank of three turns of the peer, the first of which writes the query anew, beside one of two."""
+    """Compares a rerank of three turns of the peer, the first of which rewrites the query, with one of two turns."""
     async with staged.speaking_to(stage.peer) as clients:
         off = await _median(stage, replace(clients, enricher=None), runs)
         on = await _median(stage, clients, runs)
@@ -20,7 +20,7 @@ async def enricher_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]
 
 
 async def scorer_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
-    """A run in which the embedded scorer chooses, beside one that takes the nearest by vector."""
+    """Compares a run in which the embedded scorer chooses with one that takes the nearest by vector."""
     async with staged.embedded() as clients:
         plain = await _median(stage, clients, runs, "vector")
         chosen = await _median(stage, clients, runs)
@@ -28,6 +28,6 @@ async def scorer_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
 
 
 async def _median(stage: BenchStage, clients: Clients, runs: int, strategy: str = "flash") -> float:
-    """Seconds of a run, one after another; the first warms up and does not count."""
+    """Returns the median seconds of ``runs`` runs, one after another; one more before them warms up."""
     took = [await staged.one_run(stage, clients, number, strategy) for number in range(runs + 1)]
     return quantile(took[1:], 0.5)

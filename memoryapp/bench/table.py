@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """``measured`` and ``against`` are in the same ``unit``; ``base`` says what the latter is."""
+    """``measured`` and ``against`` are in the same ``unit``; ``base`` names the latter."""
 
     name: str
     measured: float
@@ -19,7 +19,7 @@ class BenchRow:
 
     @property
     def ratio(self) -> float:
-        """How many times ``against``; 0 where there is nothing to compare with."""
+        """``measured`` divided by ``against``; 0 when there is nothing to compare with."""
         return self.measured / self.against if self.against else 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def heading() -> str:
 
 
 def line(row: BenchRow) -> str:
-    """The row as one line under ``heading``."""
+    """Returns the row as one line under ``heading``."""
     ratio = f"{row.ratio:.2f}×" if row.against else "–"
     return _line((row.name, _number(row.measured, row.unit), row.base, _number(row.against, row.unit), ratio))
 
@@ -54,6 +54,6 @@ def _number(value: float, unit: str) -> str:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of ``values`` lies."""
+    """Returns the value below which that share of ``values`` lies."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

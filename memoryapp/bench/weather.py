@@ -1,4 +1,4 @@
-"""Good weather after a storm: lone recalls that work once waves of others have timed out."""
+"""Single reranks after waves of others that have timed out: they must work again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from memoryapp.bench.table import BenchRow, quantile
 from memoryapp.runs.clients import Clients
 
 WAVES, AT_ONCE, LONE = 5, 80, 20
-# Ends within the peer's second turn, so that every connection is cut off in use.
+# The time ends within the peer's second turn, so every connection is interrupted in use.
 HASTY = {"seconds": 1.5 * TURN, "turn_seconds": TURN * 1.2}
 
 
 async def rows(stage: BenchStage) -> AsyncIterator[BenchRow]:
-    """How many of twenty fail after five waves of eighty that were cut off, and how long one takes."""
+    """Measures how many of twenty fail after five waves of eighty that were interrupted, and how long one takes."""
     async with staged.speaking_to(stage.peer) as clients:
         alone = replace(clients, enricher=None)
         for _ in range(WAVES):
-            # A fault of one ends the others before the clients are closed.
+            # If one fails, the others are ended before the clients are closed.
             async with asyncio.TaskGroup() as wave:
                 for number in range(AT_ONCE):
                     wave.create_task(_run(stage, alone, number, HASTY))

@@ -1,9 +1,9 @@
-"""The demo memory: two people's year of talk, so that a newcomer has something to see.
+"""The demo memory: a year of conversations of two people, so that a newcomer has something to see.
 
-The content lies in the folders beside this module as JSON made to be read; ``golden.jsonl`` holds questions about it
-with the messages that answer them, ``golden_ru.jsonl`` and ``golden_en.jsonl`` harder ones of many kinds, in other
-words than the messages, among them some that nothing there answers. It goes into an empty memory and nowhere else, all
-in one transaction: a load that was killed left nothing behind, and the next one starts anew.
+The content is in the folders beside this module, as readable JSON. ``golden.jsonl`` contains questions about it with
+the messages that answer them; ``golden_ru.jsonl`` and ``golden_en.jsonl`` contain harder ones of many kinds, in other
+words than the messages, some of them without an answer. The demo is loaded only into an empty memory and in one
+transaction, so a killed load leaves nothing behind and can be repeated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PASSWORD = "demo-demo-1"
 AUTHORS = {"anna": "Анна", "boris": "Boris"}
 CONTENT = Path(__file__).parent
 QUESTIONS = CONTENT / "golden.jsonl"
-# How long ago the active session's last message was said, on a first start: recent enough to be active.
+# The age of the active session's last message at the first start: recent enough to be active.
 SILENCE = timedelta(minutes=5)
 
 ROLES = {"u": "user", "a": "assistant"}
@@ -57,9 +57,9 @@ class DemoTalk:
 
 
 def load() -> bool:
-    """Puts the demo into a memory that holds no chat user yet; False when it holds one.
+    """Loads the demo into a memory without chat users; returns False if it has one.
 
-    Vectors that could not be made now are made by the sweep, as for any other topic.
+    The sweep makes the vectors that could not be made now, as for any other topic.
     """
     if not _fill_empty_memory():
         logger.info("The memory holds chat users already; the demo was left out.")
@@ -95,7 +95,7 @@ def _put_user(name: str) -> None:
 
 
 def talks(name: str) -> list[DemoTalk]:
-    """The archived talks of a demo user, oldest first."""
+    """Returns the archived talks of a demo user, oldest first."""
     paths = sorted((CONTENT / name).glob("20*.json"))
     return [
         DemoTalk(item["key"], item["summary"], tuple(_records(name, item["key"], item)))
@@ -105,9 +105,9 @@ def talks(name: str) -> list[DemoTalk]:
 
 
 def active_session(name: str, now: datetime) -> DemoTalk:
-    """The talk that goes on, moved so that its last message was said shortly before ``now``.
+    """Returns the running talk, moved so that its last message was sent shortly before ``now``.
 
-    Left at its written date it would be archived by the first sweep, before anybody has seen it.
+    At its original date the first sweep would archive it before anybody has seen it.
     """
     item = json.loads((CONTENT / name / "active.json").read_text("utf-8"))
     last = _moment(item["date"], item["messages"][-1][0])
@@ -116,7 +116,7 @@ def active_session(name: str, now: datetime) -> DemoTalk:
 
 
 def _records(name: str, key: str, item: Mapping[str, Any], later: timedelta = timedelta(0)) -> Iterator[MessageRecord]:
-    """Lines ``[clock, role, text, {forwarded_from, attachments}?]`` as messages ``key.1``, ``key.2``, …"""
+    """Yields the lines ``[clock, role, text, {forwarded_from, attachments}?]`` as messages ``key.1``, ``key.2``, …"""
     for number, (clock, role, text, *rest) in enumerate(item["messages"], start=1):
         extra: dict[str, Any] = dict(*rest)
         yield message(
@@ -158,7 +158,7 @@ def _put_artifacts(owner: ChatUser, artifacts: Sequence[Mapping[str, Any]]) -> N
 
 
 def _fingerprint(fields: Mapping[str, Any]) -> str:
-    """There are no files behind the demo, so what they say stands in for their bytes."""
+    """Returns a hash of name and summary instead of bytes, because the demo has no files."""
     return hashlib.sha256(f"{fields['name']}\n{fields['summary']}".encode()).hexdigest()
 
 
@@ -171,13 +171,13 @@ def _put_facts(owner: ChatUser, facts: Sequence[Mapping[str, Any]], topics: Mapp
 
 
 def known_password_works() -> bool:
-    """Whether the demo operator is there and has the password that everybody can read here."""
+    """Whether the demo operator exists with the public password above."""
     user = User.objects.filter(username=LOGIN, is_active=True).first()
     return user is not None and user.check_password(PASSWORD)
 
 
 def renew_password() -> str:
-    """Gives the demo operator a random password, which is returned."""
+    """Gives the demo operator a random password and returns it."""
     password = secrets.token_urlsafe(12)
     user = User.objects.get(username=LOGIN)
     user.set_password(password)
@@ -186,16 +186,16 @@ def renew_password() -> str:
 
 
 def withdraw_superuser() -> bool:
-    """Leaves a demo operator of an earlier version the role admin alone; whether there was one.
+    """Makes the demo operator of an earlier version an admin who is no superuser; returns whether there was one.
 
-    Somebody's own superuser of that name has no row of its own among the operators, or an address.
+    A superuser of that name that somebody else created has no row of an operator, or has an e-mail address.
     """
     ours = User.objects.filter(username=LOGIN, email="", operator__role=Role.ADMIN)
     return bool(ours.filter(is_superuser=True).update(is_superuser=False))
 
 
 def _put_operator() -> None:
-    """The demo operator sees every memory and is no superuser; somebody's own user of that name is left alone."""
+    """Creates the demo operator, who sees every memory and is no superuser, unless a user of that name exists."""
     if not User.objects.filter(username=LOGIN).exists():
         user = User.objects.create_user(LOGIN, password=PASSWORD, is_staff=True)
         Operator.objects.create(user=user, role=Role.ADMIN)

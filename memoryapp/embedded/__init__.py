@@ -1,14 +1,14 @@
-"""What makes two commands on a fresh machine enough: the environment, the database and the processes.
+"""Starts the program on a fresh machine with two commands: the environment, the database and the processes.
 
-In: the command line, and the folder that ``DATA_DIR`` names. Out: a `.venv` with the locked packages, a running
-PostgreSQL for as long as anyone uses it, and the child processes of `up`. Most of it runs before anything is installed,
-so it imports the standard library, itself and ``memoryapp.environment`` only; `command_line` and `statics`, which run
-inside `.venv`, import Django and ``memoryapp.operations`` as well.
+In: the command line, and the folder that ``DATA_DIR`` names. Out: a `.venv` with the locked packages, a PostgreSQL that
+runs while any process uses it, and the child processes of `up`. Most modules run before anything is installed, so they
+import only the standard library, this package and ``memoryapp.environment``; `command_line` and `statics`, which run
+inside `.venv`, also import Django and ``memoryapp.operations``.
 
 bootstrap      makes `.venv` from a lock file          command_line   Django's command line with its database running
 paths          folders, accounts and sockets           server         PostgreSQL itself
-supervisor     the process that runs the server        lease          how a command uses it: the last one stops it
-file_locks     the locks of both                       ownership      the SQL that gives the database to its role
-children       web, worker and beat, kept alive        watchdog       the byte by which `up` knows that one works
-processes      process ids and command lines           statics        static files collected when one changed
+supervisor     the process that runs the server        lease          keeps it running while a command uses it
+file_locks     the locks of both                       ownership      SQL that gives the database to its role
+children       web, worker and beat, kept alive        watchdog       the byte that shows that a child works
+processes      process ids and command lines           statics        collects static files when one changed
 """

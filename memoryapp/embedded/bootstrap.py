@@ -1,8 +1,8 @@
-"""`.venv` beside manage.py, made from the lock file with the standard library, and the step into it.
+"""Creates `.venv` beside manage.py from the lock file, with the standard library alone, and continues inside it.
 
-A stamp, written last, records which lock files are installed. A marker file lies in `.venv` while packages are being
-installed: a start that finds it knows that the one before was killed, and makes `.venv` anew. A file lock lets only one
-process install at a time.
+A stamp, written last, records which lock files are installed. While packages are being installed, `.venv` contains a
+marker file: a start that finds it knows that an earlier one was killed, and creates `.venv` again. A file lock lets
+only one process install at a time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _REPORT_INTERVAL = 8.0
 
 
 def enter(argv: Sequence[str]) -> None:
-    """Continues inside `.venv`, which ``up`` and ``test`` make if needed. Ends the process if that is impossible."""
+    """Continues inside `.venv`, which ``up`` and ``test`` create if needed. Ends the process if that is impossible."""
     command = argv[1] if len(argv) > 1 else "help"
-    # Vectors here are short: on two cores, BLAS threads wait for each other far longer than they work.
+    # The vectors are short: on two cores, BLAS threads wait for each other far longer than they work.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     fresh = command in LOCKS and _install(LOCKS[command])
     inside = Path(sys.executable).parent.resolve() == PYTHON.parent.resolve()
@@ -51,7 +51,7 @@ def enter(argv: Sequence[str]) -> None:
 
 
 def _install(lock: Path) -> bool:
-    """Makes `.venv` hold the packages of this lock file; whether anything had to be done."""
+    """Installs the packages of this lock file into `.venv`; returns whether anything had to be done."""
     if _installed(lock):
         return False
     try:
@@ -77,7 +77,7 @@ def _installed(lock: Path) -> bool:
 
 @contextmanager
 def _alone() -> Iterator[int]:
-    """Lets one process install at a time; yields the locked file, which its children inherit with the lock."""
+    """Lets one process install at a time; yields the descriptor of the locked file, which its children inherit."""
     with open(LOCKS["up"]) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,7 +112,7 @@ def _install_packages(lock: Path, file: int) -> None:
         file,
         total=len(pins),
     )
-    # Another lock file counts as installed if all of its pins are: the dev lock contains the other.
+    # Another lock file counts as installed if all of its pins are: the dev lock contains those of the other.
     done = [_digest(other) for other in LOCKS.values() if _pins(other) <= pins]
     _STAMP.write_text("\n".join(done) + "\n")
     _UNFINISHED.unlink()
@@ -124,7 +124,7 @@ def _pins(lock: Path) -> set[str]:
 
 
 def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
-    """Runs a module of `.venv`; prints its progress now and then, and its last lines if it fails."""
+    """Runs a module of `.venv` and prints its progress. If it fails, ends the process with its last lines."""
     last: deque[str] = deque(maxlen=15)
     reported, collected = time.monotonic(), 0
     with subprocess.Popen(
@@ -148,7 +148,7 @@ def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
                 reported = time.monotonic()
                 _say(f"  {collected} of {total} packages fetched")
     if process.returncode:
-        _UNFINISHED.unlink(missing_ok=True)  # pip installs all or nothing: what was installed before is unchanged
+        _UNFINISHED.unlink(missing_ok=True)  # pip installs all or nothing, so nothing has changed
         sys.exit(
             "\n".join((*last, "", f"The packages could not be installed: {arguments[0]} printed the lines above."))
         )

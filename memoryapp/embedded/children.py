@@ -1,7 +1,7 @@
-"""The child processes of `up`: started, started again when they end, stopped together.
+"""The child processes of `up`: started, restarted when they end, and stopped together.
 
-Each leads a process group of its own, so Ctrl-C in the terminal reaches only `up`, which then stops them in order. If
-`up` is killed, the kernel signals them to end. One whose watchdog byte does not come hangs: it is killed and restarted.
+Each has a process group of its own, so Ctrl-C in the terminal reaches only `up`, which then stops its children. If `up`
+is killed, the kernel signals them to end. A child that sends no watchdog byte hangs: it is killed and restarted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from memoryapp.embedded.paths import CHECKOUT
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 _HEALTHY_AFTER = 30.0
 _GRACE = 1.0
-# A start may take long on a busy machine, and no byte comes before it is done.
+# A start may take long on a busy machine, and sends no byte before its end.
 _LONGEST_START = 120.0
 
 
 class Child:
-    """One process by its command. Call ``tend()`` often; ``failures`` counts its ends since it last ran for a while."""
+    """One process by its command. Call ``tend()`` often; ``failures`` counts how often it ended soon after a start."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class Child:
         inherits: Sequence[int] = (),
         hang_timeout: float = 30.0,
     ) -> None:
-        """The child gets the open files ``inherits`` under the same numbers.
+        """The child inherits the open files ``inherits`` under the same numbers.
 
-        After ``hang_timeout`` seconds without a watchdog byte it counts as hanging.
+        It counts as hanging after ``hang_timeout`` seconds without a watchdog byte.
         """
         self.name = name
         self._hang_timeout = hang_timeout
@@ -74,7 +74,7 @@ class Child:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, self._niceness)
 
     def tend(self, say: Callable[[str], None]) -> None:
-        """Starts it again if it ended, later and later if it keeps ending."""
+        """Kills the child if it hangs and restarts it if it ended, after growing pauses if it keeps ending."""
         now = time.monotonic()
         if self.alive:
             if self._hangs(now):
@@ -91,7 +91,7 @@ class Child:
             self.start()
 
     def _new_watchdog(self) -> int:
-        """A pipe for the process about to start: this side keeps the reading end, the writing end is returned."""
+        """Opens a pipe for the next process; keeps the reading end and returns the writing end."""
         if self._watchdog >= 0:
             os.close(self._watchdog)
         self._watchdog, pipe = os.pipe()
@@ -122,7 +122,7 @@ def _ending(code: int) -> str:
 
 
 def stop(children: Sequence[Child]) -> None:
-    """Asks all to end and kills those left a second later: work is a state in a row, and a person waits for the end."""
+    """Asks all to end and kills the remaining ones a second later: no work is lost, because it is a state in a row."""
     for child in children:
         child.signal(signal.SIGTERM)
     deadline = time.monotonic() + _GRACE

@@ -1,8 +1,8 @@
 """Django's command line with a running database: the first code that runs inside `.venv`.
 
-Without ``DATABASE_URL`` a command has a lease of the embedded server for as long as it runs; for a server of your own
-it waits while that starts. ``up`` takes its lease itself, after it has checked that it may start; ``test`` gets a
-throwaway server and none of your settings.
+Without ``DATABASE_URL`` a command holds a lease on the embedded server while it runs; with it, a command waits until
+that server accepts connections. ``up`` takes its lease itself, after it has checked that it may start. ``test`` gets a
+throwaway server and none of the settings in the environment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WITHOUT_DATABASE = {
     *("up", "help", "version", "--help", "-h", "--version", "check", "diffsettings", "collectstatic", "findstatic"),
     *("makemessages", "compilemessages", "startapp", "startproject"),
 }
-# The settings that `test` clears: by name, and by the beginning of their names.
+# The settings that `test` clears, by name and by prefix.
 _SETTINGS = {
     *("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS", "DATA_DIR", "DEBUG", "SECURE_COOKIES"),
     *("CSRF_TRUSTED_ORIGINS", "MAX_CHUNK_SIZE", "TOPIC_LEAST_MESSAGES", "MAX_MERGED_SIZE_CHARS"),
@@ -50,7 +50,7 @@ _FAMILIES = (
 
 
 def main(argv: Sequence[str]) -> None:
-    """Runs one command. A wrong setting or an unusable database is one sentence and exit code 1."""
+    """Runs one command. For a wrong setting or an unusable database it prints one sentence and exits with code 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
     command = argv[1] if len(argv) > 1 else "help"
     try:
@@ -69,19 +69,19 @@ def main(argv: Sequence[str]) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever reads the output, such as `head`, has enough of it; at its exit Python would write the rest.
+        # The reader, such as `head`, has closed the output; without this, Python would write the rest at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
 
 
 def execute_from_command_line(argv: Sequence[str]) -> None:
-    """As Django's, except for the list of commands."""
+    """Works like Django's function of this name, except for the list of commands."""
     _CommandLine(list(argv)).execute()
 
 
 class _CommandLine(ManagementUtility):
     def main_help_text(self, commands_only: bool = False) -> str:
-        """This program's own commands first, each with its help text."""
+        """Returns this program's own commands first, each with its help text."""
         others = super().main_help_text(commands_only)
         if commands_only:
             return others
@@ -126,7 +126,7 @@ def _database(command: str) -> AbstractContextManager[object]:
 
 
 def _await_server(url: str, seconds: float) -> None:
-    """Returns when the server accepts connections, or after so long; connecting then raises what is wrong."""
+    """Waits until the server accepts connections, at most ``seconds``; a later connection raises the reason."""
     deadline = time.monotonic() + seconds
     has_reported = False
     while not _takes_connections(url) and time.monotonic() < deadline:
@@ -137,7 +137,7 @@ def _await_server(url: str, seconds: float) -> None:
 
 
 def _takes_connections(url: str) -> bool:
-    """Whether it accepts connections; True for a malformed address too, which the settings refuse with a sentence."""
+    """Whether the server accepts connections; also True for a malformed address, which the settings refuse."""
     try:
         address = make_conninfo(url, connect_timeout=5)
     except psycopg.ProgrammingError:
@@ -146,7 +146,7 @@ def _takes_connections(url: str) -> bool:
 
 
 def _database_sentence(error: Exception) -> str:
-    """A sentence if the database is away, empty or closed to our role; empty if the fault is the program's."""
+    """Returns a sentence if the database is unreachable, has no tables or refuses our role; empty for other errors."""
     cause = error.__cause__ if isinstance(error, DatabaseError) else error
     if isinstance(cause, psycopg.errors.UndefinedTable):
         return "The database has no tables yet: run `python3 manage.py migrate` or `python3 manage.py up` first."
@@ -182,7 +182,7 @@ def _throwaway_database() -> Iterator[None]:
 
 
 def throwaway_environment(folder: Path) -> dict[str, str]:
-    """The environment of a process that tests on the server ``throwaway`` made in this folder."""
+    """Returns the environment of a process that tests on the server which ``throwaway`` made in this folder."""
     server = Cluster(folder / "postgres")
     where = {"host": server.socket, "passfile": server.passfile}
     address = urllib.parse.urlencode(where, quote_via=urllib.parse.quote)

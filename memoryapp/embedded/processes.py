@@ -1,4 +1,4 @@
-"""Processes of this machine: children that end with their parent, and the command lines that are running."""
+"""Processes of this machine: children that end with their parent, and the command lines of running processes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def tied_to_parent(death: signal.Signals) -> Callable[[], None] | None:
-    """For ``preexec_fn``: sends the child ``death`` when the thread that started it ends, even by kill -9.
+    """Returns a ``preexec_fn`` that has the child signalled ``death`` when the thread that started it ends, even by
+    kill -9.
 
-    Linux only; elsewhere None, and the next start finds a remaining child by its command line.
+    Returns None except on Linux; there the next start finds a remaining child by its command line.
     """
     if sys.platform != "linux":
         return None
@@ -32,7 +33,7 @@ def tied_to_parent(death: signal.Signals) -> Callable[[], None] | None:
 
 
 def command_lines() -> Iterator[tuple[int, str]]:
-    """(pid, command line) of every living process. A zombie has no command line, so it isn't among them."""
+    """Yields (pid, command line) of every running process. A zombie has no command line, so it is left out."""
     if Path("/proc/self/cmdline").exists():
         yield from _command_lines_of_proc()
     else:
@@ -43,7 +44,7 @@ def _command_lines_of_proc() -> Iterator[tuple[int, str]]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             raw = path.read_bytes()
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended
             continue
         if raw:
             yield int(path.parent.name), os.fsdecode(raw.replace(b"\0", b" "))
@@ -57,7 +58,7 @@ def _command_lines_of_ps() -> Iterator[tuple[int, str]]:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Signals a process that may have ended meanwhile."""
+    """Signals a process; does nothing if it has ended."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:

@@ -1,9 +1,9 @@
 """The embedded PostgreSQL: created once, started in the foreground, stopped fast, cleaned up after a crash.
 
-The supervisor is the only caller and has its lock meanwhile, so at most one server is ever being started on a
-cluster. No TCP port; the socket lies in a folder only its owner can enter, and lets nobody in but the application's
-role by its password, which ``passfile`` holds. That role owns the database and is no superuser. The locale is
-PostgreSQL's own UTF-8 one: Cyrillic lower-cases and stems under any ``LANG``.
+Only the supervisor starts it, and holds its lock meanwhile, so at most one server is started on a cluster at a time.
+There is no TCP port. The socket is in a folder that only its owner can enter, and accepts only the application's role
+with its password, which is in ``passfile``. That role owns the database and is no superuser. The locale is
+PostgreSQL's own for UTF-8, so Cyrillic text is lower-cased and stemmed under any ``LANG``.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LOCALE = ("-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-l
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "PATH": os.defpath,
-    # Memory that a statement frees is reused by the next one instead of going back to the system each time.
+    # The next statement reuses the memory that one frees, which otherwise returns to the system each time.
     "MALLOC_TRIM_THRESHOLD_": str(16 * 2**20),
     "MALLOC_MMAP_THRESHOLD_": str(16 * 2**20),
     "MALLOC_TOP_PAD_": str(2**20),
 }
-# After a crash the log is replayed before the first connection; a start that takes longer has another fault.
+# After a crash the log is replayed before the first connection; a start that takes longer has another cause.
 _LONGEST_START = 300.0
 _GRACE = 20.0
-# The base in what the server says, where root handed it over.
+# How the server names the base in its messages if it runs for root.
 _DESCRIPTOR = re.compile(r"/proc/self/fd/\d+")
 
 
@@ -51,9 +51,9 @@ class Server:
         self.bin = paths.binaries(self.account)
 
     def start(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Creates the cluster if needed, clears what a crash left, starts, and waits until it answers.
+        """Creates the cluster if needed, removes what a crash left, starts the server and waits until it answers.
 
-        Raises ServerError with a sentence if it cannot.
+        Raises ServerError when any of this fails.
         """
         if not self.cluster.data.exists():
             self._make()
@@ -87,7 +87,7 @@ class Server:
         return subprocess.run(command, capture_output=True).returncode == 0
 
     def _make(self) -> None:
-        """Runs initdb in a folder beside and renames it when complete: a cluster exists completely or not at all."""
+        """Runs initdb in another folder, which is renamed at the end: a cluster exists completely or not at all."""
         for draft in self.cluster.base.glob("data.new-*"):
             shutil.rmtree(draft)
         draft = Path(tempfile.mkdtemp(prefix="data.new-", dir=self.cluster.base))
@@ -99,23 +99,23 @@ class Server:
                 "postgres", "--single", "-F", "-D", draft, "postgres", script=f"CREATE DATABASE {paths.DATABASE}\n"
             )
         draft.rename(self.cluster.data)
-        self.cluster.passfile.unlink(missing_ok=True)  # of data that is gone
+        self.cluster.passfile.unlink(missing_ok=True)  # it belongs to data that is gone
 
     def _hand_over(self) -> None:
-        """Gives the database, whichever version made it, to the application's role, with a new password.
+        """Gives the database of any version to the application's role, with a new password.
 
-        The passfile is written last: without it, all of this is done again.
+        The passfile is written last: if it is missing, the next start does all of this again.
         """
         password = secrets.token_urlsafe(32)
         database, statements = paths.DATABASE, ownership.HAND_OVER
         if self.cluster.throwaway:
-            # The template of new databases: the tests' have the extension, and their role may bypass triggers.
+            # New databases copy this template: those of tests have the extension, and their role may bypass triggers.
             database, statements = "template1", ownership.FOR_TESTS
         self._give_whole(self.maker)
         self._run(
             *("postgres", "--single", "-j", "-D", self.cluster.data, "-c", f"cluster_name={self.cluster.name}"),
-            # Thousands of rounds make guesses of a person's password slow; of this one there are too many to try, and
-            # they took half the processor's time of each connection.
+            # Thousands of rounds protect passwords that people choose. This one is random and cannot be guessed, and
+            # the rounds took half the processor time of each connection.
             *("-c", "scram_iterations=1", "-c", "log_min_error_statement=panic", database),
             script=ownership.script(statements, password),
         )
@@ -135,7 +135,7 @@ class Server:
             os.chown(folder, account.uid, account.gid)
 
     def _give_whole(self, account: Account) -> None:
-        """The data with all its files; the folder itself last, so that one who was stopped begins again."""
+        """Gives all files of the data to the account; the folder comes last, so an interrupted call is repeated."""
         data = self.cluster.data
         if account.other and data.stat().st_uid != account.uid:
             for path in data.rglob("*"):
@@ -144,10 +144,10 @@ class Server:
 
     @contextmanager
     def _handed_over(self) -> Iterator[tuple[Callable[[Path], Path], tuple[int, ...]]]:
-        """How the server's account names the paths in the base, and the descriptors that its processes inherit.
+        """Yields how the server's account names paths in the base, and the descriptors that its processes inherit.
 
-        Folders above the base may be closed to it. So root opens the base for it, and whoever inherits the descriptor
-        names the base by it.
+        Folders above the base may be closed to that account. So root opens the base, and a process that inherits the
+        descriptor reaches the base through it.
         """
         base = self.cluster.base
         if not self.account.other:
@@ -182,7 +182,7 @@ class Server:
             raise ServerError(f"The database in {self.cluster.base} can't be made: {program}: {reason}")
 
     def _check(self) -> None:
-        """Raises ServerError for a cluster of another owner or version, which PostgreSQL would refuse cryptically."""
+        """Raises ServerError for a cluster of another owner or version, which PostgreSQL would refuse obscurely."""
         data = self.cluster.data
         owner = data.stat().st_uid
         if not self.account.other and not self.account.reaches(data):
@@ -201,10 +201,10 @@ class Server:
             )
 
     def _clear(self) -> None:
-        """Ends what is left of an earlier server, then removes its files.
+        """Ends the remaining processes of an earlier server, then removes its pid file and socket.
 
-        A killed postmaster may stay a zombie for ever where no init reaps it (in containers): its pid still exists, and
-        PostgreSQL would refuse to start. So pid file and socket are removed once no process of this server lives.
+        In a container without an init process, a killed postmaster may remain a zombie: its pid still exists, and
+        PostgreSQL would refuse to start. So both files are removed when no process of this server is running.
         """
         for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
             if not self._leave(number, patience):
@@ -214,7 +214,7 @@ class Server:
             mark.unlink(missing_ok=True)
 
     def _leave(self, number: signal.Signals, patience: float) -> list[int]:
-        """Signals the processes of an earlier server; returns those that still live after ``patience`` seconds."""
+        """Signals the processes of an earlier server; returns those that still run after ``patience`` seconds."""
         deadline = time.monotonic() + patience
         left = self._earlier()
         for pid in left:
@@ -266,10 +266,10 @@ class Server:
             "shared_buffers": "128MB",
             # Enough for twelve web processes under full load, and the worker.
             "max_connections": "300",
-            # Seconds of full load fit in, so that only commits wait for a slow disk; 4 MB are full in half a second.
+            # Holds seconds of full load, so that only commits wait for a slow disk; 4 MB are full in half a second.
             "wal_buffers": "32MB",
             "jit": "off",
-            # The usual value for solid-state disks; with the default, a hundred rows are found by a full scan.
+            # The usual value for solid-state disks; with the default, a query for a hundred rows scans the whole table.
             "random_page_cost": "1.1",
         }
         if not os.access("/dev/shm", os.W_OK):
@@ -287,18 +287,18 @@ class Server:
             time.sleep(0.03)
 
     def _complaint(self, before: int) -> str:
-        """The line with the reason that the server wrote since its log was ``before`` bytes long."""
+        """Returns the line with the reason from what the server wrote after the first ``before`` bytes of its log."""
         lines = self.cluster.log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
         telling = [line for line in lines if "FATAL:" in line or "could not" in line or "ERROR:" in line]
         return self._in_full((telling or lines or ["it wrote nothing"])[-1].rstrip("."))
 
     def _in_full(self, line: str) -> str:
-        """The line with the paths as everybody knows them."""
+        """Returns the line with the real path of the base instead of the descriptor's."""
         return _DESCRIPTOR.sub(lambda _: str(self.cluster.base), line)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Stops the server: connections are cut, everything committed is kept."""
+    """Stops the server: it closes its connections, and keeps everything that was committed."""
     for number, patience in ((signal.SIGINT, _GRACE), (signal.SIGQUIT, 5.0)):
         process.send_signal(number)
         try:

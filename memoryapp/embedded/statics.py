@@ -1,4 +1,4 @@
-"""Static files collected into ``STATIC_ROOT``, only when one has changed: collecting takes seconds of a start."""
+"""Collects static files into ``STATIC_ROOT``, only if one has changed: collecting takes seconds of a start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 
 def collect() -> bool:
-    """Brings ``STATIC_ROOT`` up to date; returns whether anything was done. The stamp is written last."""
+    """Updates ``STATIC_ROOT``; returns whether anything was done. Its stamp is written last."""
     stamp = Path(settings.STATIC_ROOT).with_name("static.stamp")
     now = _fingerprint()
     if stamp.exists() and stamp.read_text() == now:
@@ -22,7 +22,7 @@ def collect() -> bool:
 
 
 def _fingerprint() -> str:
-    """Name, size and time of every source file, and where they go."""
+    """Returns a hash of the name, size and time of every source file, and of the target folder."""
     digest = hashlib.sha256(str(settings.STATIC_ROOT).encode())
     for finder in get_finders():
         for name, storage in finder.list([]):

@@ -1,9 +1,9 @@
 """The supervisor of the embedded server, a process of its own: ``python -m memoryapp.embedded.supervisor BASE``.
 
-It starts the server, starts it again when it dies (unless it keeps dying), and stops it after its last user. For that
-it waits to lock ``users.lock`` alone: the kernel releases a user's share however the user ends, so a killed command
-leaves no server behind. If the supervisor itself is killed, the kernel signals PostgreSQL, which shuts down; the next
-user starts another supervisor.
+It starts the server, restarts it when it dies (unless it keeps dying), and stops it when no process uses it any more:
+when it can lock ``users.lock`` exclusively. The kernel releases the shared lock of a user even if the user is killed,
+so a killed command leaves no server behind. If the supervisor itself is killed, the kernel signals PostgreSQL, which
+shuts down; the next user starts another supervisor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Supervisor:
         self._deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
 
     def supervise(self, log: IO[bytes]) -> None:
-        """Runs the server until nobody uses it. Raises ServerError if it cannot start or keeps dying."""
+        """Runs the server while any process uses it. Raises ServerError when it cannot start or keeps dying."""
         server = Server(self.cluster)
         process = server.start(log)
         _report(READY, log)
@@ -48,7 +48,7 @@ class Supervisor:
         stop(process)
 
     def _start_again(self, server: Server, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Raises ServerError if the server keeps dying, be it while it starts."""
+        """Restarts the server. Raises ServerError when it keeps dying, even during its start."""
         while True:
             self._count_death()
             with suppress(ServerError):
@@ -65,7 +65,7 @@ class Supervisor:
 
 
 def _report(text: str, log: IO[bytes]) -> None:
-    """Writes ``text`` to the process that started us and closes its pipe; without a reader nothing is lost."""
+    """Writes ``text`` to the process that started us, if it still reads, and closes the pipe."""
     with suppress(BrokenPipeError):
         os.write(1, text.encode())
     for stream in (1, 2):
@@ -79,7 +79,7 @@ def _opened_log(path: Path) -> IO[bytes]:
 
 
 def _acquire(lock: IO[str]) -> bool:
-    """Takes the supervisor's lock. Tried for a second, because whoever checks the lock holds it for an instant."""
+    """Takes the supervisor's lock. Tries for a second, because a process that checks the lock holds it briefly."""
     for _ in range(100):
         if file_locks.try_acquire(lock):
             file_locks.write(lock, str(os.getpid()))

@@ -1,7 +1,7 @@
-"""A byte each second through a pipe to `up`, by which it tells a process that works from one that hangs.
+"""The watchdog: each child process of `up` sends it a byte a second through a pipe; one that does not hangs.
 
-The web sends it from its event loop; worker and beat, whose work may wait for long, send it from a thread. Without `up`
-there is no pipe, and nothing is sent.
+The web process sends the byte from its event loop. Worker and beat send it from a thread, because their work may wait
+for a long time. Without `up` there is no pipe, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INTERVAL = 1.0
 
 
 def ping_from_loop() -> None:
-    """Sends it as long as the running event loop runs its callbacks."""
+    """Sends the byte while the running event loop runs its callbacks."""
     pipe = _pipe()
     if pipe is not None:
         _ping_in_loop(asyncio.get_running_loop(), pipe)
@@ -29,7 +29,7 @@ def _ping_in_loop(loop: asyncio.AbstractEventLoop, pipe: int) -> None:
 
 
 def ping_from_thread() -> None:
-    """Sends it as long as threads of this process run."""
+    """Sends the byte while threads of this process run."""
     pipe = _pipe()
     if pipe is not None:
         threading.Thread(target=_ping_in_thread, args=(pipe,), daemon=True, name="watchdog").start()
@@ -42,12 +42,12 @@ def _ping_in_thread(pipe: int) -> None:
 
 
 def _pipe() -> int | None:
-    """Taken out of the environment, so that no child of this process sends in its place."""
+    """Returns the number of the pipe and removes it from the environment, so that no child sends in its place."""
     number = os.environ.pop(VARIABLE, "")
     return int(number) if number else None
 
 
 def _ping(pipe: int) -> None:
-    # A full pipe says enough; a broken one means that `up` has ended.
+    # A full pipe already holds signs of life; a broken one means that `up` has ended.
     with suppress(BlockingIOError, BrokenPipeError):
         os.write(pipe, b".")

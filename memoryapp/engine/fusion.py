@@ -1,17 +1,17 @@
-"""One order out of two signals: how near a passage is in meaning, and which words it shares.
+"""Combines two signals into one order: how near a passage is in meaning, and which words it shares with the query.
 
-Per query both are turned into z-scores over all the owner's passages, zeros included, and added, meaning times 1.2; a
-topic gets its best passage. ``search.lifts`` adds dates and the like to the sum. Measured on the development set, 760
-questions over five public English two-person conversations, with the embedded sentence encoder; the weights were chosen
-on it, so that other talk may gain less (recall@5 / recall@10 / MRR):
+For each query, both become z-scores over all passages of the owner, zeros included, and are added, meaning times 1.2. A
+topic has the score of its best passage. ``search.lifts`` adds dates and the like to the sum. Measured on the
+development set, 760 questions over five public English two-person conversations, with the embedded sentence encoder;
+the weights were chosen on it, so other conversations may gain less (recall@5 / recall@10 / MRR):
 
     topics            1 : 1, whole question   this, matter of the question   with dates and irregular forms
     whole sessions    .874 / .936 / .799      .878 / .940 / .797             .900 / .949 / .829
     of the archive    .866 / .921 / .793      .869 / .932 / .787             .888 / .944 / .821
 
-A topic's best passage gains half of what its whole talk says, the mean of what meaning adds to its passages
-(``lifts``), for questions in other words than the messages. With none, half and the whole of it, in recall@5 /
-recall@10 / MRR and F1 of the embedded scorer's choice:
+A topic's best passage gains half of the mean of what meaning adds to all passages of the topic (``lifts``); this helps
+questions in other words than the messages. With none, half and the whole of that mean, in recall@5 / recall@10 / MRR
+and F1 of the embedded scorer's choice:
 
     demo, Russian             .777 / .837 / .657  .50   .777 / .883 / .677  .51   .799 / .883 / .672  .53
     demo, English             .733 / .900 / .533  .35   .778 / .922 / .545  .35   .778 / .900 / .562  .39
@@ -19,21 +19,21 @@ recall@10 / MRR and F1 of the embedded scorer's choice:
     development, sessions     .899 / .949 / .830  .738  .895 / .951 / .827  .730  .896 / .953 / .824  .723
     development, archive      .888 / .944 / .822  .726  .888 / .944 / .822  .722  .887 / .943 / .817  .718
 
-The whole costs long topics of two people, which are many matters, more than half of it does. All was chosen with these
-questions in view, among some sixty variants, so the gains flatter it. What is still missed there shares no word with
-its answer, and other passages lie nearer. No better on both: words counted less beside a question's whole weight
-(Russian up, English down), meaning times 1.4 to 2, other weights for another script, words found anywhere in a topic,
-its second best passage.
+The whole harms long topics of two people, which are about many subjects, more than half of it does. This was chosen
+with these questions in view, among some sixty variants, so the gains are optimistic. Questions that are still missed
+share no word with their answers, and other passages are nearer. Not better in both languages: less weight for words
+relative to the whole weight of a question (Russian up, English down), meaning times 1.4 to 2, other weights for another
+script, words found anywhere in a topic, its second best passage.
 
-Tried on the same set, and left out, each alone (gains on topics of the archive in recall@5 / recall@10 / MRR): BM25
+Tried on the same set, each alone, and left out (gains on topics of the archive in recall@5 / recall@10 / MRR): BM25
 over 4-grams times .3 (+.005/+.004/+.006), over bigrams (+.004/0/+.004), over whole topics times .5
 (+.002/+.007/+.008), the best sentence's cosine (+.001/+.003/+.005), a second embedder (+.005 to +.01, at 131 ms a
-passage instead of 7.5). No gain at all: relevance feedback (RM3), a boost for who is named, smoothing over neighbours,
+passage instead of 7.5). No gain: relevance feedback (RM3), a boost for people who are named, smoothing over neighbours,
 the mean of the best three passages, neighbouring topics, soft matches of words, splitting questions at "and", MMR and
 buckets of time.
 
-In a memory of two languages, passages in the other script get the benefit of the doubt: six Russian questions about
-English talk and the reverse went from recall@5 .33 to .67.
+In a memory of two languages, passages in another script than the query count as if they shared words with it, by their
+meaning: for six Russian questions about English messages and the reverse, recall@5 rose from .33 to .67.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ from numpy.typing import NDArray
 
 from memoryapp.engine.text.lexical import Floats, Weighed
 
-# A query of which a single word occurs, once, would otherwise lift that passage 20 deviations above all
-# others; the floor is a share of what a match of all its words would weigh.
+# If a single word of a query occurs, and only once, that passage would otherwise be 20 deviations above all others. The
+# floor is a share of the weight of a match of all words.
 LEXICAL_FLOOR = 0.02
-# What a deviation in meaning counts beside one in words.
+# The weight of a deviation in meaning relative to one in words.
 MEANING = 1.2
-# What words would add to a passage in another script, had it been said in the query's, by its meaning.
+# What words add to a passage in another script than the query's, as a share of its deviation in meaning.
 FOREIGN_SHARE = 0.7
-# How much of what its whole talk says a topic gains.
+# The share of the mean over all its passages that a topic gains.
 WHOLE_TALK = 0.5
 _FLAT = 1e-9
 
-# ``fused`` of the best passage on the development set: median 12, 95 % above 7; of a question about something else
+# ``fused`` of the best passage on the development set: median 12, 95 % above 7; for questions about something else,
 # about 7.
 _USUAL_BEST = 12.0
 _MIDDLE = 7.0
 _SLOPE = 5.0
 
 
-# One order out of cosines, words, and which texts are in another script than the query; see ``fuse``.
+# Combines cosines and words into one score; the third argument marks texts in another script. See ``fuse``.
 Fusion = Callable[[Floats, Weighed, NDArray[np.bool_]], Floats]
 
 
@@ -74,7 +74,7 @@ Fusion = Callable[[Floats, Weighed, NDArray[np.bool_]], Floats]
 class Best:
     """Topics by their best passage, best first; all arrays have shape (topics,).
 
-    ``passages`` are positions, ``lifts`` what was added to them for the sake of the whole topic, by part.
+    ``passages`` are positions; ``lifts`` is what the whole topic added to their values, by part.
     """
 
     topics: NDArray[np.int64]
@@ -95,9 +95,9 @@ class TopicPassages:
 
     @classmethod
     def of(cls, topics: NDArray[np.int64], places: NDArray[np.intp]) -> TopicPassages:
-        """Out of pairs, in any order: the passage at that position is one of that topic's; both of shape (pairs,).
+        """Groups pairs of a topic and the position of one of its passages, in any order; both of shape (pairs,).
 
-        A passage of two messages of a topic comes twice and is kept once.
+        A pair that is given twice, for two messages of a passage, is kept once.
         """
         order = np.lexsort((places, topics))
         topics, places = topics[order], places[order]
@@ -107,9 +107,9 @@ class TopicPassages:
         return cls(numbers, starts, places[first])
 
     def lifts(self, values: Floats) -> Floats:
-        """Half of what the whole of a topic says: of the mean over its n passages times (n - 1) / n, shape (topics,).
+        """Returns half of the mean over the n passages of each topic, times (n - 1) / n, shape (topics,).
 
-        So a topic of one passage, which speaks for itself, gains nothing.
+        So a topic of a single passage gains nothing.
         """
         if not len(self.topics):
             return np.zeros(0)
@@ -118,28 +118,28 @@ class TopicPassages:
         return WHOLE_TALK * mean * (1 - 1 / counts)
 
     def highest(self, values: Floats) -> Floats:
-        """The highest value among the passages of each topic, shape (topics,)."""
+        """Returns the highest value among the passages of each topic, shape (topics,)."""
         return np.maximum.reduceat(values[self.places], self.starts) if len(self.topics) else np.zeros(0)
 
     def best(self, values: Floats, most: int | None = None, lifts: Mapping[str, Floats] = MappingProxyType({})) -> Best:
-        """The ``most`` topics with the highest passage, ties by number; without any value (NaN) a topic is left out.
+        """Returns the ``most`` topics with the highest passage, ties by number; topics with only NaN are left out.
 
-        What ``lifts`` have for a topic, shape (topics,) each, is added to its passage. Of equal passages the first by
-        position speaks for the topic.
+        ``lifts``, of shape (topics,) each, are added to the value of each topic. Of equal passages of a topic, the
+        first by position is returned.
         """
         passage_values, order = self._ordered(values, sum(lifts.values(), np.zeros(len(self.topics))))
         ends = np.append(self.starts[1:], len(self.places))
-        # Places ascend within a topic, so the first of equal ones is the one that speaks.
+        # Places ascend within a topic, so argmax returns the first of equal ones.
         within = [int(passage_values[self.starts[at] : ends[at]].argmax()) for at in order[:most].tolist()]
         passages = self.places[self.starts[order[:most]] + np.array(within, np.intp)]
         return Best(self.topics[order[:most]], passages, {part: adds[order[:most]] for part, adds in lifts.items()})
 
     def nearest(self, values: Floats) -> NDArray[np.int64]:
-        """All topics in the order of ``best``."""
+        """Returns all topics in the order of ``best``."""
         return self.topics[self._ordered(values, np.zeros(len(self.topics)))[1]]
 
     def _ordered(self, values: Floats, lift: Floats) -> tuple[Floats, NDArray[np.intp]]:
-        """The value of each place, -inf for NaN, and where the topics stand in ``topics``, the best first."""
+        """Returns the value of each place, -inf for NaN, and the positions of the topics in ``topics``, best first."""
         passage_values: Floats = np.where(np.isnan(values), -np.inf, values)[self.places]
         if not len(self.topics):
             return passage_values, np.zeros(0, np.intp)
@@ -150,7 +150,7 @@ class TopicPassages:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Both ``parts`` times a weight each, added; what else counts in deviations may be added to it."""
+    """The sum of both ``parts``, each times a weight; other values in deviations may be added to it."""
 
     meaning: float = 1.0
     words: float = 1.0
@@ -161,7 +161,7 @@ class Sum:
         return meaning + shared
 
     def weighed(self, cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """What meaning and words add, both of shape (n,)."""
+        """Returns what meaning and words add, both of shape (n,)."""
         meaning, shared = parts(cosine, words, foreign)
         return self.meaning * meaning, self.words * shared
 
@@ -171,10 +171,10 @@ fuse = Sum()
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRanks:
-    """Each order by itself gives a text 1 / (k + its rank there), times a weight, as far as its first ``depth`` texts.
+    """Each of both orders gives its first ``depth`` texts 1 / (k + rank), times a weight.
 
-    Texts without a vector, or without a word of the query, have no rank there. Scaled so that a text that is first by
-    both weighs as much as the best usually does in deviations.
+    Texts without a vector, or without a word of the query, have no rank in that order. The result is scaled: a text
+    that is first in both gets the usual score of the best text in deviations.
     """
 
     k: int = 60
@@ -198,9 +198,10 @@ class ReciprocalRanks:
 
 
 def parts(cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """What meaning and words add, in deviations, both of shape (n,). A NaN cosine (no vector yet) counts as average.
+    """Returns what meaning and words add, in deviations, both of shape (n,). A NaN cosine (no vector yet) counts as
+    average.
 
-    ``foreign`` marks passages in another script than the query's: they could not share its words.
+    ``foreign`` marks passages in another script than the query's, which cannot share its words.
     """
     near: Floats = np.nan_to_num(z_scores(cosine))
     shared = z_scores(words.total, LEXICAL_FLOOR * words.weight)
@@ -209,7 +210,7 @@ def parts(cosine: Floats, words: Weighed, foreign: NDArray[np.bool_]) -> tuple[F
 
 
 def z_scores(values: Floats, floor: float = 0.0) -> Floats:
-    """Deviations from the mean, NaN where ``values`` is; all zero when nothing differs.
+    """Returns the deviations from the mean, NaN for NaN; all zero when all values are equal.
 
     ``floor`` is the least standard deviation to divide by.
     """
@@ -222,17 +223,17 @@ def z_scores(values: Floats, floor: float = 0.0) -> Floats:
 
 
 def shown_scores(fused: Floats) -> Floats:
-    """``fused`` mapped into (0, 1), rising; two digits tell 0.2 apart around a good match. Same shape."""
+    """Maps ``fused`` into (0, 1), rising, in the same shape; near a good match two digits distinguish 0.2."""
     scores: Floats = 1 / (1 + np.exp((_MIDDLE - np.clip(fused, -100.0, 100.0)) / _SLOPE))
     return scores
 
 
 def fused_score(shown: float) -> float:
-    """The ``fused`` behind a shown score, as far as its two digits tell."""
+    """Returns the ``fused`` of a shown score, to the precision of its two digits."""
     inside = min(max(shown, 0.005), 0.995)
     return _MIDDLE + _SLOPE * math.log(inside / (1 - inside))
 
 
 def descending(values: Floats) -> NDArray[np.intp]:
-    """Positions of ``values``, highest first, NaN last, ties by position."""
+    """Returns the positions of ``values``, highest first, NaN last, ties by position."""
     return np.argsort(np.where(np.isnan(values), np.inf, -values), kind="stable")

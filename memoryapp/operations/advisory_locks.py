@@ -1,7 +1,7 @@
-"""Advisory locks of PostgreSQL, by which processes agree which of them does a piece of work.
+"""Advisory locks of PostgreSQL, with which processes agree which of them does a piece of work.
 
-A lock is named by a word and a number and belongs to a connection: PostgreSQL releases it when the connection is lost,
-so a killed worker blocks nobody.
+A lock is named by a word and a number and belongs to a connection. PostgreSQL releases it when the connection is lost,
+so a killed worker blocks no other process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def acquire_until_commit(what: str, number: int) -> None:
 def try_acquire(
     what: str, number: int, *, wait: timedelta = timedelta(0), meanwhile: Callable[[], None] = lambda: None
 ) -> bool:
-    """Takes the lock if it is free now or within ``wait``; False if another connection still has it.
+    """Takes the lock if it is free now or within ``wait``; returns False if another connection still holds it.
 
     While it waits, ``meanwhile`` is called about ten times a second.
     """
@@ -40,7 +40,7 @@ def try_acquire(
 def exclusive(
     what: str, number: int, *, wait: timedelta = timedelta(0), meanwhile: Callable[[], None] = lambda: None
 ) -> Iterator[bool]:
-    """Whether this process alone does the work inside, for it has the lock until the end; see ``try_acquire``."""
+    """Yields whether this process got the lock, which it then holds until the end; see ``try_acquire``."""
     is_alone = try_acquire(what, number, wait=wait, meanwhile=meanwhile)
     try:
         yield is_alone

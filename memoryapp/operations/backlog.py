@@ -1,7 +1,7 @@
 """The backlog as a metric: rows whose work is not done yet, counted when `/metrics` is read.
 
-Work is a state in a row, so there is no other queue to measure. Each count stops at a bound, and that of a large table
-uses an index, so that reading it every few seconds costs the database little.
+Work is a state in a row, so there is no other queue to measure. Each count stops at a bound, and a count in a large
+table uses an index, so `/metrics` can be read every few seconds at little cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNS = """
 SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'running')
 FROM (SELECT state FROM memoryapp_run WHERE state <> 'finished' LIMIT %(most)s) open
 """
-# Vectors are made in the order of passages, so missing ones belong to the newest.
+# Vectors are made in the order of passages, so the newest passages lack them.
 PASSAGES = """
 SELECT count(*) FROM (SELECT id FROM memoryapp_passage ORDER BY id DESC LIMIT %(most)s) p
 WHERE NOT EXISTS (
@@ -39,7 +39,7 @@ SELECT count(*) FROM (
     GROUP BY owner_id, session HAVING max(sent_at) < now() - make_interval(secs => %(pause)s)
 ) due
 """
-# What each other queue holds: rows of a table by a condition.
+# The other queues: rows of a table that meet a condition.
 ROWS = {
     "imports_waiting": ("importfile", "state IN ('rehearsing', 'importing')"),
     "suggestions_open": ("suggestion", "state = 'open'"),
@@ -50,10 +50,10 @@ ROWS = {
 
 
 class BacklogCollector(Collector):
-    """What waits in each stage: imports, sessions, passages, suggestions, artifacts, runs, erasures."""
+    """Counts what waits in each stage: imports, sessions, passages, suggestions, artifacts, runs, erasures."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One gauge with a label for each queue. Raises DatabaseError."""
+        """Yields one gauge with a label for each queue. Raises DatabaseError."""
         family = GaugeMetricFamily(
             "mnemoscope_queue_depth", f"Work that is not done yet, counted up to {MOST}.", labels=["queue"]
         )
@@ -83,18 +83,18 @@ def _depths() -> dict[str, int]:
 
 
 def _serving() -> int | None:
-    """The profile that searches compare in; before the first one serves, none has a vector."""
+    """Returns the profile that searches use; None before the first one serves, when no passage has a vector."""
     return EmbeddingProfile.objects.filter(is_serving=True).values_list("pk", flat=True).first()
 
 
 def _next() -> int | None:
-    """The profile that is to take over, if its vectors are being made."""
+    """Returns the profile that is to take over, if its vectors are being made."""
     asked = EmbeddingProfile.objects.asked(clients.profile()).filter(is_serving=False)
     return asked.values_list("pk", flat=True).first()
 
 
 def _passages(cursor: CursorWrapper, profile: int | None) -> int:
-    """How many have no vector of the profile."""
+    """Returns how many passages have no vector of the profile."""
     cursor.execute(PASSAGES, {"most": MOST, "profile": profile})
     return int(cursor.fetchone()[0])
 

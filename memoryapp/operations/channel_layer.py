@@ -1,4 +1,4 @@
-"""The embedded channel layer, which goes on listening after its connection to the database was lost."""
+"""The embedded channel layer, which continues to listen after its connection to the database was lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class PersistentChannelLayer(PostgresChannelLayer):  # type: ignore[misc]
-    """Without this a restart of the database would end all notices to a process for the rest of its life."""
+    """Reconnects after a restart of the database; without this, a process would never receive notices again."""
 
     async def listen_to_all_channels(self) -> None:
         """Listens until the layer is shut down."""

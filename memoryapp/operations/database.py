@@ -1,8 +1,8 @@
 """Connections for code that runs in an event loop.
 
-The ORM gives a thread one connection, and a hundred reranks in one loop would queue behind it
-(measured: 50 at once 2.0 s against 0.6 s through a pool). So runs read and write through this pool
-with plain SQL, and never hold a connection while a model is thinking.
+The ORM gives each thread one connection, for which a hundred reranks in one loop would queue (measured: 50 at once
+2.0 s, against 0.6 s through a pool). So runs read and write through this pool with plain SQL, and hold no connection
+while they wait for a model.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from psycopg.pq import PipelineStatus
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool
 
-# The web processes share these, for more at once than a small server has cores only take turns there. Measured in two
-# processes on two cores, 50 reranks at once, half of many loads: two connections each 1.4 times the floor, three 1.5.
+# The web processes share these connections: more than a small server has cores would only wait for each other there.
+# Measured in two processes on two cores, 50 reranks at once, median of many loads: two connections each 1.4 times the
+# floor, three 1.5.
 MOST_CONNECTIONS = 4
 LEAST_CONNECTIONS = 2
-# Seconds of attempts to connect, with pauses that double, before they begin anew.
+# The pool tries to connect for these seconds, with pauses that double; then it begins again with short ones.
 RECONNECTING = 4.0
 
 Given = ParamSpec("Given")
@@ -37,14 +38,14 @@ SqlStatement = tuple[str, Mapping[str, Any]]
 
 
 class Unprepared(NamedTuple):
-    """A statement that is planned for its values each time, for they decide how its rows are best read."""
+    """A statement that is planned for its values each time, because the best plan depends on them."""
 
     sql: str
     values: Mapping[str, Any]
 
 
 def conninfo() -> str:
-    """The address of the default database, as libpq reads it."""
+    """Returns the address of the default database, in the format of libpq."""
     database = settings.DATABASES["default"]
     named = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
     parts = {key: database[setting] for key, setting in named.items() if database.get(setting)}
@@ -52,9 +53,9 @@ def conninfo() -> str:
 
 
 def pool(*, is_single: bool = False) -> AsyncConnectionPool:
-    """A pool that is not open yet; use it as an async context manager.
+    """Returns a pool that is not open yet; use it as an async context manager.
 
-    One that ``is_single`` has a single connection, and none until it is asked for it.
+    If ``is_single``, it opens one connection at most, and only when it is needed.
     """
     most = 1 if is_single else max(LEAST_CONNECTIONS, MOST_CONNECTIONS // settings.WEB_CONCURRENCY)
     return AsyncConnectionPool(
@@ -72,22 +73,22 @@ def pool(*, is_single: bool = False) -> AsyncConnectionPool:
 
 
 async def _begin_anew(pool: AsyncConnectionPool) -> None:
-    """Try to connect again at once: with pauses that went on doubling it would be away twice as long as its server."""
+    """Tries to connect again at once: if the pauses went on doubling, an outage would seem twice as long as it is."""
     await pool.check()
 
 
 async def _prepare(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Vectors travel as bytes: to write and to read one as text takes longer than a thousand comparisons."""
+    """Has vectors sent as bytes: writing and reading one as text takes longer than a thousand comparisons."""
     halfvec = await TypeInfo.fetch(connection, "halfvec")
     assert halfvec
     register_halfvec_info(connection, halfvec)
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
-    """After the server was restarted a run goes on with a new connection.
+    """Replaces a connection that the server has ended, so that a run continues after a restart of the server.
 
-    A server that ends a connection says so on it, and sends nothing else on an idle one; so the server is asked
-    only when there is something to read. Asking each time takes longer than storing an event.
+    The server sends a message when it ends a connection, and nothing else on an idle one. So the connection is checked
+    only when there is something to read; a check each time would take longer than storing an event.
     """
     listening = select.poll()
     listening.register(connection.fileno(), select.POLLIN)
@@ -96,20 +97,20 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def _refuse_unfinished(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raise where a cancelled user left a pipeline open; the pool then closes the connection and opens another.
+    """Raises OperationalError when a cancelled user left a pipeline open; the pool then replaces the connection.
 
     With this callback the pool takes connections back in a task of its own, so that no cancellation can lose one.
-    Transactions and statements that are still open the pool looks after by itself.
+    The pool itself ends transactions and statements that are still open.
     """
     if connection.info.pipeline_status != PipelineStatus.OFF:
         raise psycopg.OperationalError("the connection was given back with an open pipeline")
 
 
 async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-    """Run code that uses the ORM in a thread of its own, and end its connection with it.
+    """Runs code that uses the ORM in a thread of its own, and closes its connection afterwards.
 
-    The wrapper that Channels brings closes connections in another context than the one they were opened in,
-    so that each call would leave one behind (asgiref 3.13 with Channels 4.3).
+    The wrapper of Channels closes connections in another context than that in which they were opened, so each call
+    would leave one open (asgiref 3.13 with Channels 4.3).
     """
 
     def closing() -> Result:
@@ -122,13 +123,13 @@ async def in_thread(function: Callable[Given, Result], *args: Given.args, **kwar
 
 
 async def together(connection: psycopg.AsyncConnection[Any], *asked: SqlStatement | None) -> list[list[Any]]:
-    """The rows of each statement with its values, all in one round trip and one transaction; None has no rows.
+    """Returns the rows of each statement, all in one round trip and one transaction; no rows for None.
 
-    Sent one after another, the statements of a search take a tenth longer beside the server, and more across a network.
+    Sent one after another, the statements of a search take a tenth longer beside the server, and more over a network.
     """
     if not any(asked):
         return [[] for _ in asked]
-    # As text, columns of bytes would come as hexadecimal digits, twice as long.
+    # In text format, columns of bytes arrive as hexadecimal digits, twice as long.
     cursors = [connection.cursor(binary=True) if each else None for each in asked]
     async with pipeline(connection):
         for cursor, each in zip(cursors, asked, strict=True):
@@ -139,13 +140,13 @@ async def together(connection: psycopg.AsyncConnection[Any], *asked: SqlStatemen
 
 @asynccontextmanager
 async def pipeline(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[None]:
-    """A pipeline on the connection, which is closed where the pipeline does not come to its end.
+    """Opens a pipeline on the connection, and closes the connection when the pipeline is interrupted.
 
-    After a pipeline was cut off, psycopg 3.3 takes statements for prepared that the server never saw, and whoever gets
-    the connection next would fail. The end of such a pipeline may also raise an OperationalError in place of the
-    cancellation, which no timeout would recognise as its own; so the cancellation is raised again. Where a busy loop
-    cancels it twice, psycopg would read results from the closed connection once its generator is collected, and
-    complain on stderr; so no results are left to be read.
+    After an interrupted pipeline, psycopg 3.3 believes that statements are prepared which the server never received, so
+    the next user of the connection would fail. The end of such a pipeline may also raise an OperationalError instead of
+    the cancellation, which no timeout would recognise as its own; so the cancellation is raised again. If a busy loop
+    cancels it twice, psycopg would read results from the closed connection when its generator is collected, and
+    complain on stderr; so the results are removed.
     """
     opened: psycopg.AsyncPipeline | None = None
     try:
@@ -161,5 +162,5 @@ async def pipeline(connection: psycopg.AsyncConnection[Any]) -> AsyncIterator[No
 
 
 def array(listed: Iterable[int | UUID]) -> str:
-    """A list as the database reads it: psycopg looks at each item three times before it writes it."""
+    """Returns the list as PostgreSQL reads an array; faster than psycopg, which looks at each item three times."""
     return "{" + ",".join(map(str, listed)) + "}"

@@ -1,6 +1,6 @@
 """Heartbeats of the processes that answer no requests: the worker and beat.
 
-Each writes a row every few seconds. The database measures the age of a row, so no other clock matters.
+Each writes its row every few seconds. The database computes the age of a row, so no other clock matters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _RECORD = """
 INSERT INTO memoryapp_heartbeat (process, at) VALUES (%s, clock_timestamp())
 ON CONFLICT (process) DO UPDATE SET at = excluded.at
 """
-# A row with a time ahead was written before the clock of the database was set back.
+# A time in the future was written before the clock of the database was set back.
 _AGES = "SELECT process, abs(extract(epoch FROM clock_timestamp() - at))::float8 FROM memoryapp_heartbeat"
 
 
@@ -27,7 +27,7 @@ def record(process: str) -> None:
 
 
 def states() -> dict[str, str]:
-    """For each process ``ok``, or how old its last heartbeat is. Raises DatabaseError."""
+    """Returns for each process ``ok``, or the age of its last heartbeat as text. Raises DatabaseError."""
     with connection.cursor() as cursor:
         cursor.execute(_AGES)
         ages = dict(cursor.fetchall())

@@ -1,7 +1,7 @@
 """Log lines: text for people, or one JSON object a line for machines.
 
-Every line logged while a run is executed carries that run's id, from any module, through a context variable. A line
-names ids, counts and causes, never the text of a query or a message: the rows hold that, for people who may see it.
+Through a context variable, every line that any module logs while a run is executed contains the id of the run. A line
+contains ids, counts and causes, never the text of a query or a message, which only some people may see.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from uuid import UUID
 from memoryapp.environment import without_passwords
 
 _QUOTING = ("DETAIL:", "CONTEXT:", "LINE ")
-# The addresses that name a chat user, whose name may hold spaces and slashes; Django logs them when nothing is there.
+# Addresses with the name of a chat user, which may have spaces and slashes; Django logs those that do not exist.
 _NAMING = re.compile(r"(?<=/v1/users/)[^\n]+?(?=/[a-z]+$|$)", re.M)
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 _run: ContextVar[str] = ContextVar("run", default="")
@@ -27,7 +27,7 @@ _run: ContextVar[str] = ContextVar("run", default="")
 
 @contextmanager
 def about_run(run_id: UUID) -> Iterator[None]:
-    """Inside ``with``, the log lines of this task and of those it starts carry the run's id."""
+    """Inside ``with``, the log lines of this task and of those it starts contain the run's id."""
     token = _run.set(str(run_id))
     try:
         yield
@@ -36,7 +36,7 @@ def about_run(run_id: UUID) -> Iterator[None]:
 
 
 def cause(error: Exception | str) -> str:
-    """The sentence without its quotation: a provider's words may repeat what it was sent."""
+    """Returns the sentence up to the first colon: a provider's words after it may repeat what it was sent."""
     return str(error).partition(": ")[0]
 
 
@@ -57,7 +57,7 @@ class _RedactingFormatter(logging.Formatter):
         return super().format(record)
 
     def redacted(self, record: logging.LogRecord) -> str:
-        """The record's message without the names of chat users."""
+        """Returns the record's message without passwords and names of chat users."""
         message, request = record.getMessage(), getattr(record, "request", None)
         if path := getattr(request, "path", ""):
             message = message.replace(path, _route(request))
@@ -73,12 +73,12 @@ class _RedactingFormatter(logging.Formatter):
 
 
 def _is_refusal(record: logging.LogRecord) -> bool:
-    """Whether the record is of a refused request, which needs one line and no traceback."""
+    """Whether the record is about a refused request, which needs one line and no traceback."""
     return bool(getattr(record, "status_code", 500) < 500)
 
 
 def _route(request: Any) -> str:
-    """A request's path with its numbers; other values in it are replaced by the names of their parameters."""
+    """Returns the request's path with its numbers; other values are replaced by the names of their parameters."""
     match = request.resolver_match
     if match is None:
         return "an address that is none"
@@ -101,7 +101,7 @@ class LineFormatter(_RedactingFormatter):
 
 
 class JsonFormatter(_RedactingFormatter):
-    """One object a line: ``at`` (UTC), ``level``, ``logger``, ``message``, with ``run`` and ``error`` where known."""
+    """One object a line: ``at`` (UTC), ``level``, ``logger``, ``message``, with ``run`` and ``error`` if known."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

@@ -1,9 +1,9 @@
 """The metrics for Prometheus, each counted in one place.
 
-A run is counted once, from its events, when its last one is stored; reading a run again counts nothing. Labels come
-from short lists of this program: no name, no text and no word of a provider becomes one, and chat users appear only as
-numbers, where METRICS_BY_OWNER is set. Processes that ``up`` starts count into files of one folder, which the web
-process adds up; without the folder a process reports only its own counts.
+A run is counted once, from its events, when the last one is stored. The values of labels come from short lists in this
+program, never from names, texts or a provider's words; chat users appear only as numbers, and only if METRICS_BY_OWNER
+is set. Processes that ``up`` starts write their counts into files in one folder, which the web process adds up; without
+the folder a process reports only its own counts.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ viewers = Gauge("websocket_viewers", "Run pages that are open.", namespace="mnem
 
 
 def run_finished(events: Sequence[Event], owner: int) -> None:
-    """Count a run that has just ended, whatever its outcome; ``events`` are all of its events."""
+    """Counts a run that has just ended, whatever its outcome; ``events`` are all of its events."""
     outline = Outline.of(events)
     strategy = outline.started.strategy if outline.started else "unknown"
     _of(runs, owner, strategy=strategy).inc()
@@ -121,7 +121,7 @@ def _count(event: Event, owner: int) -> None:
 
 
 def _enriched(event: QueryEnriched) -> str:
-    """A model that wrote a line which was not used has answered all the same."""
+    """Returns the outcome of the call; a model whose line was not used, because it is unrelated, has answered."""
     return "answered" if event.note.partition(":")[0] in {"", "unrelated"} else "failed"
 
 
@@ -132,7 +132,7 @@ def _count_call(event: QueryEnriched | ModelReplied, agent: str, outcome: str, o
 def _count_rerank(outline: Outline, finished: RunFinished, owner: int) -> None:
     replies, found = outline.replies, outline.found
     if replies:
-        # A run that was cut short has no more to tell than what its turns took.
+        # Of a run that was cut short only the durations of its turns are known.
         _of(reranker_duration, owner).observe(finished.rerank_seconds or sum(reply.seconds for reply in replies))
     _of(reranker_tool_calls, owner).inc(sum(len(reply.tool_calls) for reply in replies))
     _of(reranker_cost, owner).inc(max(sum(reply.cost_usd for reply in replies), 0.0))
@@ -146,7 +146,8 @@ def _count_rerank(outline: Outline, finished: RunFinished, owner: int) -> None:
 
 
 def archived(sizes: Iterable[int], owner: int, *, gaps: int = 0) -> None:
-    """Count topics cut from a session, by their characters, and the ``gaps``, messages that the splitter left out."""
+    """Counts topics cut from a session, with their ``sizes`` in characters, and ``gaps``, the messages that the
+    splitter left out."""
     for size in sizes:
         _of(topics_extracted, owner).inc()
         _of(topics_size, owner).observe(size)
@@ -154,44 +155,44 @@ def archived(sizes: Iterable[int], owner: int, *, gaps: int = 0) -> None:
 
 
 def merged(count: int, owner: int) -> None:
-    """Count ``count`` topics that became one."""
+    """Counts ``count`` topics that became one."""
     _of(topics_merged, owner).inc(count)
 
 
 def compared(alike: Iterable[int], owner: int) -> None:
-    """Topics were compared with all others, and each was like so many of them."""
+    """Counts topics that were compared with all others; ``alike`` has the number of similar topics for each."""
     for count in alike:
         _of(topics_consolidation_candidates, owner).observe(count)
 
 
 @contextmanager
 def splitting(owner: int) -> Iterator[None]:
-    """Measure the cutting of one session."""
+    """Measures the cutting of one session."""
     with _of(splitter_duration, owner).time():
         yield
 
 
 @contextmanager
 def merging(owner: int) -> Iterator[None]:
-    """Measure asking a model what merged topics should be."""
+    """Measures a question to a model about merged topics."""
     with _of(merger_duration, owner).time():
         yield
 
 
 @contextmanager
 def extracting(owner: int) -> Iterator[None]:
-    """Measure reading one topic for facts and people."""
+    """Measures the extraction of facts and people from one topic."""
     with _of(archivist_duration, owner).time():
         yield
 
 
 def found(noun: str, outcome: str, owner: int) -> None:
-    """Count a fact or person that was found: ``used`` at once, ``waiting`` for a person, or ``known`` already."""
+    """Counts a fact or person that was found: ``used`` at once, ``waiting`` for a person, or ``known`` already."""
     _of(findings, owner, noun=noun, outcome=outcome).inc()
 
 
 def model_called(agent: str, outcome: str, spent: Usage, owner: int) -> None:
-    """Count one call of a model; ``agent`` and ``outcome`` are from this program's short lists."""
+    """Counts one call of a model; ``agent`` and ``outcome`` come from short lists in this program."""
     _of(llm_requests, owner, agent=agent, outcome=outcome).inc()
     _of(llm_tokens, owner, agent=agent, direction="input").inc(max(spent.input_tokens, 0))
     _of(llm_tokens, owner, agent=agent, direction="output").inc(max(spent.output_tokens, 0))
@@ -200,7 +201,7 @@ def model_called(agent: str, outcome: str, spent: Usage, owner: int) -> None:
 
 @contextmanager
 def embedding(texts: int) -> Iterator[None]:
-    """Measure one batch of the memory's texts; an exception inside counts as a failure."""
+    """Measures one batch of the memory's texts; an exception inside counts as a failure."""
     began = perf_counter()
     try:
         yield
@@ -213,18 +214,18 @@ def embedding(texts: int) -> Iterator[None]:
 
 @contextmanager
 def viewer() -> Iterator[None]:
-    """Count a page that follows a run, for as long as it does."""
+    """Counts a page that follows a run, while it does."""
     with viewers.track_inprogress():
         yield
 
 
 def exposition() -> bytes:
-    """Everything in Prometheus' text format. Raises DatabaseError when the queues cannot be read."""
+    """Returns all metrics in the text format of Prometheus. Raises DatabaseError when the queues cannot be read."""
     return generate_latest(counted()) + generate_latest(_queues())
 
 
 def counted() -> CollectorRegistry:
-    """The counts of all processes that share a folder, or else of this process alone."""
+    """Returns the counts of all processes that share a folder; without one, those of this process."""
     folder = os.environ.get(FOLDER)
     if not folder:
         return REGISTRY
@@ -241,7 +242,7 @@ def _queues() -> CollectorRegistry:
 
 
 def _drop_dead_gauges(folder: Path) -> None:
-    """Drops the gauges of processes that were killed; their counters stay."""
+    """Removes the gauges of processes that have ended; their counters stay."""
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not _lives(pid):

@@ -1,4 +1,4 @@
-"""An outage of the database in the worker's and beat's log: one line a minute, not a traceback a second."""
+"""Logs an outage of the database in worker and beat: one line a minute instead of a traceback a second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class OutageLog:
-    """Logs an outage once for all threads of a process. Work that cannot be done meanwhile stays in the rows."""
+    """Logs an outage once for all threads of a process. Work that cannot be done meanwhile remains in the rows."""
 
     def __init__(self, interval: float = INTERVAL) -> None:
         self._interval = interval
@@ -43,7 +43,7 @@ database_outage = OutageLog()
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the connection failed or was lost; other errors of these classes concern one statement."""
+    """Whether the connection failed or was lost; other errors of the same classes concern only one statement."""
     cause = error.__cause__ if isinstance(error, DatabaseError) else error
     if isinstance(cause, psycopg.InterfaceError):
         return "connection" in str(cause)
@@ -53,5 +53,5 @@ def is_outage(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of the message, without its final punctuation."""
+    """Returns the first line of the message, without its final punctuation."""
     return str(error).strip().partition("\n")[0].rstrip(".:")

@@ -1,5 +1,5 @@
-"""The end of work that a person paused, for whoever does the work and for the sweep that began it."""
+"""The exception that ends work which a person paused."""
 
 
 class StagePaused(Exception):
-    """This kind of work was paused while the worker was at it; what is done stays, the rest waits."""
+    """This kind of work was paused while the worker did it; what is done stays, the rest waits."""

@@ -1,4 +1,4 @@
-"""Checks of the database before a process works on it; each refusal is a sentence for the person who starts it."""
+"""Checks the database before a process uses it; each refusal is a sentence for the person who starts the process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _TRIES = 3
 
 
 class UnusableDatabase(Exception):
-    """The database can be reached and must not be used."""
+    """The database can be reached but must not be used; the text is a sentence for people."""
 
 
 def refusal() -> str:
-    """Why a web process, the worker or beat may not start; empty during an outage, for which they wait."""
+    """Returns why a web process, the worker or beat may not start; empty if it may, and during an outage, because they
+    wait for its end."""
     try:
         check_pooling()
         check_not_newer()
@@ -40,14 +41,14 @@ def refusal() -> str:
 
 
 def check_tables() -> None:
-    """Raises UnusableDatabase if the tables belong to another version; an empty database passes."""
+    """Raises UnusableDatabase when the tables belong to another version; an empty database passes."""
     loader = check_not_newer()
     if loader.applied_migrations and any(key not in loader.applied_migrations for key in loader.graph.nodes):
         raise UnusableDatabase(_OLDER)
 
 
 def check_not_newer() -> MigrationLoader:
-    """Raises UnusableDatabase if a migration was applied that this program does not know."""
+    """Raises UnusableDatabase when a migration was applied that this program does not know."""
     loader = MigrationLoader(connection)
     known = loader.disk_migrations or {}
     unknown = sorted(key for key in loader.applied_migrations if key[0] in loader.migrated_apps and key not in known)
@@ -57,10 +58,11 @@ def check_not_newer() -> MigrationLoader:
 
 
 def check_pooling() -> None:
-    """Raises UnusableDatabase behind a pooler that assigns a server process for one transaction only.
+    """Raises UnusableDatabase behind a pooler that assigns a server process only for one transaction.
 
-    Between two transactions of one connection another connection begins one: in a transaction pool it gets the server
-    process of the first. The embedded database has no pooler. Raises what psycopg raises.
+    Between two transactions of one connection, another connection begins one: in a transaction pool it gets the server
+    process of the first. The embedded database is not checked, because it has no pooler. Also raises what psycopg
+    raises.
     """
     if not environment.text("DATABASE_URL"):
         return
@@ -73,7 +75,7 @@ def check_pooling() -> None:
 
 
 def _backend(connection: psycopg.Connection) -> int | None:
-    """The server process behind the connection; None where a pooler allows no transactions at all."""
+    """Returns the pid of the server process; None when a pooler allows no transactions at all."""
     try:
         row = connection.execute("SELECT pg_backend_pid()").fetchone()
     except psycopg.errors.ProtocolViolation:

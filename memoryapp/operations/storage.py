@@ -1,6 +1,7 @@
 """File storage that writes a file completely or not at all.
 
-Files are named by their hash, so an existing file of a name has the same bytes: it is replaced, never renamed.
+Files are named by their hash, so a file of the same name has the same bytes and is replaced; a new file never gets
+another name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Waits and leases that end at a time in a row.
 
-A time much further ahead than such a wait lasts was written while a clock was ahead. Whoever believed it would wait
-until the clock is there again, so it counts as over.
+If that time is much further ahead than such a wait lasts, it was written while a clock was ahead. The wait then counts
+as over, because otherwise it would last until the clock reaches that time again.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from django.utils import timezone
 
 
 def waits(until: datetime | None, longest: timedelta) -> bool:
-    """Whether a wait of at most ``longest`` goes on; None is none. Clocks of two machines may differ by as much."""
+    """Whether a wait of at most ``longest`` goes on; None means no wait. Clocks may differ by up to ``longest``."""
     now = timezone.now()
     return until is not None and now < until <= now + 2 * longest
 
 
 def waiting(column: str, longest: timedelta) -> Q:
-    """The rows whose wait goes on, which ends at the time in ``column``."""
+    """Returns the condition that a row's wait, which ends at the time in ``column``, goes on."""
     now = timezone.now()
     return Q(**{f"{column}__gt": now, f"{column}__lte": now + 2 * longest})
 
 
 def renewed(column: str, lease: timedelta) -> Q:
-    """The rows whose lease was renewed, at the time in ``column``, so lately that it holds."""
+    """Returns the condition that a row's lease, last renewed at the time in ``column``, still holds."""
     now = timezone.now()
     return Q(**{f"{column}__gte": now - lease, f"{column}__lte": now + lease})

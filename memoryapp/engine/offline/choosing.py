@@ -1,36 +1,37 @@
 """How many topics the embedded scorer keeps: as many of the likeliest as promise the highest F1, or none.
 
-Whether anything is relevant at all is judged first, of the question as a whole: by the best shown score, by the share
-of the question that is said in one place, and by how many words it has, for of a long question a share says more. The
+Whether anything is relevant at all is judged first, for the question as a whole: by the best shown score, by the share
+of the question that one place contains, and by its number of words, because a share means more for a long question. The
 constants are a logistic regression of 760 questions over five public two-person conversations against 500 about
-something else (of the other conversations, of the demo memory, of daily life), with conversations held out against each
-other. Where nothing is found for 3 % of the answerable ones, nothing is found for 37 % of questions of other
-conversations, with the names changed to those who speak here, for 72 % of those about something else altogether, and
-for 66 % of such on the demo memory; the rules before found nothing for 34, 42 and 50 % at 4 %.
+something else (from the other conversations, the demo memory, daily life), cross-validated by conversation. When 3 % of
+the answerable ones are refused, so are 37 % of questions of other conversations, with the names changed to those of the
+authors here, 72 % of those about something else altogether, and 66 % of such on the demo memory; the rules before
+refused 34, 42 and 50 % at 4 %.
 
-On another draw, over the same five conversations as the archive cuts them: nothing for 28 % of 190 questions of other
-conversations, where the whole version before, with its search, found nothing for 33 %; and for 88 % of 32 questions
-about something else, asked of each of the five, 56 % before. So it tells another matter better, but not the same matter
-of other people.
+On another sample, over the same five conversations as the archive divides them, 28 % of 190 questions of other
+conversations are refused, 33 % by the complete version before with its search; of 32 questions about something else,
+asked of each of the five, 88 %, before 56 %. So it recognises another subject better, but not the same subject of other
+people.
 
-Since topics gain by their whole talk (``engine.fusion``) scores are higher, and these constants refuse 2.5 % of the
-answerable questions. With twice that gain they refuse 2 %; on one more draw 23 % of 300 of other conversations and 45 %
-of 200 about something else. At -1.15 instead it is 3, 29 and 52 %, at F1 .716 instead of .718; but of the harder
+Since all passages of a topic add to its score (``engine.fusion``), scores are higher, and these constants refuse 2.5 %
+of the answerable questions. With twice that gain they refuse 2 %; on one more sample 23 % of 300 of other conversations
+and 45 % of 200 about something else. With -1.15 it is 3, 29 and 52 %, at F1 .716 instead of .718; but of the harder
 questions about the demo memory 7 and 22 % instead of 5 and 13 % of the answerable ones in Russian and English, and no
-unanswerable one more. All constants fitted anew, 3, 30 and 56 %. What would win both is not shown to the scorer: the
-rarity of the words in the whole memory and the cosine (3, 51 and 80 %); the agent's coverage weighs the first.
+further unanswerable one. With all constants fitted again it is 3, 30 and 56 %. The signals that would improve both are
+not shown to the scorer: the rarity of the words in the whole memory and the cosine (3, 51 and 80 %); the agent's
+coverage uses the first.
 
-Beside release 0.3.2, over two of the conversations as each archives them, asked the same: 39 % of 208 questions of
-other conversations and 60 % of 101 about something else are refused where 1.7 % of 231 answerable ones are; there 40
-and 54 % where 2.2 % are. At -1.27 no answerable one more is refused here, and 44 and 64 % of the others; at -0.96 2.6,
-54 and 72 %. So it is not the signs that refuse less than they did, and -1.45 was left for the harder questions, of
-which -1.3 refuses three answerable English ones more and a single unanswerable one.
+Compared with release 0.3.2 on the same questions, over two of the conversations as each version archives them: 39 % of
+208 questions of other conversations and 60 % of 101 about something else are refused when 1.7 % of 231 answerable ones
+are; by 0.3.2, 40 and 54 % when 2.2 % are. With -1.27 no further answerable one is refused here, and 44 and 64 % of the
+others; with -0.96, 2.6, 54 and 72 %. So the signals are not weaker than before, and -1.45 was kept for the harder
+questions, of which -1.3 refuses three more answerable English ones and only one more unanswerable one.
 
-Of what is relevant the first k are kept whose expected F1 is highest. Tried, and no better: chances fitted on questions
-about something else too, with an empty choice worth an F1 of 1 where nothing holds an answer (8.6 % of the answerable
-ones empty for as many refusals); as further signals the lead of the best, whether a judgement is asked, and what share
-of the question is known at all. The mean of all scores refuses more (42, 82 and 73 %), and says nothing of a memory of
-a few topics.
+If anything is relevant, the first k topics with the highest expected F1 are kept. Tried, and not better: chances fitted
+also on questions about something else, with an F1 of 1 for an empty choice when nothing contains an answer (8.6 % of
+the answerable ones empty for as many refusals); as further signals the lead of the best, whether a judgement is asked
+for, and the known share of the question. The mean of all scores refuses more (42, 82 and 73 %), but means nothing in a
+memory of a few topics.
 """
 
 from __future__ import annotations
@@ -46,26 +47,26 @@ from memoryapp.engine.text.lexical import Floats
 
 _MOST_CHOSEN = 5
 
-# The log-odds that anything is relevant, and the least at which something is chosen.
+# The constants of the log-odds that anything is relevant, and the least log-odds at which something is chosen.
 _BIAS = -10.07
 _BEST_FUSED = 0.293
 _TOGETHER = 5.93
 _TERMS = 3.09
 _MOST_TERMS = 5
 _LEAST_ODDS = -1.45
-# Words say nothing of a topic in another script, or of one that was not read: then the score alone has to be as high.
+# The least score of a topic in another script, or one that was not read, because words say nothing about it.
 _LEAST_FUSED = 7.6
 
 
 def choose(judged: Sequence[Judged]) -> list[Judged]:
-    """As many of the best as promise the highest F1, none when nothing is relevant."""
+    """Returns as many of the best as promise the highest F1; none when nothing is relevant."""
     if not judged or not (_is_answered(judged) or any(map(_is_near, judged))):
         return []
     return likeliest(judged)
 
 
 def likeliest(judged: Sequence[Judged]) -> list[Judged]:
-    """As many of the best as promise the highest F1, whether any is relevant or not."""
+    """Returns as many of the best as promise the highest F1, whether any is relevant or not."""
     if not judged:
         return []
     chances = np.array([found.chance for found in judged])
@@ -74,14 +75,14 @@ def likeliest(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def expected_f1(chances: Floats, k: int) -> float:
-    """The expected F1 of keeping the first ``k``, each holding an answer with its own chance, independently."""
+    """Returns the expected F1 of the first ``k``; each contains an answer with its own chance, independently."""
     hits, missed = _count(chances[:k]), _count(chances[k:])
     hit, miss = np.arange(len(hits))[:, None], np.arange(len(missed))[None, :]
     return float((hits[:, None] * missed[None, :] * 2 * hit / (k + hit + miss)).sum())
 
 
 def _count(chances: Floats) -> Floats:
-    """How likely 0, 1, 2 … of these come true (Poisson binomial), shape (chances + 1,)."""
+    """Returns the probabilities that 0, 1, 2 … of these occur (Poisson binomial), shape (chances + 1,)."""
     likely = np.ones(1)
     for chance in chances.tolist():
         likely = np.convolve(likely, (1 - chance, chance))
@@ -89,7 +90,7 @@ def _count(chances: Floats) -> Floats:
 
 
 def _is_answered(judged: Sequence[Judged]) -> bool:
-    """Whether anything at all is said about the question, as far as its words tell."""
+    """Whether the topics say anything about the question, judged by score and words."""
     best = max(fused_score(found.topic.score) for found in judged)
     together = max(found.together for found in judged)
     terms = math.log1p(min(judged[0].terms, _MOST_TERMS))

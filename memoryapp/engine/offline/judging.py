@@ -1,11 +1,11 @@
-"""How the embedded scorer judges topics it has read, by words and by the shown score, without any model.
+"""How the embedded scorer judges topics that it has read, by words and by the shown score, without any model.
 
-Each topic gets a chance that it holds the answer; ``choosing`` then takes as many of the best as promise the highest
-F1. The scorer stands where a remote model stands and sees what that would see, no more.
+Each topic gets a chance that it contains the answer; ``choosing`` then takes as many of the best as promise the highest
+F1. The scorer takes the place of a remote model and sees no more than such a model would.
 
-Measured with conversations held out against each other, 760 questions over five public two-person conversations, F1 on
-whole sessions / topics of the archive, always choosing: by score, its lead and words as before .705/.690, by these
-signals .742/.727. The rank as a signal more moves it by .001 either way.
+Measured on 760 questions over five public two-person conversations, cross-validated by conversation, F1 on whole
+sessions / topics of the archive, always choosing: by score, its lead and words as before .705/.690, by these signals
+.742/.727. The rank as an additional signal changes it by .001 either way.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from memoryapp.engine.text.irregular import bases
 from memoryapp.engine.text.lexical import K1, B, Floats, idf, is_wide, normal, stems, words
 from memoryapp.engine.text.names import forms
 
-# A message and its neighbours are one thought: question, answer, reaction.
+# A message and its neighbours belong together: question, answer, reaction.
 AROUND = 1
 
-# What each of the ``signals`` adds to the log-odds that a topic holds an answer, by logistic regression.
+# What each of the ``signals`` adds to the log-odds that a topic contains an answer, by logistic regression.
 _BIAS = -2.361
 _WEIGHTS = np.array([0.085, 0.196, 0.097, 0.681, 0.435, -0.192, 0.244, 0.580, 0.229, -0.033])
-# Of a few topics that are all alike, the one in front is not ahead by a deviation; those of a search part by 2 to 4.
+# The first of a few similar topics must not count as a deviation ahead; scores of a search have a spread of 2 to 4.
 _LEAST_SPREAD = 2.0
 
-# Of a text that no search has scored.
+# The score of a text that no search has scored.
 _UNKNOWN_SCORE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedTopic:
-    """A topic and the score it was shown with; no messages when it was not read."""
+    """A topic with its shown score; it has no messages when it was not read."""
 
     id: str
     score: float
@@ -50,10 +50,10 @@ class JudgedTopic:
 class Judged:
     """A topic with its ``chance`` in (0, 1).
 
-    ``shared`` are those of the query's ``terms`` stems that it holds, the rarest first; ``together`` is the share of
-    the query's words, by rarity, that its best three messages in a row hold; ``telling`` lists its messages by what
-    they share with the query, the best first, those that share nothing left out. A ``foreign`` topic is
-    written in another script than the query.
+    ``terms`` is the number of the query's stems; ``shared`` are those that the topic contains, rarest first.
+    ``together`` is the share of the query's words, by rarity, in its best three consecutive messages. ``telling`` lists
+    the messages that share words with the query, best first. A ``foreign`` topic is written in another script than the
+    query.
     """
 
     topic: JudgedTopic
@@ -67,7 +67,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Messages in a row: how often they hold each of the query's stems, how many stems they have in all."""
+    """Consecutive messages: how often they contain each of the query's stems, and how many stems they have in all."""
 
     counts: Mapping[str, int]
     stems: int
@@ -76,24 +76,24 @@ class _Stretch:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The query's stems with their idf over all messages read, and how many stems a message has on average."""
+    """The query's stems with their idf over all messages read, and the mean number of stems in a message."""
 
     idf: Mapping[str, float]
     stems: float
 
     def weigh(self, run: _Stretch) -> float:
-        """BM25 of a run, as if it were one document among others as long."""
+        """Returns BM25 of a run, as if it were a document among others of the same number of messages."""
         damping = K1 * (1 - B + B * run.stems / (self.stems * max(run.messages, 1)))
         return sum(self.idf[term] * n / (n + damping) for term, n in run.counts.items())
 
     def covered(self, run: _Stretch) -> float:
-        """The share of the query, by rarity, that a run holds."""
+        """Returns the share of the query, by rarity, that a run contains."""
         whole = sum(self.idf.values())
         return sum(self.idf[term] for term in run.counts) / whole if whole else 0.0
 
 
 def judge(query: str, topics: Sequence[JudgedTopic], candidates: int = 0) -> list[Judged]:
-    """All ``topics``, the likeliest first; ties keep their order. They were taken from so many ``candidates``."""
+    """Returns all ``topics``, likeliest first; ties keep their order. ``candidates`` is the number they come from."""
     read = _Reading.of(query, topics)
     odds = _BIAS + signals(query, topics, read, max(candidates, len(topics))) @ _WEIGHTS
     judged = [
@@ -104,16 +104,17 @@ def judge(query: str, topics: Sequence[JudgedTopic], candidates: int = 0) -> lis
 
 
 def signals(query: str, topics: Sequence[JudgedTopic], read: _Reading, candidates: int) -> Floats:
-    """What tells whether a topic holds an answer, shape (topics, 10), in the order of ``_WEIGHTS``.
+    """Returns the signals of whether a topic contains an answer, shape (topics, 10), in the order of ``_WEIGHTS``.
 
-    The fused score and its lead; the lead of the topic's words, and the share of the query that its best messages in
-    a row hold; whether several things are asked for, alone and with the lead; whether a judgement is; the
-    score among the others'; the lead of the words of the one person named; the number of candidates.
+    The fused score and its lead; the lead of the topic's words; the share of the query in its best consecutive
+    messages; whether several things are asked for, alone and times the lead; whether a judgement is asked for; the
+    score as deviations from the others; the lead of the words of the one person named; the log of the number of
+    candidates.
     """
     n = len(topics)
     fused = np.array([fused_score(topic.score) for topic in topics], dtype=np.float64)
     lead = leads(fused)
-    # A topic in another script could not share words: it is neither ahead nor behind for that.
+    # A topic in another script cannot share words, so it gets no lead and no lag by words.
     ahead = np.where(read.foreign, 0.0, leads(read.words))
     several, judgement = float(wants_several(query)), float(wants_judgement(query))
     columns = (
@@ -132,14 +133,14 @@ def signals(query: str, topics: Sequence[JudgedTopic], read: _Reading, candidate
 
 
 def answer_chances(query: str, texts: Sequence[str]) -> list[float]:
-    """How likely each text answers the query, in (0, 1) and in their order, by the words alone."""
+    """Returns how likely each text answers the query, in (0, 1) and in their order, by words alone."""
     judged = judge(query, [JudgedTopic(str(place), _UNKNOWN_SCORE, texts=(text,)) for place, text in enumerate(texts)])
     chances = {found.topic.id: found.chance for found in judged}
     return [chances[str(place)] for place in range(len(texts))]
 
 
 def leads(values: Floats) -> Floats:
-    """The distance of each value to the best other one; zero for a single value."""
+    """Returns the distance of each value to the best other one; zero for a single value."""
     if len(values) < 2:
         return np.zeros(len(values))
     second, best = np.sort(values)[-2:].tolist()
@@ -149,10 +150,10 @@ def leads(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The words of the topics read, beside those of the query: a list of runs a topic, one run a message.
+    """The words of the topics read, compared with the query: a list of runs for each topic, a run for each message.
 
-    ``words`` is the BM25 of each topic, ``together`` the share of the query that its best messages in a row hold,
-    both of shape (topics,).
+    ``words`` is the BM25 of each topic, ``together`` the share of the query in its best consecutive messages, both of
+    shape (topics,).
     """
 
     topics: Sequence[JudgedTopic]
@@ -177,7 +178,8 @@ class _Reading:
         )
 
     def spoken(self, query: str) -> Floats:
-        """BM25 of what the one person says whom the query names, shape (topics,); zeros where it names none or two."""
+        """Returns BM25 of the messages of the one author whom the query names, shape (topics,); zeros when it does not
+        name exactly one."""
         asked = {normal(word) for word in words(query)}
         authors = dict.fromkeys(author for topic in self.topics for author in topic.authors if author)
         named = [author for author in authors if any(asked & forms(part) for part in words(author))]
@@ -199,7 +201,7 @@ def _together(runs: Sequence[_Stretch], weights: _Weights) -> float:
 
 
 def _terms(query: str, topics: Sequence[JudgedTopic]) -> frozenset[str]:
-    """The query's stems, without names of who speaks: those stand in every head and say nothing of the talk."""
+    """Returns the query's stems without those of authors' names, which every topic contains; all if none remain."""
     names = {stem for author in {name for topic in topics for name in topic.authors} for stem in stems(author)}
     terms = frozenset(bases(stems(query)))
     return terms - names or terms
@@ -220,13 +222,13 @@ def _joined(runs: Sequence[_Stretch]) -> _Stretch:
 def _weights(terms: Iterable[str], messages: Sequence[_Stretch]) -> _Weights:
     holding = Counter(term for run in messages for term in run.counts)
     mean = sum(run.stems for run in messages) / max(len(messages), 1)
-    # Sorted, for the order of a set differs from process to process and sums of floats with it.
+    # Sorted, because the order of a set, and with it a sum of floats, differs between processes.
     return _Weights({term: idf(len(messages), holding[term]) for term in sorted(terms)}, max(mean, 1.0))
 
 
 def _judged(topic: JudgedTopic, runs: Sequence[_Stretch], weights: _Weights, chance: float, foreign: bool) -> Judged:
     windows = _windows(runs)
-    # The neighbours decide between messages that share the same word.
+    # The neighbours decide between messages that share the same words.
     worth = [weights.weigh(run) + weights.weigh(window) for run, window in zip(runs, windows, strict=True)]
     counts = _joined(runs).counts
     return Judged(

@@ -1,10 +1,10 @@
-"""The sentence that answers a question best, as far as it tells without a model.
+"""Selects the sentence that answers a question best, without a model.
 
-A sentence is worth the share of the question's words that it holds, by their rarity in the memory, and some of what its
-source holds; more where it holds the kind of thing that is asked for; more, too, in the reply to a message that poses
-the same question, for what poses a question again answers nothing. The shares of answerable questions of which a quoted
-sentence lies in a message of the evidence, on the demo memory (44 Russian questions, 45 English, 40 older ones) and of
-231 of the development set:
+The value of a sentence is the share of the question's words that it contains, by their rarity in the memory, plus a
+part of that share of its source. It is higher if the sentence contains the kind of thing that is asked for, or replies
+to a message that asks the same question, and lower if it asks itself, because a question answers nothing. The shares of
+answerable questions of which a quoted sentence is in a message of the evidence, on the demo memory (44 Russian
+questions, 45 English, 40 older ones) and of 231 of the development set:
 
     words counted, as before              .14  .24  .33  .50
     words by their rarity                 .25  .22  .33  .51
@@ -12,19 +12,19 @@ sentence lies in a message of the evidence, on the demo memory (44 Russian quest
     and replies to what asks the same     .27  .29  .30  .56
     and some of what the source holds     .25  .29  .30  .57
 
-Read one by one, 9 of the Russian sets of quotations and 9 of the English ones name the whole of what is asked for, 4
-and 8 before. The last row is for the coverage, which counts the sources that are quoted: without it 18, 36 and 5 % of
-the answerable questions were refused on the demo memory, with it 16, 31 and 3 % (before 16, 29 and 3 %). The constants
-were chosen with all these questions in view, among some forty sets.
+Read one by one, 9 of the Russian sets of quotations and 9 of the English ones contain the complete answer, 4 and 8
+before. The last row serves the coverage, which counts the quoted sources: without it 18, 36 and 5 % of the answerable
+questions were refused on the demo memory, with it 16, 31 and 3 % (before 16, 29 and 3 %). The constants were chosen
+with all these questions in view, among some forty sets.
 
-Tried, and no better: the score of the passage (Russian .18), the words of the whole message or of those around it,
-short sentences counted less, the best sentences of all topics instead of one of each. Sentences were not compared with
-the question in meaning: at 7.5 ms each that takes longer than the rest of the run.
+Tried, and not better: the score of the passage (Russian .18), the words of the whole message or of those around it,
+less weight for short sentences, the best sentences of all topics instead of one of each. Sentences were not compared
+with the question in meaning: at 7.5 ms each this takes longer than the rest of the run.
 
-That no quotation holds the kind that is asked for is no sign of a question without an answer: its area under the curve
-is .56 in Russian, .55 in English, .56 for questions of other conversations and .59 for those about something else;
-beside the coverage it moves that from .588 to .606, .589 to .614, .924 to .924 and .967 to .966. Of what
-stood as answered it would have softened 20 of 206 answers to answerable questions, and 8 of 52 to others.
+Quotations without the kind of thing that is asked for do not indicate a question without an answer: the area under the
+curve is .56 in Russian, .55 in English, .56 for questions of other conversations and .59 for those about something
+else; added to the coverage, it changes the area of that from .588 to .606, .589 to .614, .924 to .924 and .967 to .966.
+Of the runs that answered, it would have softened 20 of 206 answers to answerable questions, and 8 of 52 to others.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from memoryapp.engine.strategies.react.coverage import covered_share, terms_of
 from memoryapp.engine.strategies.react.pool import Document
 from memoryapp.engine.strategies.react.statements import Place, quotable
 
-# What counts beside the share of the question's words that a sentence holds, and what of that where it asks itself.
+# What is added for the kind, a reply and the source; the last is the part of its share that a question keeps.
 _KIND, _REPLY, _SOURCE, _ASKING_SHARE = 0.25, 0.4, 0.4, 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerms:
-    """A question, the rarity of each of its terms, and the kind of thing that it asks for, if its words tell."""
+    """A question, the rarity of each of its terms, and the kind of thing that it asks for, empty if unknown."""
 
     question: str
     weights: Mapping[str, float]
@@ -54,11 +54,11 @@ class QuestionTerms:
         return cls(question, weights, kind_asked_for(question))
 
     def share(self, text: str) -> float:
-        """The share of the question's terms that a text holds, by their rarity."""
+        """Returns the share of the question's terms, by their rarity, that a text contains."""
         return covered_share(self.weights, terms_of(text))
 
     def best(self, sources: Mapping[int, Document]) -> tuple[int, Place]:
-        """The number of the source and the place in it of the sentence that answers best; of equal ones the first."""
+        """Returns the best sentence as the number of its source and its place there; of equal ones the first."""
         worth = {
             (number, place): value for number, document in sources.items() for place, value in self._worth(document)
         }
