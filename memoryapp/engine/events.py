@@ -230,12 +230,9 @@ class TurnStarted:
 class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
-    Cached tokens are part of the input, reasoning tokens of the output. ``provider`` is who served the turn, if a
-    router says so. ``refusal`` holds the words with which the model refused to answer, ``status`` the HTTP status of
-    an ``error``.
-
-    ``message`` is the assistant message as it came, and as later turns send it back. It is stored beside the event
-    (``raw_message``) and not in its payload, so an event read from its row lacks it.
+    Cached tokens are part of the input, reasoning tokens of the output. A router names the ``provider``. ``refusal`` is
+    what the model said when it refused to answer, ``status`` the HTTP status of an ``error``. ``message`` came from the
+    model and is sent back in later turns; it is stored beside the event (``raw_message``), not in its payload.
     """
 
     kind: ClassVar[str] = "model_replied"

@@ -24,7 +24,7 @@ def accept(
     """Makes the change and closes the suggestion with its edit. ``call`` is the agent's call whose answer it carries
     out.
 
-    Raises Decided when somebody decided before, and whatever ``curation.swap`` raises; then nothing is changed.
+    Raises SuggestionDecided when it was decided before, and what ``curation.swap`` raises; then nothing is changed.
     """
     edit = curation.swap(suggestion.owner, change, kind=kind, actor=actor, reason=reason, by_hand=by_hand, call=call)
     decide(suggestion, Suggestion.State.ACCEPTED, actor=actor, edit=edit)

@@ -104,7 +104,7 @@ def _free_for(user: User) -> Q:
 
 @transaction.atomic
 def decide(suggestion: Suggestion, state: Suggestion.State, *, actor: str, edit: TopicEdit | None = None) -> Suggestion:
-    """Closes it as accepted, by ``edit``, or as declined for good. Raises Decided.
+    """Closes it as accepted, by ``edit``, or as declined for good. Raises SuggestionDecided.
 
     Other suggestions about topics that the edit retired are closed with it.
     """
@@ -132,7 +132,7 @@ def _decided(row: Suggestion) -> str:
 def reopen(suggestion: Suggestion) -> Suggestion:
     """Takes back a decision that changed no topics; others are taken back by ``curation.undo`` of their edit.
 
-    Raises Decided when that edit is in effect, or the topics no longer exist.
+    Raises SuggestionDecided when that edit is in effect, or the topics no longer exist.
     """
     Suggestion.objects.filter(pk=suggestion.pk, edit=None).update(state=State.OPEN, decided_by="", decided_at=None)
     settle(suggestion.owner)
