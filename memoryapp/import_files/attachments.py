@@ -27,7 +27,7 @@ _FIELDS = ("file", "photo")
 
 
 def take(path: Path, chat: ChatFile, addressee: Addressee) -> int:
-    """How many artifacts are new; files that are artifacts already, or were deleted as such, are left out."""
+    """Returns the number of new artifacts; skips files that are artifacts already or whose artifact was deleted."""
     if not zipfile.is_zipfile(path):
         return 0
     made = 0
@@ -72,7 +72,7 @@ def _put(archive: zipfile.ZipFile, info: zipfile.ZipInfo, record: MessageRecord,
         return False
     try:
         with archive.open(info) as file:
-            # What the list of the zip says of the size may be wrong.
+            # The size in the zip's directory may be wrong.
             content = file.read(MOST_BYTES + 1)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
         return False

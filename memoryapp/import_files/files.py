@@ -1,6 +1,6 @@
 """Files that people gave to the page of imports: staged, answered about, begun, paused, removed.
 
-What is to be done stands in the row's state; ``working`` does it.
+The row's state says what is to be done; ``working`` does it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class FileActionRefused(Exception):
 
 
 def stage(owner: ChatUser, received: Path, source: str, asked_by: str, zone: str = "") -> ImportFile:
-    """Takes over the file ``received``, which is moved; it is rehearsed next. Raises BeingErased, OSError.
+    """Moves the file ``received`` to the import directory and stores its row; it is rehearsed next.
 
-    ``zone`` is the time zone of who gives it, for times that are written without one.
+    ``zone`` is the time zone of the person who uploads it, for times without a zone. Raises BeingErased, OSError.
     """
     erasure.check_kept(owner)
     settings.IMPORT_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,13 +52,14 @@ def _name(source: str) -> str:
 
 
 def answer(row: ImportFile, **answers: Any) -> None:
-    """A person's answers to what the file does not tell; it is rehearsed anew. Raises Refused."""
+    """Stores a person's answers to what the file does not say; it is rehearsed again. Raises FileActionRefused."""
     _move(row, (State.ASKING, State.READY, State.FAILED), State.REHEARSING, **answers)
 
 
 def begin(row: ImportFile, *, takes_changes: bool | None = None) -> None:
-    """Imports what was rehearsed, or goes on with what was paused; ``takes_changes`` is what a person decided about
-    texts that changed, None where they were not asked. Raises Refused."""
+    """Starts a rehearsed import, or continues a paused or failed one. Raises FileActionRefused.
+
+    ``takes_changes`` is a person's decision about changed texts, None if they were not asked."""
     fields: dict[str, Any] = {"started_at": row.started_at or timezone.now()}
     if takes_changes is not None:
         fields["takes_changes"] = takes_changes
@@ -70,7 +71,7 @@ def pause(row: ImportFile) -> None:
 
 
 def discard(row: ImportFile) -> None:
-    """Removes the row and its file. What it brought stays, and is taken back as an import. Raises Refused."""
+    """Removes the row and its file. What it brought stays, and can be undone as an import. Raises FileActionRefused."""
     with transaction.atomic():
         if ImportFile.objects.filter(pk=row.pk, state=State.IMPORTING).exists():
             raise FileActionRefused(_("Pause the import first."))
@@ -79,7 +80,7 @@ def discard(row: ImportFile) -> None:
 
 
 def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: Any) -> None:
-    """Changes the state, unless somebody was faster."""
+    """Changes the state. Raises FileActionRefused when it is no longer one of ``before``."""
     fields = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), **fields}
     if not ImportFile.objects.filter(pk=row.pk, state__in=before).update(**fields):
         raise FileActionRefused(_("This was decided meanwhile; the page shows the decision."))
@@ -87,18 +88,18 @@ def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: An
 
 
 def unfinished() -> QuerySet[ImportFile]:
-    """The files somebody has to work on, the longest waiting first."""
+    """Returns the files that wait for a worker, the longest waiting first."""
     return ImportFile.objects.filter(state__in=(State.REHEARSING, State.IMPORTING)).order_by("asked_at", "pk")
 
 
 def batches(row: ImportFile) -> QuerySet[ImportBatch]:
-    """What the file brought so far, one a chat user, and one of changed texts that were taken over."""
+    """Returns the file's batches so far: one for each chat user, and one for changed texts taken over."""
     keys = (row.key, uuid5(row.key, "wordings"))
     return ImportBatch.objects.filter(file__in=keys).select_related("owner").order_by("pk")
 
 
 def clear(now: datetime | None = None) -> None:
-    """Removes files nobody decided about for long, and those no row names."""
+    """Removes files that are not worked on and did not change for ``IMPORT_KEEP``, and old files without a row."""
     before = (now or timezone.now()) - settings.IMPORT_KEEP
     for row in ImportFile.objects.exclude(state__in=(State.REHEARSING, State.IMPORTING)).filter(at__lt=before):
         with suppress(FileActionRefused):

@@ -33,9 +33,9 @@ from memoryapp.transfer import predecessor
 
 LOCK = "import file"
 SLOT = "import slot"
-# How many files are worked on at once, so that long ones leave the worker time for everything else.
+# How many files are worked on at once; more would leave the worker no time for anything else.
 SLOTS = 2
-# How often the row says how far the work is, in seconds.
+# Seconds between updates of the progress in the row.
 BEAT_SECONDS = 0.5
 MOST_USERS = 1_000
 
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 def work_on(row: ImportFile) -> bool:
-    """Does what the file waits for; False where others are at it, or at as many files as may be."""
+    """Does the work that the file waits for. Returns False when another worker has the file, or all slots are taken."""
     with _alone(SLOT, range(SLOTS)) as slot, _alone(LOCK, (row.pk,)) as alone:
         if not (slot and alone):
             return False
@@ -57,7 +57,7 @@ def work_on(row: ImportFile) -> bool:
 
 @contextmanager
 def _alone(what: str, numbers: Any) -> Iterator[bool]:
-    """Whether one of the locks could be taken, for as long as the block lasts."""
+    """Holds one of the locks during the block; yields whether one was free."""
     taken = next((number for number in numbers if advisory_locks.try_acquire(what, number)), None)
     try:
         yield taken is not None
@@ -92,7 +92,7 @@ def _opened(row: ImportFile) -> ChatFile:
 def _whole(row: ImportFile) -> Counter[str]:
     """How many rows of each kind are in the export of a whole memory, which an empty one can become again.
 
-    Empty where the file is none, or this memory has messages already: those of the file are imported then.
+    Empty if the file is no such export, or if this memory has messages; the messages of the file are then imported.
     """
     if Message.objects.of(row.owner).exists() or not transfer.recognises(row.path):
         return Counter()
@@ -100,7 +100,7 @@ def _whole(row: ImportFile) -> Counter[str]:
 
 
 def _restore(row: ImportFile) -> None:
-    """Restores the memory of the file and says so in one transaction; how far it is is written beside it."""
+    """Restores the memory and ends the work in one transaction; progress is written outside of it."""
     watch = _Watch(row, lambda: 0.0)
     total = sum(row.findings["restores"].values())
 
@@ -202,7 +202,7 @@ def _import(row: ImportFile, chat: ChatFile) -> None:
 
 @dataclass(slots=True)
 class _Watch:
-    """Writes into the row how far the work is, and raises Paused when the row says that it is to stop."""
+    """Writes the progress into the row. Raises Paused when the row is gone or its state has changed."""
 
     row: ImportFile
     share: Callable[[], float]
@@ -220,7 +220,7 @@ class _Watch:
 
 
 def _end(row: ImportFile, state: State, **fields: Any) -> bool:
-    """Ends this piece of work, unless somebody stopped it meanwhile; whether it did."""
+    """Ends this work unless somebody stopped it meanwhile. Returns whether it did."""
     fields = {"share": 0.0, "done": 0, "fault": "", **fields, "state": state, "at": timezone.now()}
     return bool(ImportFile.objects.filter(pk=row.pk, state=row.state).update(**fields))
 

@@ -162,7 +162,7 @@ def _open(source: SourceFile, format: str, hints: Hints) -> tuple[str, Reader]:
 
 
 def _wanted(source: SourceFile, format: str, found: str) -> str:
-    """The format that was found, if it is the one that was asked for. Raises UnreadableFile."""
+    """Returns the format ``found``. Raises UnreadableFile when another one was asked for."""
     if format not in ("auto", found):
         raise UnreadableFile(
             _("%(path)s is in the format %(found)s, not %(format)s.")
@@ -172,7 +172,7 @@ def _wanted(source: SourceFile, format: str, found: str) -> str:
 
 
 def _lines_format(source: SourceFile, most: int) -> str:
-    """Of which format the first of ``most`` lines is that has one, and is no whole export."""
+    """Returns the format of the first of ``most`` lines that has a known one; empty if none has."""
     return next((found for value in _first_values(source, most) if (found := _format_of_line(value))), "")
 
 
@@ -207,7 +207,7 @@ def _first_values(source: SourceFile, most: int) -> Iterator[Any]:
 
 
 def _refuse_other_text(source: SourceFile) -> None:
-    """Raises UnreadableFile with the name of what the text is, if it has one."""
+    """Raises UnreadableFile when the text is of a known other kind, or is not JSON."""
     with source.opened() as file:
         beginning = file.read(20_000).decode("utf-8", "replace")
     foreign.refuse(source.name, foreign.text(beginning))

@@ -233,7 +233,7 @@ def _text(raw: str) -> tuple[str, dict[str, bool]]:
 
 
 def _time(head: Head, order: str) -> datetime:
-    """Raises ValueError where there is no such day or hour."""
+    """Raises ValueError when the day or hour does not exist."""
     parts = dict(zip(order, head[:3], strict=True))
     year = parts["y"] if parts["y"] >= 100 else 2000 + parts["y"]
     hour = head.hour

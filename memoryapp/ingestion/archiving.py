@@ -1,6 +1,6 @@
 """Archives sessions: those that are over become topics.
 
-One transaction a session. The cutter works outside of it, and what it worked on is looked at again inside, so a
+Each session is one transaction. The cutter works outside of it, and the transaction checks the messages again, so a
 crash in between loses nothing and repeats nothing.
 """
 
@@ -38,7 +38,7 @@ class Archived:
 
 
 def limits(owner: ChatUser) -> SessionLimits:
-    """The chat user's, and those of the settings where they have none."""
+    """Returns the chat user's limits, with those of the settings as defaults."""
     return SessionLimits(
         timedelta(seconds=owner.silence_seconds or settings.CHUNK_INTERVAL),
         owner.session_messages or settings.MAX_CHUNK_SIZE,

@@ -34,9 +34,9 @@ from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import AgentCall, ChatUser, Message
 from memoryapp.operations.waits import waits
 
-# How many messages tell which words are common in a memory.
+# How many messages are sampled for the words that are common in a memory.
 SAMPLED = 4000
-# So many failures in a row, and the model is not asked for a while; each one more doubles it.
+# After so many failures in a row the model rests; each further failure doubles the rest.
 FAILURES = 3
 REST = timedelta(minutes=5)
 LONGEST_REST = timedelta(hours=6)
@@ -65,7 +65,7 @@ class Cutter(Protocol):
 
 
 def cutter(owner: ChatUser, embedder: Embedder, open_chat: OpenChat | None) -> Cutter:
-    """The chat model where one is connected, else the segmenter."""
+    """Returns the cutter of the chat model if one is connected, else the segmenter."""
     segmenter = Segmenter(owner, embedder)
     return ModelCutter(owner, open_chat, segmenter) if open_chat else segmenter
 
@@ -89,7 +89,7 @@ class Segmenter:
 
 
 class ModelCutter:
-    """A chat model cuts the session, and ``segmenter`` where it fails."""
+    """Cuts a session with a chat model, or with ``segmenter`` if the model fails."""
 
     def __init__(self, owner: ChatUser, open_chat: OpenChat, segmenter: Cutter) -> None:
         self._owner, self._segmenter = owner, segmenter
@@ -135,7 +135,7 @@ class _Splitting:
         return Cut(drafts, tuple(self.calls), self.left_out)
 
     def _drafts(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
-        """The model's, or the segmenter's where it has none."""
+        """Returns the model's drafts, or the segmenter's if the model fails."""
         asked = self.agent.asked(lambda chat: self.question(messages, chat))
         self.calls.append(asked.call)
         try:

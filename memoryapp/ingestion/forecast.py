@@ -82,14 +82,14 @@ class ArchiveForecast:
 
     @property
     def embedding_usd(self) -> float | None:
-        """Dollars; None where nobody said what the model costs."""
+        """Dollars; None if the price of the model is not set."""
         if not settings.EMBEDDING_BASE_URL:
             return _EMBEDDED
         return self.tokens * settings.EMBEDDING_PRICE / 1_000_000 if settings.EMBEDDING_PRICE >= 0 else None
 
     @property
     def chat_usd(self) -> float | None:
-        """Dollars, by what the agents' latest questions cost; None where a provider has named no price so far."""
+        """Dollars, by what the agents' latest questions cost; None if no provider has reported a price yet."""
         prices = {agent: _price(agent) for agent in self._asked()}
         known = [price for price in prices.values() if price is not None]
         if len(known) < len(prices) and not known:
@@ -104,7 +104,7 @@ class ArchiveForecast:
 
 
 def _price(agent: str) -> float | None:
-    """Dollars for each token that the agent sent lately, with those of the answers; None where nobody named any."""
+    """Dollars for each token that the agent sent lately, with those of the answers; None if no price is known."""
     latest = AgentCall.objects.filter(agent=agent, cost_usd__gt=0).order_by("-pk").values("cost_usd", "input_tokens")
     found = latest[:MOST_CALLS].aggregate(dollars=Sum("cost_usd"), tokens=Sum("input_tokens"))
     return found["dollars"] / found["tokens"] if found["tokens"] else None

@@ -57,14 +57,14 @@ class Sorted:
 
 
 def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: ImportBatch | None = None) -> Added:
-    """Stores the records the owner's memory does not hold yet, ``BATCH`` at a time. Raises BeingErased."""
+    """Stores the records that are not in the owner's memory yet, ``BATCH`` at a time. Raises BeingErased."""
     added = skipped = own = 0
     rejected: list[Rejected] = []
     changed: list[MessageRecord] = []
     rest = iter(records)
     while part := list(islice(rest, BATCH)):
         with transaction.atomic():
-            # One writer an owner: batches of the same ids in another order would wait for each other for ever.
+            # One writer for each owner: batches with the same ids in different orders would deadlock.
             advisory_locks.acquire_until_commit("messages", owner.pk)
             erasure.check_kept(owner)
             found = sort_out(owner, part, batch)
@@ -104,7 +104,7 @@ def sort_out(owner: ChatUser, records: Sequence[MessageRecord], batch: ImportBat
 
 
 def wording_id(record: MessageRecord) -> str:
-    """By which external id this text of a message is known, where the message has another one."""
+    """Returns the external id of this text of a message when the memory holds the message with another text."""
     return f"{record.external_id[: 300 - _DIGITS - 1]}~{record.content_hash[:_DIGITS]}"
 
 

@@ -1,8 +1,8 @@
 """Cuts messages into sessions.
 
-A session is messages of one label without a long pause, and not too many of them. Each label is a stream of its own,
-for chats at the same time would else cut one another to pieces. A session is closed, and may be archived, when no
-message can join it any more.
+A session is a limited number of messages of one label without a long pause. Each label is a separate stream, because
+simultaneous chats would otherwise interrupt each other. A session is closed, and may be archived, when no message can
+join it any more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_WAITED = 20
 
 
 class Moment(NamedTuple):
-    """What of a message decides its session."""
+    """The fields of a message that decide its session."""
 
     id: int
     sent_at: datetime
