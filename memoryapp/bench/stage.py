@@ -27,7 +27,7 @@ TURN = 0.2
 PATIENT: Mapping[str, float] = {"seconds": 600, "turn_seconds": 600}
 
 # Longer than any bench.
-KEPT_BACK = timedelta(days=1)
+KEPT_BACK = timedelta(hours=12)
 
 
 @dataclass(frozen=True, slots=True)

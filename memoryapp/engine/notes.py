@@ -44,7 +44,7 @@ ENGLISH: Mapping[str, str] = {
     "nothing_found": "Nothing in the memory speaks of this.",
     "late_search": "The time for the whole run was over before search had found anything; nothing was chosen.",
     # How a run was ended from outside.
-    "abandoned": "The process that worked on this run was stopped, or lost its database, so nothing was chosen.",
+    "abandoned": "The process that worked on this run was stopped, so nothing was chosen.",
     "stopped": "{by} stopped this run before the model had chosen.",
     "crashed": "A fault in the program ended this run, so nothing was chosen; the log of the server tells which.",
     "events_lost": "The database lost events of this run after a crash, so it ends behind the last one before the gap.",

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp.engine.storable import storable
 from memoryapp.models import ChatUser
 
 
 def utf8(argument: str) -> str:
     """Returns an argument that is not a path. Bytes that are not UTF-8 arrive as surrogates, which cannot be stored."""
-    if storable(argument) != argument:
-        raise ArgumentTypeError(_("%(value)s is not UTF-8 text") % {"value": repr(argument)})
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise ArgumentTypeError(_("%(value)s is not UTF-8 text") % {"value": repr(argument)}) from None
     return argument
 
 

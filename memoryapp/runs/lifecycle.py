@@ -31,7 +31,6 @@ from memoryapp.operations.logs import about_run
 from memoryapp.runs import closing, stopping
 from memoryapp.runs.claiming import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
-from memoryapp.runs.leases import LEASE
 from memoryapp.runs.notices import Announce, ignore
 from memoryapp.runs.parameters import offered, to_store
 from memoryapp.runs.recall.stages import recall
@@ -39,6 +38,8 @@ from memoryapp.runs.recording import Recorder, RunClosed
 from memoryapp.runs.stopping import Stopped
 
 UNCLAIMED_AFTER = timedelta(seconds=3)
+# A run from further in the future was requested while a clock was ahead.
+FURTHEST_AHEAD = timedelta(days=1)
 LONGEST_QUERY = 4_000
 
 logger = logging.getLogger(__name__)
@@ -139,7 +140,6 @@ async def _follow(recorder: Recorder, claimed: Claim, clients: Clients) -> None:
 def unclaimed(age: timedelta = UNCLAIMED_AFTER) -> list[UUID]:
     """Runs older than ``age`` that no process has claimed, oldest first: the process that should begin them
     has died."""
-    # A run from the future was requested while this machine's clock was ahead.
-    is_late = Q(created_at__lt=Now() - age) | Q(created_at__gt=Now() + LEASE)
+    is_late = Q(created_at__lt=Now() - age) | Q(created_at__gt=Now() + FURTHEST_AHEAD)
     late = Run.objects.filter(is_late, state=Run.State.PENDING)
     return list(late.order_by("created_at").values_list("pk", flat=True)[:100])

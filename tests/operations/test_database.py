@@ -138,7 +138,7 @@ async def test_where_many_queue_for_connections_and_are_cancelled_none_is_lost()
 
 
 async def test_a_server_that_stays_away_is_tried_again_as_often_as_at_first(
-    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a pool would notice that it is back only after as long again as it was away."""
     monkeypatch.setattr("psycopg_pool.base.AttemptWithBackoff.INITIAL_DELAY", 0.01)
@@ -151,9 +151,8 @@ async def test_a_server_that_stays_away_is_tried_again_as_often_as_at_first(
         if len(tries) == 40:
             often.set()
 
-    settings.DATABASES["default"] = {**settings.DATABASES["default"], "HOST": str(tmp_path)}
-    port = settings.DATABASES["default"].get("PORT") or 5432
-    async with await asyncio.start_unix_server(refuse, tmp_path / f".s.PGSQL.{port}"), database.pool():
+    monkeypatch.setattr(database, "conninfo", lambda: f"host={tmp_path} port=5432 dbname=away")
+    async with await asyncio.start_unix_server(refuse, tmp_path / ".s.PGSQL.5432"), database.pool():
         await asyncio.wait_for(often.wait(), PATIENCE)
 
 

@@ -337,5 +337,5 @@ class TestPauses:
 
 @pytest.mark.django_db
 def test_an_unknown_chat_user_is_one_sentence() -> None:
-    with pytest.raises(CommandError, match="no chat user named nobody"):
+    with pytest.raises(CommandError, match="There is no chat user “nobody”"):
         call_command("archive", "--user", "nobody")
