@@ -17,7 +17,7 @@ from tests.api.test_api_recall import client, events_of, memory, post
 
 __all__ = ["client", "memory"]
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
 QA, STREAM = "/v1/qa", "/v1/agent/stream"
 
@@ -34,7 +34,6 @@ async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await made.close()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 async def test_the_plain_path_answers_with_the_messages_it_quotes(client: AsyncClient) -> None:
     answer = await post(client, QA, query="What to do when vLLM on the H100 dies with out of memory?")
@@ -57,7 +56,6 @@ async def test_the_plain_path_answers_with_the_messages_it_quotes(client: AsyncC
         assert cited["quote"] in message.text
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 async def test_a_question_about_something_else_is_refused(client: AsyncClient) -> None:
     document = (await post(client, QA, query="Who won the chess tournament in Reykjavik?")).json()
@@ -75,7 +73,6 @@ def checked(events: list[tuple[str, int, Any]]) -> tuple[Any, list[Any], Any]:
     return begun, [progress for _kind, _seq, progress in between], answer
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(client: AsyncClient) -> None:
     answer = await post(client, STREAM)
@@ -92,7 +89,6 @@ async def test_the_agent_shows_progress_and_answers_and_the_run_keeps_the_rest(c
     assert await run.events.acount() > len(progress), "the trace is the run"
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream_and_says_so(
     client: AsyncClient, settings: Any
@@ -107,7 +103,6 @@ async def test_while_the_agent_is_switched_off_the_plain_path_answers_its_stream
     assert "ENABLE_AGENT" in refused.json()["error"]["message"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 async def test_a_question_asked_twice_is_searched_once(client: AsyncClient) -> None:
     runs = [(await post(client, QA)).json()["run"] for _twice in range(2)]

@@ -12,7 +12,7 @@ from tests.consolidation.test_consolidation_pages import night
 from tests.suggestions.placed_topics import renamed
 from tests.support.doors import Program, error_of, token_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 DOOR = "/v1/edits/undo-night"
 
@@ -23,7 +23,6 @@ def edits(anna: ChatUser, settings: Any) -> list[TopicEdit]:
     return night(anna, 0, 5, 90, 95)
 
 
-@pytest.mark.slow
 def test_a_night_is_looked_at_undone_and_gone(anna: ChatUser, edits: list[TopicEdit]) -> None:
     program = Program(token_for(anna))
     planned = program.post(f"{DOOR}?dry_run=1", {"user": "anna"}).json()
@@ -39,7 +38,6 @@ def test_a_night_is_looked_at_undone_and_gone(anna: ChatUser, edits: list[TopicE
     assert (status, sentence) == (409, "The program merged nothing that night, or it is undone already.")
 
 
-@pytest.mark.slow
 def test_what_stands_on_one_of_them_is_named_and_nothing_is_undone(anna: ChatUser, edits: list[TopicEdit]) -> None:
     renamed(anna, curation.put_in(edits[0])[0], 0)
     refused = Program(token_for(anna)).post(DOOR, {"user": "anna"})

@@ -35,7 +35,7 @@ from tests.support.clock import PATIENCE
 from tests.support.doors import token_for
 from tests.support.executing import TOPICS
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
 QUERY = "vLLM H100 out of memory"
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
@@ -131,7 +131,6 @@ async def stored_of(run: Run | UUID | str) -> list[tuple[str, int, Any]]:
     return [(kind, seq, json.loads(to_wire(kind, json.dumps(payload)))) async for kind, seq, payload in rows]
 
 
-@pytest.mark.slow
 async def test_a_question_is_bounded_by_author_and_days(runner: Runner, client: AsyncClient) -> None:
     document = (await post(client, "/v1/recall", parameters={"author": "nobody", "since": "2020-01-01"})).json()
     assert (document["topics"], document["fallback"]) == ([], "no_candidates")
@@ -139,7 +138,6 @@ async def test_a_question_is_bounded_by_author_and_days(runner: Runner, client: 
     assert found["understood"]["where"] == {"since": "2020-01-01", "until": "", "channels": [], "authors": ["nobody"]}
 
 
-@pytest.mark.slow
 async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall", parameters={"max_topics": 2})
     document = answer.json()
@@ -156,7 +154,6 @@ async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, clien
     assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
 
 
-@pytest.mark.slow
 async def test_outsiders_are_told_of_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream", parameters={"candidates": 1})
     [found] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]
@@ -171,7 +168,6 @@ async def test_outsiders_are_told_of_every_candidate_as_a_value_of_its_own(runne
     assert "below" not in found
 
 
-@pytest.mark.slow
 async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream")
     assert answer["Content-Type"].startswith("text/event-stream")
@@ -187,7 +183,6 @@ async def test_the_stream_is_the_stored_events_and_ends_with_the_last(runner: Ru
         EventLine.model_validate(line)
 
 
-@pytest.mark.slow
 async def test_what_readers_may_take_for_the_end_of_a_line_is_escaped(runner: Runner, client: AsyncClient) -> None:
     query = "one\u2028two\u2029three\x85four"
     answer = await post(client, "/v1/recall/stream", query=query)
@@ -199,7 +194,6 @@ async def test_what_readers_may_take_for_the_end_of_a_line_is_escaped(runner: Ru
     assert json.loads(lines[0])["payload"]["query"] == run.query == query
 
 
-@pytest.mark.slow
 async def test_a_stream_that_was_cut_goes_on_after_the_last_event_that_came(
     runner: Runner, client: AsyncClient
 ) -> None:
@@ -217,7 +211,6 @@ async def test_a_stream_that_was_cut_goes_on_after_the_last_event_that_came(
         assert refused.status_code == 422
 
 
-@pytest.mark.slow
 async def test_events_come_while_the_run_goes_on(runner: Runner, gate: Gate, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream")
     parts = aiter(answer.streaming_content)
@@ -234,7 +227,6 @@ async def test_events_come_while_the_run_goes_on(runner: Runner, gate: Gate, cli
     assert rest[-1].startswith("event: run_finished\n")
 
 
-@pytest.mark.slow
 async def test_a_client_that_goes_away_does_not_end_the_run(runner: Runner, gate: Gate, client: AsyncClient) -> None:
     asking = asyncio.create_task(post(client, "/v1/recall"))
     await asyncio.wait_for(gate.asked.wait(), PATIENCE)
@@ -250,7 +242,6 @@ async def test_a_client_that_goes_away_does_not_end_the_run(runner: Runner, gate
     assert (run.state, run.fallback) == ("finished", "")
 
 
-@pytest.mark.slow
 async def test_a_run_of_another_process_is_followed_to_its_end(runner: Runner, memory: ChatUser) -> None:
     run = await sync_to_async(lifecycle.start)(memory, QUERY)
 
@@ -269,7 +260,6 @@ async def kinds_of(followed: AsyncIterator[following.EventText | None]) -> list[
     return [line.kind async for line in followed if line]
 
 
-@pytest.mark.slow
 async def test_the_notices_of_another_process_reach_who_follows_its_run(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +286,6 @@ class Away(InMemoryChannelLayer):
         raise OSError("out of reach")
 
 
-@pytest.mark.slow
 async def test_without_a_channel_layer_a_run_of_another_process_is_followed_all_the_same(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
@@ -311,7 +300,6 @@ async def test_without_a_channel_layer_a_run_of_another_process_is_followed_all_
     assert not runner.elsewhere._joined
 
 
-@pytest.mark.slow
 async def test_an_answer_is_waited_for_when_another_process_works_on_it(
     runner: Runner, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +319,6 @@ async def test_an_answer_is_waited_for_when_another_process_works_on_it(
     await elsewhere[0]
 
 
-@pytest.mark.slow
 async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_ends(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,7 +331,6 @@ async def test_a_quiet_stream_shows_that_it_is_alive_and_one_of_an_erased_run_en
         assert all([part.startswith(": ") async for part in sent])
 
 
-@pytest.mark.slow
 async def test_a_stream_ends_once_its_token_is_revoked(
     runner: Runner, memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,7 +344,6 @@ async def test_a_stream_ends_once_its_token_is_revoked(
         assert all([part.startswith(": ") async for part in sent])
 
 
-@pytest.mark.slow
 async def test_the_running_conversation_and_media_come_with_the_run(
     runner: Runner, client: AsyncClient, memory: ChatUser, settings: Any, tmp_path: Path
 ) -> None:
@@ -379,7 +364,6 @@ async def test_the_running_conversation_and_media_come_with_the_run(
     assert (await media.load(memory.pk, item)).content == b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.slow
 async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runner, client: AsyncClient) -> None:
     parts = [{"type": "text", "text": "It crashes."}, {"type": "text", "text": "Always."}]
     messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": "What does?", "text": None}]
@@ -388,7 +372,6 @@ async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runne
     assert [item["text"] for item in run.messages] == ["It crashes.\nAlways.", "What does?"]
 
 
-@pytest.mark.slow
 async def test_the_models_are_told_the_last_ten_messages_of_the_conversation(
     runner: Runner, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,7 +383,6 @@ async def test_the_models_are_told_the_last_ten_messages_of_the_conversation(
     assert [number for number in range(12) if f"It was said {number}." in asked] == list(range(2, 12))
 
 
-@pytest.mark.slow
 async def test_many_questions_at_once_are_each_answered(runner: Runner, client: AsyncClient) -> None:
     answers = await asyncio.gather(*(post(client, "/v1/recall", strategy="vector") for _ in range(40)))
     assert {answer.status_code for answer in answers} == {200}

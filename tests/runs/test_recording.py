@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from uuid import UUID
 
+import psycopg
+import psycopg_pool
 import pytest
 
 from memoryapp.engine.events import ModelReplied, QueryEnriched, RunFinished, RunStarted, Selected, TurnStarted
@@ -110,3 +112,9 @@ async def test_a_run_whose_earlier_events_are_lost_ends_behind_the_last_whole_on
     assert await kinds(run.pk) == ["run_started", "run_finished"]
     await run.arefresh_from_db()
     assert (run.state, run.fallback) == (Run.State.FINISHED, "crashed")
+
+
+def test_a_run_that_lost_its_database_did_not_end_by_a_fault_of_the_program() -> None:
+    assert closing.after_fault(psycopg_pool.PoolTimeout("no connection")).fallback == "abandoned"
+    assert closing.after_fault(psycopg.errors.AdminShutdown("restart")).fallback == "abandoned"
+    assert closing.after_fault(psycopg.errors.UndefinedTable("no such table")).fallback == "crashed"

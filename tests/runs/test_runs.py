@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
-import psycopg_pool
 import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
@@ -223,12 +222,6 @@ async def test_one_statement_gives_signs_of_life_for_every_run_of_a_process(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     assert not await Run.objects.filter(state=Run.State.RUNNING).aexists()
-
-
-def test_a_run_that_lost_its_database_did_not_end_by_a_fault_of_the_program() -> None:
-    assert closing.after_fault(psycopg_pool.PoolTimeout("no connection")).fallback == "abandoned"
-    assert closing.after_fault(psycopg.errors.AdminShutdown("restart")).fallback == "abandoned"
-    assert closing.after_fault(psycopg.errors.UndefinedTable("no such table")).fallback == "crashed"
 
 
 async def test_a_run_nobody_began_waits_for_the_worker(memory: ChatUser) -> None:
