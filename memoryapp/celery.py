@@ -26,6 +26,8 @@ from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.operations.pauses import StagePaused
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryapp.settings")
+# Django's checks examine the code and import every page, of which a worker shows none.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "yes")
 TRANSPORT_ALIASES["filesystem"] = "memoryapp.operations.broker:Transport"
 
 

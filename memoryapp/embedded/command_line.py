@@ -18,7 +18,7 @@ from pathlib import Path
 
 import django
 import psycopg
-from django.core.management import ManagementUtility, find_commands, load_command_class
+from django.core.management import BaseCommand, ManagementUtility, find_commands, load_command_class
 from django.db import DatabaseError
 from psycopg.conninfo import make_conninfo
 
@@ -75,11 +75,19 @@ def main(argv: Sequence[str]) -> None:
 
 
 def execute_from_command_line(argv: Sequence[str]) -> None:
-    """Works like Django's function of this name, except for the list of commands."""
+    """Works like Django's function of this name, except for the list of commands and the checks before one."""
     _CommandLine(list(argv)).execute()
 
 
 class _CommandLine(ManagementUtility):
+    def fetch_command(self, subcommand: str) -> BaseCommand:
+        """Returns a command of this program without Django's checks: they examine the code, and import every page for
+        it, which takes as long as the start of the command itself."""
+        command = super().fetch_command(subcommand)
+        if subcommand in _OURS:
+            command.requires_system_checks = []
+        return command
+
     def main_help_text(self, commands_only: bool = False) -> str:
         """Returns this program's own commands first, each with its help text."""
         others = super().main_help_text(commands_only)

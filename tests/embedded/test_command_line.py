@@ -172,6 +172,13 @@ def test_a_statement_that_failed_is_not_called_an_unreachable_database(
         command_line.main(["manage.py", "check"])
 
 
+def test_a_command_imports_no_page(db: None) -> None:
+    done = run(conninfo(), "check_memory", PYTHONPROFILEIMPORTTIME="1")
+    assert done.returncode == 0
+    assert "memoryapp.runs.repairing" in done.stderr
+    assert "rerankui.views" not in done.stderr
+
+
 def test_whoever_stops_reading_ends_the_command_without_a_word() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -46,7 +46,6 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 class Command(BaseCommand):
     help = "Starts everything and prints the address; Ctrl-C stops everything."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=_port, default=8000, help="the port of the pages and the API (8000)")
