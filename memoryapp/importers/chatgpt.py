@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
 
 _HIDDEN_KINDS = {
@@ -210,3 +213,11 @@ def _files(metadata: Node) -> list[str]:
         for item in attachments
         if isinstance(item, Mapping) and not str(item.get("mime_type", "")).startswith("image/")
     ]
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    conversations = partial(document.items, prefix(outline))
+    return Reader(lambda clock: read(conversations(), clock))
+
+
+FORMAT = Format("chatgpt", "ChatGPT", (DocumentLayout(recognises, open_document, ("conversations*.json",)),))

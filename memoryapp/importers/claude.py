@@ -8,10 +8,13 @@ out. Where a message was edited, the export has every version, and the one that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
@@ -25,11 +28,6 @@ Fields = Mapping[str, Any]
 def recognises(value: object) -> bool:
     items = value if isinstance(value, list) else [value]
     return any(isinstance(item, Mapping) and isinstance(item.get("chat_messages"), list) for item in items)
-
-
-def prefix(value: object) -> str:
-    """Where the conversations of a document with this outline are, in ijson's notation."""
-    return "item" if isinstance(value, list) else ""
 
 
 def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
@@ -151,3 +149,11 @@ def _extracted(item: Fields) -> dict[str, Any]:
         if isinstance(file.get("extracted_content"), str)
     ]
     return {"attachments": found} if found else {}
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    conversations = partial(document.items, prefix_of_items(outline))
+    return Reader(lambda clock: read(conversations(), clock))
+
+
+FORMAT = Format("claude", "Claude", (DocumentLayout(recognises, open_document, ("conversations*.json",)),))

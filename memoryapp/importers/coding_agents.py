@@ -14,6 +14,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import jsonl
+from memoryapp.importers.format import Format, Hints, LinesLayout, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
 
@@ -163,3 +164,15 @@ def _values(source: SourceFile) -> Iterator[tuple[int, Fields | Rejected]]:
     for number, value in jsonl.values(source):
         is_known = isinstance(value, Mapping | Rejected)
         yield number, value if is_known else Rejected(number, _("it is no JSON object"))
+
+
+def open_claude_code(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read_claude_code, source))
+
+
+def open_codex(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read_codex, source))
+
+
+CLAUDE_CODE = Format("claude-code", "Claude Code", (LinesLayout(is_claude_code, open_claude_code),))
+CODEX = Format("codex", "Codex", (LinesLayout(is_codex, open_codex),))

@@ -98,6 +98,11 @@ class JsonDocument:
         return builder.value
 
 
+def prefix_of_items(outline: object) -> str:
+    """Returns the place, in ijson's notation, of the items of a list, or of the document if it is no list."""
+    return "item" if isinstance(outline, list) else ""
+
+
 def read(source: SourceFile) -> JsonDocument:
     """The document of a source, looked through to its end. Raises UnreadableFile."""
     try:

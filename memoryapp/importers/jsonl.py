@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
-from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown, words
 from memoryapp.importers.source import SourceFile
 
@@ -59,23 +60,14 @@ def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
         yield number, _value(number, line)
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A reader of the messages of a file, and of whom they are."""
-
-    source: SourceFile
-
-    def __call__(self, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-        return read(self.source, clock)
-
-    def users(self) -> set[str]:
-        """Whom the lines name, those too that cannot be taken. Lines that name nobody are not parsed."""
-        found = set()
-        for number, line in lines(self.source):
-            value = _value(number, line) if _NAMES.search(line) or b"\\u00" in line else None
-            if isinstance(value, dict):
-                found.add(str(value.get("user") or "").strip())
-        return found
+def users(source: SourceFile) -> set[str]:
+    """Returns the users that the lines name, also in lines that will be rejected. Lines without one are not parsed."""
+    found = set()
+    for number, line in lines(source):
+        value = _value(number, line) if _NAMES.search(line) or b"\\u00" in line else None
+        if isinstance(value, dict):
+            found.add(str(value.get("user") or "").strip())
+    return found
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
@@ -197,3 +189,27 @@ def _unknown(item: dict[str, Any]) -> dict[str, Any]:
     if item.keys() <= _FIELDS:
         return {}
     return {key: value for key, value in item.items() if key not in _FIELDS}
+
+
+def open_lines(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read, source), users=lambda _clock: users(source))
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    """Returns the reader of a document that is one conversation, one message, or a list of such."""
+    if isinstance(outline, dict) and "messages" in outline:
+        records = partial(read_conversation, document)
+    else:
+        records = partial(read_document, document, prefix_of_items(outline))
+    return Reader(records, lambda clock: {item.user for item in records(clock) if isinstance(item, MessageRecord)})
+
+
+def _is_document(outline: object) -> bool:
+    return any(recognises(item) for item in (outline if isinstance(outline, list) else [outline]))
+
+
+FORMAT = Format(
+    "jsonl",
+    "JSON Lines",
+    (LinesLayout(recognises, open_lines, takes_any=True), DocumentLayout(_is_document, open_document)),
+)

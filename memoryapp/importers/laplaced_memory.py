@@ -13,7 +13,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import laplaced
+from memoryapp.importers.laplaced_database import columns_of, message_id, names, opened, time_of
 from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, shown
 from memoryapp.importers.source import SourceFile
 
@@ -28,11 +28,11 @@ Row = Mapping[str, Any]
 
 def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
     """Topics first, for facts refer to them."""
-    with laplaced.opened(source) as rows:
-        names = laplaced.names(rows)
+    with opened(source) as rows:
+        called = names(rows)
         for table, (kind, columns, values) in _TABLES.items():
             for row in _rows(rows, table, columns):
-                place, user = f"{table}[{row['id']}]", names.get(row["user_id"], str(row["user_id"] or ""))
+                place, user = f"{table}[{row['id']}]", called.get(row["user_id"], str(row["user_id"] or ""))
                 try:
                     yield Distilled(kind, user, place, clean(values(row, clock)), _number(row.get("topic_id")))
                 except BadRecord as error:
@@ -42,12 +42,12 @@ def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
 def users(source: SourceFile) -> set[str]:
     """What every user is called of whom the database has anything."""
     found: set[str] = set()
-    with laplaced.opened(source) as rows:
-        names = laplaced.names(rows)
+    with opened(source) as rows:
+        called = names(rows)
         for table in ("history", *_TABLES):
-            if laplaced.columns_of(rows, table) >= {"id", "user_id"}:
+            if columns_of(rows, table) >= {"id", "user_id"}:
                 listed = rows.execute(f"SELECT DISTINCT user_id FROM {table}")
-                found |= {clean(names.get(key, str(key or ""))) for (key,) in listed}
+                found |= {clean(called.get(key, str(key or ""))) for (key,) in listed}
     return found
 
 
@@ -56,7 +56,7 @@ def _number(value: Any) -> int | None:
 
 
 def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[Row]:
-    there = laplaced.columns_of(rows, table)
+    there = columns_of(rows, table)
     if not there >= {"id", "user_id"}:
         return
     wanted = ("id", "user_id", *columns)
@@ -82,7 +82,7 @@ def _fact(row: Row, clock: Clock) -> dict[str, Any]:
         "content": _text(row, "content", 10_000),
         "type": _text(row, "type", 16),
         "importance": importance,
-        "created_at": clock.read(laplaced.time_of(row["created_at"])),
+        "created_at": clock.read(time_of(row["created_at"])),
     }
 
 
@@ -119,8 +119,8 @@ def _artifact(row: Row, clock: Clock) -> dict[str, Any]:
         "keywords": _list(row, "keywords"),
         "entities": _list(row, "entities"),
         "rag_hints": _list(row, "rag_hints"),
-        "created_at": clock.read(laplaced.time_of(row["created_at"])),
-        "message": laplaced.message_id(row["user_id"], row["message_id"]),
+        "created_at": clock.read(time_of(row["created_at"])),
+        "message": message_id(row["user_id"], row["message_id"]),
     }
 
 
@@ -171,4 +171,4 @@ def _list(row: Row, name: str) -> list[str]:
 
 
 def _moment(value: Any, clock: Clock) -> Any:
-    return clock.read(laplaced.time_of(value)) if value else None
+    return clock.read(time_of(value)) if value else None

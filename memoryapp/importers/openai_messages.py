@@ -12,11 +12,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import jsonl
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
 from memoryapp.importers.source import SourceFile
 
@@ -173,3 +176,15 @@ def _part(part: object) -> str:
     if kind in _TEXTS and isinstance(text, str):
         return text
     return _PARTS.get(kind, "")
+
+
+def open_lines(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read_lines, source))
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    values = partial(document.items, prefix_of_items(outline))
+    return Reader(lambda clock: read(grouped(values()), clock))
+
+
+FORMAT = Format("openai", "OpenAI", (LinesLayout(recognises, open_lines), DocumentLayout(recognises, open_document)))

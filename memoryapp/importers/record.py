@@ -22,6 +22,8 @@ from memoryapp.engine.storable import storable
 ROLES = ("user", "assistant", "peer", "system")
 MOST_TEXT = 1_000_000
 MOST_DEPTH = 32
+# How many speakers of a file a person chooses from.
+MOST_SPEAKERS = 20
 LONGEST = {
     "user": 200,
     "external_id": 300,
@@ -44,11 +46,15 @@ class UnreadableFile(Exception):
 
 
 class UnknownSpeaker(UnreadableFile):
-    """A group does not tell which of its ``speakers`` the user is."""
+    """A file does not say which of its ``speakers`` is the user; only the first of them are kept.
+
+    ``sentence`` says why; the text also says what to do.
+    """
 
     def __init__(self, sentence: str, speakers: Sequence[str]) -> None:
-        super().__init__(sentence)
-        self.speakers = speakers
+        self.speakers = speakers[:MOST_SPEAKERS]
+        ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
+        super().__init__(f"{sentence} {ask % {'speakers': ', '.join(self.speakers)}}")
 
 
 class BadRecord(Exception):

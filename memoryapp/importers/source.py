@@ -13,7 +13,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,8 +138,11 @@ class _Joined(io.RawIOBase):
         return size
 
 
-def sources(path: Path) -> list[SourceFile]:
-    """What can be read of ``path``: itself, or an exported archive's JSON files. Raises UnreadableFile, OSError."""
+def sources(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[SourceFile]:
+    """Returns the file itself, or those files of an exported archive that ``members`` chooses from their names.
+
+    Raises UnreadableFile and OSError.
+    """
     if not path.exists():
         raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
     if not path.is_file():
@@ -153,7 +156,7 @@ def sources(path: Path) -> list[SourceFile]:
     if start[:2] == _GZIP:
         return [SourceFile(path, "gzip", meter=meter)]
     if start == _ZIP:
-        return [SourceFile(path, "zip", name, meter) for name in _members(path)]
+        return [SourceFile(path, "zip", name, meter) for name in _members(path, members)]
     return [SourceFile(path, meter=meter)]
 
 
@@ -177,8 +180,8 @@ def _cut_off(name: str) -> UnreadableFile:
     return UnreadableFile(_("%(path)s was cut off before its end: download or copy it again.") % {"path": name})
 
 
-def _members(path: Path) -> list[str]:
-    """The names of the chats in an archive, in order. Raises UnreadableFile."""
+def _members(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[str]:
+    """Returns the names of the chats in an archive, in order. Raises UnreadableFile."""
     if not zipfile.is_zipfile(path):
         raise _cut_off(str(path))
     if _listed_bytes(path) > MOST_LISTED_BYTES:
@@ -191,32 +194,13 @@ def _members(path: Path) -> list[str]:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise UnreadableFile(_("%(path)s cannot be unpacked: %(error)s.") % {"path": path, "error": error}) from None
-    for is_chat in (_is_export, _is_of_whatsapp, _is_log):
-        members = sorted(
-            name for name in names if is_chat(name.rpartition("/")[2]) and not name.startswith("__MACOSX/")
-        )
-        if members:
-            return members
+    if chosen := members(names):
+        return chosen
     foreign.refuse(str(path), foreign.archive(names))
     raise UnreadableFile(
         _("%(path)s holds no chat: neither conversations.json nor result.json, no text of WhatsApp, no JSON Lines.")
         % {"path": path}
     )
-
-
-# What is taken of an archive: whole exports before a chat's text, and that before logs of coding agents.
-
-
-def _is_export(name: str) -> bool:
-    return name == "result.json" or (name.startswith("conversations") and name.endswith(".json"))
-
-
-def _is_of_whatsapp(name: str) -> bool:
-    return name == "_chat.txt" or ("WhatsApp" in name and name.endswith(".txt"))
-
-
-def _is_log(name: str) -> bool:
-    return name.endswith(".jsonl")
 
 
 def _listed_bytes(path: Path) -> int:

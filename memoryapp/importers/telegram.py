@@ -14,6 +14,7 @@ to what and forwarded from where are columns of its row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -21,8 +22,9 @@ from django.utils.translation import gettext as _
 
 from memoryapp.engine.prompts import language_of
 from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
-from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, sender
+from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, scan, sender
 from memoryapp.importers.telegram_text import Fields, happened, hashtags, links, media_types, name, plain, words
 
 _KINDS = ("message", "service", "unsupported")
@@ -173,3 +175,15 @@ def _edited(item: Fields) -> str:
         return moment(value).isoformat()
     except BadRecord:
         return plain(value)
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    """Returns the reader of the chats in a document. Raises UnknownSpeaker."""
+    chats = scan(document, hints.owner, hints.me)
+    document.source.meter.passes = max(1, len({chat.part for chat in chats}))
+    return Reader(partial(read, document, chats))
+
+
+FORMAT = Format(
+    "telegram", "Telegram", (DocumentLayout(recognises, open_document, ("result.json",)),), asks_who=True
+)

@@ -15,15 +15,13 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.format import NOBODY
 from memoryapp.importers.record import UnknownSpeaker
 
 # The parts of a document that hold chats, with where one of them lies in it; a single chat is the document.
 PARTS = {"": "", "chats": "chats.list.item", "left_chats": "left_chats.list.item"}
 GROUPS = {"private_group", "private_supergroup", "public_supergroup"}
 SHARED = {*GROUPS, "private_channel", "public_channel"}
-# What says that none of the speakers is the user.
-NOBODY = "-"
-MOST_NAMED = 20
 
 _BEGINS = {"start_map", "start_array", "string", "number", "boolean", "null"}
 
@@ -176,6 +174,4 @@ def _speaks(chat: TelegramChat, name: str) -> bool:
 
 def _unknown(sentence: str, chats: Sequence[TelegramChat], name: str) -> UnknownSpeaker:
     counted = sum((chat.speakers for chat in chats), Counter[tuple[str, str]]())
-    speakers = [shown or id for (id, shown), _count in counted.most_common(MOST_NAMED)]
-    ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
-    return UnknownSpeaker(f"{sentence % {'name': name}} {ask % {'speakers': ', '.join(speakers)}}", speakers)
+    return UnknownSpeaker(sentence % {"name": name}, [shown or id for (id, shown), _count in counted.most_common()])

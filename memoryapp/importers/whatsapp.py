@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from functools import partial
 from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
+from memoryapp.importers.format import NOBODY, Format, Hints, Reader, TextLayout
 from memoryapp.importers.record import (
     MOST_TEXT,
     BadRecord,
@@ -33,7 +34,6 @@ from memoryapp.importers.record import (
     shown,
 )
 from memoryapp.importers.source import SourceFile, not_utf8
-from memoryapp.importers.telegram_chats import MOST_NAMED, NOBODY
 
 LINES_LOOKED_AT = 20
 LONGEST_AUTHOR = 60
@@ -167,12 +167,10 @@ def _me(chat: WhatsAppChat, owner: str, me: str) -> str:
         return others[0]
     if not chat.speakers:
         return ""
-    speakers = [name for name, _count in chat.speakers.most_common(MOST_NAMED)]
     sentence = (
         _("Nobody in this file is “%(name)s”.") % {"name": me} if me else _("The chat does not tell who the user is.")
     )
-    ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
-    raise UnknownSpeaker(f"{sentence} {ask % {'speakers': ', '.join(speakers)}}", speakers)
+    raise UnknownSpeaker(sentence, [name for name, _count in chat.speakers.most_common()])
 
 
 def _title(name: str) -> str:
@@ -299,9 +297,15 @@ def _spoken(body: str) -> tuple[str, str]:
     return name, text.removeprefix(" ")
 
 
-def beginning(source: SourceFile) -> str:
-    """The first lines of a text, as far as they can be read."""
-    with source.opened() as file:
-        return "\n".join(
-            line.decode("utf-8", "replace") for line in islice(iter(lambda: file.readline(10_000), b""), 40)
-        )
+def open_text(source: SourceFile, hints: Hints) -> Reader:
+    """Returns the reader of a chat. Raises UnknownSpeaker."""
+    return Reader(partial(read, source, scan(source, hints.owner, hints.me, hints.name)))
+
+
+FORMAT = Format(
+    "whatsapp",
+    "WhatsApp",
+    (TextLayout(recognises, open_text, ("_chat.txt", "*WhatsApp*.txt")),),
+    asks_who=True,
+    asks_zone=True,
+)

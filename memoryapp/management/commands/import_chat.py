@@ -19,9 +19,8 @@ from django.utils.translation import ngettext
 
 from memoryapp import transfer
 from memoryapp.erasure import BeingErased
-from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
-from memoryapp.importers.telegram_chats import NOBODY
 from memoryapp.ingestion.imports import Imported, addressee_of, batch_of, import_chat
 from memoryapp.management.arguments import utf8
 from memoryapp.transfer import predecessor
@@ -48,7 +47,7 @@ class Command(BaseCommand):
             metavar="NAME",
             help="whose memory it is, unless the file names several users",
         )
-        parser.add_argument("--format", default="auto", choices=("auto", *FORMATS))
+        parser.add_argument("--format", default="auto", choices=("auto", *sorted(FORMATS)))
         parser.add_argument(
             "--me",
             type=utf8,
