@@ -1,8 +1,8 @@
-"""The work on a file that a person gave: it is looked through, then imported, or a whole memory restored from it.
+"""Works on an uploaded file: rehearses it, then imports it or restores a whole memory from it.
 
-Whoever works on a file holds its lock, so a file whose worker was killed is taken up by the next sweep: the rehearsal
-begins anew, the import goes on in the batches it had begun; a restoration and an import that brings topics, which are
-one transaction each, begin anew.
+A worker locks the file on which it works, so the next sweep continues if the worker is killed: a rehearsal begins
+again, an import continues in its batches. A restoration, and an import that brings topics, are one transaction each and
+begin again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from memoryapp.transfer import predecessor
 
 LOCK = "import file"
 SLOT = "import slot"
-# How many files are worked on at once; more would leave the worker no time for anything else.
+# How many files are worked on at once. More would leave the worker no time for other work.
 SLOTS = 2
 # Seconds between updates of the progress in the row.
 BEAT_SECONDS = 0.5
@@ -90,7 +90,7 @@ def _opened(row: ImportFile) -> ChatFile:
 
 
 def _whole(row: ImportFile) -> Counter[str]:
-    """How many rows of each kind are in the export of a whole memory, which an empty one can become again.
+    """Returns how many rows of each kind the export of a whole memory has, if it can be restored here.
 
     Empty if the file is no such export, or if this memory has messages; the messages of the file are then imported.
     """
@@ -154,7 +154,7 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
 
 
 def _users(chat: ChatFile) -> dict[str, int]:
-    """The users a file names, each with the number of their messages; not more than a page can list."""
+    """Returns the users that a file names, with the numbers of their messages; at most as many as a page can list."""
     counts: dict[str, int] = {}
     for item in chat.records():
         if isinstance(item, MessageRecord) and item.user and (item.user in counts or len(counts) < MOST_USERS):
@@ -163,7 +163,7 @@ def _users(chat: ChatFile) -> dict[str, int]:
 
 
 def addressee(row: ImportFile, whole: Counter[str] | None = None) -> Addressee:
-    """Who gets the messages: this memory, all of them or those of one user, or each user the file names their own."""
+    """Returns who gets the messages: this memory (all messages, or those of one user), or each user that is named."""
     here, whose = row.owner.name, "" if whole else row.addressee
     if whose == ImportFile.EVERYBODY:
         return lambda named: named or here
@@ -230,5 +230,5 @@ def _fail(row: ImportFile, sentence: str, **fields: Any) -> None:
 
 
 def fail(row: ImportFile) -> None:
-    """After a fault of the program: the file waits until a person tries again."""
+    """Marks the file as failed after a fault of the program; it waits until a person tries again."""
     _fail(row, _("A fault in the program stopped this; the log has it. Nothing is lost: try again."))

@@ -1,8 +1,8 @@
-"""Claude's ``conversations.json``: conversations with all that was said in them, perhaps with versions.
+"""Claude's ``conversations.json``: conversations with all of their messages, perhaps in several versions.
 
-``content`` is preferred to ``text``, a flattening that loses what is no text. What was on the screen is kept: words,
-voice notes, documents the assistant wrote, names of files; reasoning, calls of tools and what these returned are left
-out. Where a message was edited, the export has every version, and the one that was shown is the path to the last.
+``content`` is preferred to ``text``, which contains only the text. What was shown is imported: words, voice notes,
+documents that the assistant wrote, names of files. Reasoning, tool calls and their results are left out. If a message
+was edited, the export has every version, and the path to the last message was shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _NOBODY = "00000000-0000-4000-8000-000000000000"
-# What the flattened text says in place of a block that it cannot show.
+# ``text`` contains this in place of a block that is not text.
 _UNSUPPORTED = "This block is not supported on your current device yet."
 
 Fields = Mapping[str, Any]
@@ -31,7 +31,7 @@ def recognises(value: object) -> bool:
 
 
 def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The shown messages of every conversation, in order."""
+    """Yields the shown messages of each conversation, in order."""
     for index, conversation in enumerate(conversations):
         place = f"[{index}]"
         if not isinstance(conversation, Mapping):
@@ -65,7 +65,7 @@ def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[Me
 
 
 def _shown(conversation: Fields, items: Sequence[object]) -> set[int]:
-    """The messages on the path that was shown last, by ``id()``; all of them where the export has no tree."""
+    """Returns the ``id()`` of the messages on the path that was shown last; of all if the export has no tree."""
     known = {key: item for item in items if (key := _uuid(item)) and isinstance(item, Mapping)}
     parents = [item.get("parent_message_uuid") for item in known.values()]
     if not any(parent in known for parent in parents if isinstance(parent, str)):
@@ -113,7 +113,7 @@ def _text(item: Fields) -> str:
 
 
 def _block(block: object) -> str:
-    """The words of a block that a person saw; nothing of reasoning, tools and what these returned."""
+    """Returns the text of a block that was shown; empty for reasoning, tools and their results."""
     if not isinstance(block, Mapping):
         return ""
     kind, text = block.get("type"), block.get("text")
@@ -125,7 +125,7 @@ def _block(block: object) -> str:
 
 
 def _artifact(value: object) -> str:
-    """A document that the assistant wrote beside the talk; of its later versions, what was changed."""
+    """Returns a document that the assistant wrote; of its later versions, only the changed text."""
     fields = value if isinstance(value, Mapping) else {}
     title, content = fields.get("title"), fields.get("content") or fields.get("new_str")
     head = f"[{title}]" if isinstance(title, str) and title else ""
@@ -142,7 +142,7 @@ def _files(item: Fields) -> list[str]:
 
 
 def _extracted(item: Fields) -> dict[str, Any]:
-    """What was read out of the files that came with a message, beside its text: nobody said it."""
+    """Returns metadata with the texts of attached files. They are not part of the message, because nobody said them."""
     found = [
         {"name": str(file["file_name"]), "content": file["extracted_content"]}
         for file in _named(item)

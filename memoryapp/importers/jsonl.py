@@ -1,8 +1,8 @@
-"""JSON Lines: one conversation a line.
+"""JSON Lines in the program's own format: one conversation a line.
 
-``{"user": "anna", "messages": [{"id", "session"?, "role", "author", "ts", "text", "reply_to"?,
-"forwarded_from"?, "attachments"?}]}``; a line may also be a single message with its ``user``. Fields
-that are not known are kept: a message's in its metadata, a conversation's with its first message.
+``{"user": "anna", "messages": [{"id", "session"?, "role", "author", "ts", "text", "reply_to"?, "forwarded_from"?,
+"attachments"?}]}``; a line may also be a single message with its ``user``. Unknown fields are kept: those of a message
+in its metadata, those of a conversation in the metadata of its first message.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected
 from memoryapp.importers.source import SourceFile
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
-# The field of a user; its name may also be written with escapes.
+# The field ``user``; its name may also be written with escapes.
 _NAMES = re.compile(rb'"user"\s*:')
 MOST_LINE = 16_000_000
-# Lines that an export of a whole memory has beside its messages.
+# The field of lines in an export of a whole memory that are not messages.
 EXPORT_MARK = "mnemoscope"
 
 
@@ -38,12 +38,12 @@ def recognises(value: object) -> bool:
 
 
 def is_row(value: object) -> bool:
-    """Whether a line of an exported memory is about something else than a message."""
+    """Whether the value is a line of an exported memory that is not a message."""
     return isinstance(value, dict) and EXPORT_MARK in value
 
 
 def lines(source: SourceFile) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, with their numbers; of one that is too long, its beginning."""
+    """Yields the lines that are not blank, with their numbers; of a line that is too long, its beginning."""
     with source.opened() as file:
         number = 1
         while line := file.readline(MOST_LINE + 1):
@@ -55,7 +55,7 @@ def lines(source: SourceFile) -> Iterator[tuple[int, bytes]]:
 
 
 def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
-    """The value of each line with its number, or a rejection of what is none; one line in memory at a time."""
+    """Yields each line's number and value, or a rejection if it has none; one line is in memory at a time."""
     for number, line in lines(source):
         yield number, _value(number, line)
 
@@ -71,7 +71,7 @@ def users(source: SourceFile) -> set[str]:
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of a file."""
+    """Yields the messages of a file."""
     for number, value in values(source):
         if isinstance(value, Rejected):
             yield value
@@ -80,13 +80,13 @@ def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]
 
 
 def read_document(document: JsonDocument, prefix: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The same conversations as the items of one JSON document, where ijson's ``prefix`` has them."""
+    """Yields the messages of conversations that are the items at ``prefix`` (in ijson's notation) of one document."""
     for index, value in enumerate(document.items(prefix)):
         yield from conversation(value, f"[{index}]", clock)
 
 
 def read_conversation(document: JsonDocument, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """A document that is one conversation, one message in memory at a time."""
+    """Yields the messages of a document that is one conversation; one message is in memory at a time."""
     try:
         user, _messages, rest = _opened({**document.without("messages"), "messages": []})
     except BadRecord as error:
@@ -110,7 +110,7 @@ def _value(number: int, line: bytes) -> Any:
 
 
 def conversation(value: object, place: int | str, clock: Clock | None = None) -> Iterable[MessageRecord | Rejected]:
-    """The messages of one conversation; ``place`` is its line number, or its path in a document."""
+    """Returns the messages of one conversation; ``place`` is its line number, or its path in a document."""
     clock = clock or Clock()
     if is_row(value):
         return ()
@@ -135,7 +135,7 @@ def _messages(
 
 
 def _first_time(messages: Sequence[Any]) -> datetime | None:
-    """The first time among a conversation's messages that can be read."""
+    """Returns the first time among a conversation's messages that can be read."""
     for item in messages:
         with suppress(BadRecord):
             return moment(item.get("ts") if isinstance(item, dict) else None)
@@ -143,7 +143,7 @@ def _first_time(messages: Sequence[Any]) -> datetime | None:
 
 
 def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
-    """The user, the messages (None when the line is a message itself) and all else of a line."""
+    """Returns the user, the messages (None if the line is a message itself) and the other fields of a line."""
     if not isinstance(value, dict):
         raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(value)})
     rest = dict(value)
@@ -185,7 +185,7 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
 
 
 def _unknown(item: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a message that this format does not know; most messages have none."""
+    """Returns the fields of a message that are not part of this format; most messages have none."""
     if item.keys() <= _FIELDS:
         return {}
     return {key: value for key, value in item.items() if key not in _FIELDS}

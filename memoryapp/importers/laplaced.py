@@ -37,7 +37,7 @@ def recognises(source: SourceFile) -> bool:
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """All messages in the order in which they were stored; each names its user."""
+    """Yields all messages in the order in which they were stored; each names its user."""
     with opened(source) as rows:
         columns = _columns(source, rows)
         called = names(rows)
@@ -56,7 +56,10 @@ _READ = ("id", "user_id", "role", "content", "topic_id", "created_at", "author",
 
 
 def _topic_at(rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
-    """Finds the topic of a user's message by the ranges that early databases had instead of a column."""
+    """Returns a function that finds the topic of a user's message.
+
+    It uses the ranges of messages that early databases have instead of a column.
+    """
     ranges: dict[Any, list[tuple[int, int, int]]] = {}
     if columns_of(rows, "topics") >= {"id", "user_id", "start_msg_id", "end_msg_id"}:
         listed = "SELECT user_id, start_msg_id, end_msg_id, id FROM topics WHERE typeof(start_msg_id) = 'integer'"
@@ -72,7 +75,7 @@ def _topic_at(rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
 
 
 def _columns(source: SourceFile, rows: sqlite3.Connection) -> set[str]:
-    """The columns of the messages. Raises UnreadableFile."""
+    """Returns the columns of the messages. Raises UnreadableFile when the database is not one of laplaced."""
     columns = columns_of(rows, "history")
     if not columns >= _NEEDED:
         raise UnreadableFile(

@@ -1,4 +1,4 @@
-"""The SQLite database of laplaced as rows: opens it, and reads what its messages and its other tables share.
+"""Opens the SQLite database of laplaced, and reads what its messages and its other tables have in common.
 
 The file comes from a stranger: it is opened read-only, and nothing that its schema contains is executed.
 """
@@ -38,7 +38,7 @@ def opened(source: SourceFile) -> Iterator[sqlite3.Connection]:
 
 
 def columns_of(rows: sqlite3.Connection, name: str) -> set[str]:
-    """The columns of a table; none where there is no such table, or something else has its name."""
+    """Returns the columns of a table; empty if there is no such table, or the name belongs to something else."""
     found = rows.execute("SELECT type FROM sqlite_master WHERE name = ?", (name,)).fetchall()
     if found != [("table",)]:
         return set()
@@ -46,7 +46,7 @@ def columns_of(rows: sqlite3.Connection, name: str) -> set[str]:
 
 
 def names(rows: sqlite3.Connection) -> dict[Any, str]:
-    """What users are called, by id: their user name, or their own, or the id where another is called so."""
+    """Returns the names of users by id: the user name, else the own name; with the id if it is empty or taken."""
     columns = columns_of(rows, "users")
     if not columns >= {"id"}:
         return {}
@@ -62,10 +62,11 @@ def names(rows: sqlite3.Connection) -> dict[Any, str]:
 
 
 def message_id(user: Any, number: Any) -> str:
-    """The external id of a message here."""
+    """Returns the external id of a message."""
     return f"laplaced:{user}:{number}"
 
 
 def time_of(value: Any) -> Any:
+    """Returns a time that Go printed as ISO 8601; any other value unchanged."""
     found = _PRINTED.fullmatch(value) if isinstance(value, str) else None
     return f"{found[1]}{found[2]}" if found else value

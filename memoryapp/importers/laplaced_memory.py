@@ -1,6 +1,6 @@
-"""What laplaced distilled of its users' messages: topics, facts, people and artifacts, where its database has them.
+"""What laplaced distilled from its users' messages: topics, facts, people and artifacts, if its database has them.
 
-A row that cannot be one of this program's is rejected with the reason; whether it is there already, its reader knows.
+A row that does not fit this program is rejected with a reason. Who stores the rows compares them with known ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
-    """Topics first, for facts refer to them."""
+    """Yields all rows, topics first, because facts refer to them."""
     with opened(source) as rows:
         called = names(rows)
         for table, (kind, columns, values) in _TABLES.items():
@@ -40,7 +40,7 @@ def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
 
 
 def users(source: SourceFile) -> set[str]:
-    """What every user is called of whom the database has anything."""
+    """Returns the names of all users who have any row in the database."""
     found: set[str] = set()
     with opened(source) as rows:
         called = names(rows)
@@ -93,7 +93,7 @@ def _person(row: Row, clock: Clock) -> dict[str, Any]:
         "display_name": _text(row, "display_name", 200),
         "aliases": _list(row, "aliases"),
         "username": _text(row, "username", 100),
-        # As laplaced does with a circle that it does not know.
+        # laplaced replaces an unknown circle in the same way.
         "circle": circle if circle in CIRCLES else "Other",
         "bio": _text(row, "bio", 10_000),
         "mention_count": max(0, count),
@@ -148,7 +148,7 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...], Callable[[Row, Clock], dict[st
 
 
 def _text(row: Row, name: str, most: int) -> str:
-    """Trimmed. Raises BadRecord."""
+    """Returns the text without blanks around it; empty for null. Raises BadRecord."""
     value = row[name]
     if value is None:
         return ""
@@ -160,7 +160,7 @@ def _text(row: Row, name: str, most: int) -> str:
 
 
 def _list(row: Row, name: str) -> list[str]:
-    """The texts of a list written as JSON; none where it is none. Raises BadRecord."""
+    """Returns the texts of a list that is stored as JSON; empty for null. Raises BadRecord."""
     try:
         found = json.loads(row[name]) if row[name] else []
     except (ValueError, TypeError, RecursionError):

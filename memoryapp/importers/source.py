@@ -1,8 +1,7 @@
-"""Where a chat's bytes come from: a file, a gzip file, or the JSON files of an exported zip archive.
+"""The bytes of a chat, from a file, a gzip file, or the files of an exported zip archive.
 
-Whatever it is, it comes out as UTF-8 in pieces, so that a file of any size takes the memory of one piece. What
-unpacking yields is counted while it happens, for a header may say anything, and ends with a sentence where no
-chat would go on.
+They are read as UTF-8 in pieces, so a file of any size takes the memory of one piece. Unpacked bytes are counted,
+because the size in a header may be wrong; a file that unpacks to far more than a chat is refused.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from memoryapp.importers import foreign
 from memoryapp.importers.record import UnreadableFile
 
 MOST_BYTES = 1_000_000_000
-# Chats shrink to a tenth or a twentieth; a file of nothing but zeros to a thousandth.
+# Chats are packed to a tenth or a twentieth of their size, a file of zeros to a thousandth.
 MOST_RATIO = 200
 UNSUSPICIOUS_BYTES = 20_000_000
-# The list of an archive's files is read whole; this much of it names about 200,000 files.
+# The directory of an archive is read whole; this size is enough for about 200,000 files.
 MOST_LISTED_BYTES = 20_000_000
 PIECE = 65_536
 
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
-# The record that ends an archive: a mark, eight bytes, then the size of the list of its files.
+# The record at the end of an archive: a mark, eight bytes, then the size of the directory.
 _LIST_END = b"PK\x05\x06"
 _LONGEST_END = 65_557
 
@@ -42,7 +41,7 @@ Pieces = Iterator[bytes]
 
 @dataclass(slots=True)
 class Meter:
-    """How much of a file's ``size`` bytes, as they lie on the disk, was read; ``passes`` times it is read whole."""
+    """How many of a file's ``size`` bytes on the disk were read. The whole file is read ``passes`` times."""
 
     size: int
     read: int = 0
@@ -55,7 +54,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file, or the file named ``member`` of a zip archive."""
+    """A file, or the file ``member`` of a zip archive. ``packing`` is ``gzip``, ``zip`` or empty."""
 
     path: Path
     packing: str = ""
@@ -68,7 +67,7 @@ class SourceFile:
 
     @contextmanager
     def opened(self, change: Callable[[Pieces], Pieces] | None = None) -> Iterator[IO[bytes]]:
-        """The bytes as UTF-8, without a byte order mark; ``change`` may mend them. Reading raises UnreadableFile."""
+        """Yields the bytes as UTF-8, without a byte order mark, after ``change``. Reading may raise UnreadableFile."""
         with closing(self._pieces()) as pieces:
             text = _utf8(pieces)
             joined: io.RawIOBase = _Joined(change(text) if change else text)
@@ -117,7 +116,7 @@ class SourceFile:
 
 
 class _Joined(io.RawIOBase):
-    """Pieces as a stream."""
+    """A stream of the pieces."""
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
@@ -168,7 +167,7 @@ def too_large(name: str, size: int) -> UnreadableFile:
 
 
 def not_utf8(name: str, fault: UnicodeDecodeError, where: str) -> UnreadableFile:
-    """The sentence for bytes that are no UTF-8; a file whose last letter alone lacks its end was cut off."""
+    """Returns the error for bytes that are not UTF-8. A file that ends within a character was cut off."""
     if fault.reason == "unexpected end of data":
         return _cut_off(name)
     return UnreadableFile(
@@ -212,7 +211,7 @@ def _listed_bytes(path: Path) -> int:
 
 
 def _utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 as UTF-8, with or without a byte order mark (PowerShell writes one); all else as it is."""
+    """Converts UTF-16 to UTF-8, with or without a byte order mark (PowerShell writes one); keeps other bytes."""
     first = next(pieces, b"")
     encoding = _encoding(first)
     if encoding:
@@ -229,7 +228,7 @@ def _utf8(pieces: Pieces) -> Pieces:
 def _encoding(first: bytes) -> str:
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    # A bracket or brace, then what begins with it: Latin letters and marks have a zero byte in UTF-16.
+    # JSON begins with two ASCII characters, each of which has a zero byte in UTF-16.
     if len(first) >= 4 and first[1] == first[3] == 0 < first[0]:
         return "utf-16-le"
     return "utf-16-be" if len(first) >= 4 and first[0] == first[2] == 0 < first[1] else ""

@@ -1,14 +1,14 @@
 """Telegram Desktop's ``result.json``: one chat, or a whole account with all of its chats.
 
-Ids count within a chat, so a message is ``telegram:<chat>:<id>``, and each chat is a session of its own.
-Whose memory it is: an account export names its owner; in a private chat the peer is the one whose id is
-the chat's, and whoever else speaks is the user; a group tells nothing, so its user is the author with the
-chat user's own name, or whom the importer names.
+Ids are unique within a chat, so the id of a message is ``telegram:<chat>:<id>``, and each chat is a session of its own.
+The user is found as follows. The export of an account names its owner. In a private chat, the peer is the speaker with
+the id of the chat, and the other speaker is the user. A group does not say it, so its user is the author with the name
+of the chat user, or the one whom a person names.
 
-What a message has beside its words stands in its metadata: ``channel`` and ``channel_id`` of the chat, ``chat_type``,
-``message_id`` within it, ``from_id``, ``links``, ``hashtags``, ``media_types``, ``lang`` of its words, ``edited`` in
-UTC, and every other field under the name it has in the export (views, reactions, sizes). Who wrote it, when, in reply
-to what and forwarded from where are columns of its row.
+The metadata of a message contain ``channel`` and ``channel_id`` of the chat, ``chat_type``, ``message_id`` within it,
+``from_id``, ``links``, ``hashtags``, ``media_types``, ``lang`` of its text, ``edited`` in UTC, and every other field
+under its name in the export (views, reactions, sizes). The author, the time, the message that it replies to and the
+origin of a forwarded message are columns of its row.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _is_message(item: object) -> bool:
 
 
 def read(document: JsonDocument, chats: Sequence[TelegramChat], clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of every chat that ``scan`` found in the document, each chat in its order."""
+    """Yields the messages of the chats that ``scan`` found in the document, in their order."""
     for part, of_part in groupby(chats, key=lambda chat: chat.part):
         items = document.items(messages_of(part))
         for chat in of_part:
@@ -135,7 +135,7 @@ def _author(item: Fields, field: str) -> str:
 
 
 def _time(item: Fields) -> Any:
-    """``date`` is local time of the exporting machine, without a zone: only used where nothing else is."""
+    """Returns the time in seconds; only without it ``date``, a local time of the exporting machine without a zone."""
     seconds = item.get("date_unixtime")
     if isinstance(seconds, str) and seconds.lstrip("-").isdecimal():
         seconds = int(seconds[:20])
@@ -169,7 +169,7 @@ def _metadata(chat: TelegramChat, item: Fields) -> dict[str, Any]:
 
 
 def _edited(item: Fields) -> str:
-    """When the message was edited last; as the export has it where that is no time."""
+    """Returns the time of the latest edit; the text of the export if that is not a time."""
     value = item.get("edited_unixtime") or item.get("edited")
     try:
         return moment(value).isoformat()
