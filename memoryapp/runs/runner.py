@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memoryapp.engine.chat.transfer import unanswered
+from memoryapp.engine.chat.cancellable_requests import unanswered
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 from memoryapp.runs.notices import Subscriptions, announce

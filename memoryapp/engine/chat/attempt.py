@@ -21,7 +21,7 @@ from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, us
 from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
-from memoryapp.engine.chat.transfer import TooLong, send, whole
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.json_values import written
 from memoryapp.engine.threads import apart
 
@@ -79,7 +79,7 @@ async def attempt(
             return
         try:
             async with budget.spending():
-                response = await whole(response, _MOST_BYTES)
+                response = await read_body(response, _MOST_BYTES)
         except TooLong:
             yield AttemptEnd(Problem(502, _TOO_LONG))
             return

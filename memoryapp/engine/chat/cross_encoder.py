@@ -17,7 +17,7 @@ import httpx
 import numpy as np
 
 from memoryapp.engine.chat.redaction import redacted, without_login
-from memoryapp.engine.chat.transfer import TooLong, send, whole
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.engine.threads import apart
@@ -98,7 +98,7 @@ class HttpCrossEncoder:
         body = {**model, "query": query, shape: texts, **more}
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
         async with aclosing(await send(self._http, request)) as response:
-            return await whole(response, _MOST_BYTES)
+            return await read_body(response, _MOST_BYTES)
 
     def _failure(self, words: str) -> CrossEncoderError:
         """The sentence; without the API key, which the endpoint may have repeated."""
