@@ -29,7 +29,7 @@ from memoryapp.ingestion.imports import Addressee, Course, Paused, batch_of, imp
 from memoryapp.ingestion.rehearsal import MOST_SHOWN, Findings, rehearse, rejections
 from memoryapp.models import ImportFile, Message
 from memoryapp.operations import advisory_locks
-from memoryapp.transfer import predecessor
+from memoryapp.transfer import distilled
 
 LOCK = "import file"
 SLOT = "import slot"
@@ -143,7 +143,7 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
     found = rehearse(row.owner, chat, addressee(row, whole), Course(stored=_Watch(row, lambda: chat.meter.share)))
     found.restores = dict(whole)
     if chat.is_distilled:
-        brought = predecessor.rehearse(chat, addressee(row))
+        brought = distilled.rehearse(chat, addressee(row))
         found.brings = dict(brought.new)
         found.rejected += brought.refused.count
         found.rejections = [*found.rejections, *rejections(brought.refused)][:MOST_SHOWN]
@@ -179,12 +179,12 @@ def _nothing(row: ImportFile, found: Findings) -> str:
 def _import(row: ImportFile, chat: ChatFile) -> None:
     watch = _Watch(row, lambda: chat.meter.share)
     taker = row.asked_by if row.takes_changes else ""
-    with predecessor.together(chat, addressee(row)) as opened:
+    with distilled.one_transaction(chat, addressee(row)) as opened:
         stored = partial(_beside, watch) if chat.is_distilled else watch
         course = Course(worker="worker", source=row.source, key=row.key, stored=stored, taker=taker, opened=opened)
         imported = import_for(chat, addressee(row), course)
         batch = partial(batch_of, key=row.key, source=row.source, format=chat.format)
-        brought = predecessor.bring(chat, addressee(row), lambda owner: batch(owner)[0], actor=row.asked_by)
+        brought = distilled.store(chat, addressee(row), lambda owner: batch(owner)[0], actor=row.asked_by)
     artifacts = attachments.take(row.path, chat, addressee(row))
     numbers = {
         "added": imported.added,

@@ -23,8 +23,8 @@ from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.ingestion.imports import Imported, addressee_of, batch_of, import_chat
 from memoryapp.management.arguments import utf8
-from memoryapp.transfer import predecessor
-from memoryapp.transfer.predecessor import Brought
+from memoryapp.transfer import distilled
+from memoryapp.transfer.distilled import DistilledCounts
 from memoryapp.work import ProgressLines, Report
 
 MOST_SHOWN = 20
@@ -123,7 +123,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             return open_chat(path, format, replace(hints, me=input(_("Who is the user? ")).strip() or NOBODY))
 
-    def _print(self, imported: Imported, brought: Brought, dry_run: bool) -> None:
+    def _print(self, imported: Imported, brought: DistilledCounts, dry_run: bool) -> None:
         if imported.users:
             form = _("%(users)s: %(added)s would be added, %(skipped)s are there already.")
             if not dry_run:
@@ -146,16 +146,16 @@ class Command(BaseCommand):
             )
 
 
-def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, Brought]:
+def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, DistilledCounts]:
     """Returns the results for the messages, and for what another program had made from them."""
     addressee, _note = addressee_of(chat, user)
     if dry_run:
-        return import_chat(chat, user, dry_run=True, report=report), predecessor.rehearse(chat, addressee)
+        return import_chat(chat, user, dry_run=True, report=report), distilled.rehearse(chat, addressee)
     key = uuid4()
-    with predecessor.together(chat, addressee) as opened:
+    with distilled.one_transaction(chat, addressee) as opened:
         imported = import_chat(chat, user, key=key, report=report, opened=opened)
         batch = partial(batch_of, key=key, source=chat.path.name, format=chat.format)
-        return imported, predecessor.bring(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
+        return imported, distilled.store(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
 
 
 def _date(text: str) -> datetime:
@@ -195,7 +195,7 @@ def _checked(user: str) -> str:
     return user
 
 
-def _document(imported: Imported, brought: Brought) -> dict[str, Any]:
+def _document(imported: Imported, brought: DistilledCounts) -> dict[str, Any]:
     return {
         "users": list(imported.users),
         "messages_added": imported.added,
@@ -208,7 +208,7 @@ def _document(imported: Imported, brought: Brought) -> dict[str, Any]:
     }
 
 
-def _rest(brought: Brought) -> dict[str, Any]:
+def _rest(brought: DistilledCounts) -> dict[str, Any]:
     """Returns what had been made from the messages, by kind."""
     return {
         "brought": dict(brought.new),
