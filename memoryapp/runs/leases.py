@@ -84,7 +84,7 @@ class Leases:
 
 
 @asynccontextmanager
-async def leased() -> AsyncIterator[Leases]:
+async def open_leases() -> AsyncIterator[Leases]:
     """Leases that end with the body.
 
     They have a connection of their own: queued behind hundreds of runs, a renewal would come too late for all of them.

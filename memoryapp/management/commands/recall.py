@@ -50,7 +50,7 @@ async def _ended(owner: ChatUser, query: str, strategy: str, parameters: Mapping
         run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
         await lifecycle.execute(run.pk, clients)
     try:
-        await waiting.ended(run)
+        await waiting.wait_for_end(run)
     except TimeoutError:
         raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
     return run
