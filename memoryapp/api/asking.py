@@ -14,7 +14,7 @@ from memoryapp.api.conversation import conversation
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
-from memoryapp.importers.record import shown
+from memoryapp.importers.record import quote
 from memoryapp.models import Run
 from memoryapp.runs import lifecycle, waiting
 from memoryapp.runs.lifecycle import TooManyRuns
@@ -63,7 +63,7 @@ def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
     numbers = {name for name, declaration in declarations().items() if declaration.is_number}
     for name in numbers & given.keys():
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
-            raise RequestRefused(400, f"{name} must be a number, not {shown(given[name])}.")
+            raise RequestRefused(400, f"{name} must be a number, not {quote(given[name])}.")
     return given
 
 

@@ -70,7 +70,7 @@ def _work(row: ImportFile) -> None:
     try:
         if row.state == State.IMPORTING and row.findings.get("restores"):
             return _restore(row)
-        chat = _opened(row)
+        chat = _open(row)
         if row.state == State.REHEARSING:
             _rehearse(row, chat, _whole(row))
         else:
@@ -83,7 +83,7 @@ def _work(row: ImportFile) -> None:
         logger.info("The import of file %s was paused.", row.pk)
 
 
-def _opened(row: ImportFile) -> ChatFile:
+def _open(row: ImportFile) -> ChatFile:
     zone = ZoneInfo(row.timezone or "UTC")
     hints = Hints(row.owner.name, row.me, row.start, advises=False, name=row.source, zone=zone)
     return open_chat(row.path, "auto", hints)
@@ -148,7 +148,7 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
         found.rejected += brought.refused.count
         found.rejections = [*found.rejections, *rejections(brought.refused)][:MOST_SHOWN]
     if not found.messages and not found.timeless:
-        return _fail(row, _nothing(row, found), findings=found.document(), format=chat.format)
+        return _fail(row, _nothing_sentence(row, found), findings=found.document(), format=chat.format)
     state = State.READY if found.messages else State.ASKING
     _end(row, state, format=chat.format, findings=found.document())
 
@@ -170,7 +170,7 @@ def addressee(row: ImportFile, whole: Counter[str] | None = None) -> Addressee:
     return lambda named: here if not whose or named in ("", whose) else None
 
 
-def _nothing(row: ImportFile, found: Findings) -> str:
+def _nothing_sentence(row: ImportFile, found: Findings) -> str:
     sentence = _("No message could be read from %(path)s.") % {"path": row.source}
     first = found.rejections[:1]
     return f"{sentence} {first[0]['line']}: {first[0]['reason']}." if first else sentence

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote
 
 _HIDDEN_KINDS = {
     "model_editable_context",
@@ -75,7 +75,7 @@ def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecor
 def _path(conversation: object) -> tuple[str, list[tuple[str, Node]]]:
     """Returns the conversation's id and its shown nodes, from the root down. Raises BadRecord."""
     if not isinstance(conversation, Mapping):
-        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(conversation)})
+        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": quote(conversation)})
     key = conversation.get("conversation_id") or conversation.get("id")
     if not isinstance(key, str):
         raise BadRecord(_("the conversation has no id"))
@@ -98,7 +98,7 @@ def _last(conversation: Node, mapping: Node) -> object:
     ends = [key for key, node in mapping.items() if isinstance(node, Mapping) and not node.get("children")]
     if current is None and len(ends) == 1:
         return ends[0]
-    raise BadRecord(_("current_node %(node)s is not in the mapping") % {"node": shown(current)})
+    raise BadRecord(_("current_node %(node)s is not in the mapping") % {"node": quote(current)})
 
 
 def _messages(
@@ -106,7 +106,7 @@ def _messages(
 ) -> Iterator[MessageRecord | Rejected]:
     broken = path[0][1].get("parent")
     if broken is not None:
-        reason = _("its parent %(node)s is missing: the messages before it are lost") % {"node": shown(broken)}
+        reason = _("its parent %(node)s is missing: the messages before it are lost") % {"node": quote(broken)}
         yield Rejected(f"{place}.mapping[{path[0][0]}]", reason)
     before = conversation.get("create_time")
     for node, content in path:
@@ -191,7 +191,7 @@ def _text(raw: Node, metadata: Node) -> str:
     elif isinstance(content.get("result"), str):
         found = [content["result"]]
     else:
-        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": shown(_kind(raw))})
+        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": quote(_kind(raw))})
     return _CITATION.sub("", "\n".join([*_files(metadata), *filter(None, found)])).strip()
 
 

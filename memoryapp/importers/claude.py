@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, quote
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -35,7 +35,7 @@ def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecor
     for index, conversation in enumerate(conversations):
         place = f"[{index}]"
         if not isinstance(conversation, Mapping):
-            reason = _("a conversation must be a JSON object, not %(value)s") % {"value": shown(conversation)}
+            reason = _("a conversation must be a JSON object, not %(value)s") % {"value": quote(conversation)}
             yield Rejected(place, reason)
             continue
         yield from _conversation(conversation, place, clock)
@@ -50,7 +50,7 @@ def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[Me
     if not isinstance(items, list):
         yield Rejected(place, _("the conversation has no messages"))
         return
-    visible = _shown(conversation, items)
+    visible = _visible(conversation, items)
     for index, item in enumerate(items):
         if id(item) not in visible:
             continue
@@ -64,7 +64,7 @@ def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[Me
             yield record
 
 
-def _shown(conversation: Fields, items: Sequence[object]) -> set[int]:
+def _visible(conversation: Fields, items: Sequence[object]) -> set[int]:
     """Returns the ``id()`` of the messages on the path that was shown last; of all if the export has no tree."""
     known = {key: item for item in items if (key := _uuid(item)) and isinstance(item, Mapping)}
     parents = [item.get("parent_message_uuid") for item in known.values()]
@@ -86,7 +86,7 @@ def _uuid(item: object) -> str:
 
 def _record(conversation: Fields, key: str, item: object, line: str, clock: Clock) -> MessageRecord:
     if not isinstance(item, Mapping):
-        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     if not _uuid(item):
         raise BadRecord(_("it has no id"))
     sender = str(item.get("sender") or "")
@@ -99,7 +99,7 @@ def _record(conversation: Fields, key: str, item: object, line: str, clock: Cloc
         sent_at=sent_at,
         text=_text(item),
         session=key,
-        metadata={"conversation": conversation.get("name") or "", **_extracted(item), **clock.mark()},
+        metadata={"conversation": conversation.get("name") or "", **_extracted_texts(item), **clock.mark()},
         line=line,
     )
 
@@ -132,20 +132,20 @@ def _artifact(value: object) -> str:
     return "\n".join(part for part in (head, content) if isinstance(part, str) and part)
 
 
-def _named(item: Fields) -> list[Fields]:
+def _named_files(item: Fields) -> list[Fields]:
     both = [value for field in ("attachments", "files") if isinstance(value := item.get(field), list)]
     return [file for value in both for file in value if isinstance(file, Mapping) and file.get("file_name")]
 
 
 def _files(item: Fields) -> list[str]:
-    return list(dict.fromkeys(f"[file: {file['file_name']}]" for file in _named(item)))
+    return list(dict.fromkeys(f"[file: {file['file_name']}]" for file in _named_files(item)))
 
 
-def _extracted(item: Fields) -> dict[str, Any]:
+def _extracted_texts(item: Fields) -> dict[str, Any]:
     """Returns metadata with the texts of attached files. They are not part of the message, because nobody said them."""
     found = [
         {"name": str(file["file_name"]), "content": file["extracted_content"]}
-        for file in _named(item)
+        for file in _named_files(item)
         if isinstance(file.get("extracted_content"), str)
     ]
     return {"attachments": found} if found else {}

@@ -60,7 +60,7 @@ def read_claude_code(source: SourceFile, clock: Clock) -> Iterator[MessageRecord
         if isinstance(value, Rejected):
             yield value
         elif value.get("type") in ("user", "assistant") and not _is_aside(value):
-            yield from _made(number, clock, value.get("timestamp"), lambda value=value: _claude_fields(value))
+            yield from _message_of(number, clock, value.get("timestamp"), lambda value=value: _claude_fields(value))
 
 
 def _is_aside(value: Fields) -> bool:
@@ -99,7 +99,7 @@ def read_codex(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rej
         if payload.get("type") == "message" and payload.get("role") in ("user", "assistant"):
             count += 1
             fields = (payload, session, place, count)
-            yield from _made(number, clock, value.get("timestamp"), lambda fields=fields: _codex_fields(*fields))
+            yield from _message_of(number, clock, value.get("timestamp"), lambda fields=fields: _codex_fields(*fields))
 
 
 def _payload(value: Fields) -> Fields:
@@ -148,7 +148,7 @@ def _block(block: Fields) -> str:
     return text
 
 
-def _made(number: int, clock: Clock, time: object, fields: Any) -> Iterator[MessageRecord | Rejected]:
+def _message_of(number: int, clock: Clock, time: object, fields: Any) -> Iterator[MessageRecord | Rejected]:
     try:
         known = fields()
         if known["text"]:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import document
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown, words
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote, words
 from memoryapp.importers.source import SourceFile
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
@@ -88,7 +88,7 @@ def read_document(document: JsonDocument, prefix: str, clock: Clock) -> Iterator
 def read_conversation(document: JsonDocument, clock: Clock) -> Iterator[MessageRecord | Rejected]:
     """Yields the messages of a document that is one conversation; one message is in memory at a time."""
     try:
-        user, _messages, rest = _opened({**document.without("messages"), "messages": []})
+        user, _messages, rest = _fields_of({**document.without("messages"), "messages": []})
     except BadRecord as error:
         yield Rejected("[0]", str(error))
         return
@@ -115,7 +115,7 @@ def conversation(value: object, place: int | str, clock: Clock | None = None) ->
     if is_row(value):
         return ()
     try:
-        user, messages, rest = _opened(value)
+        user, messages, rest = _fields_of(value)
     except BadRecord as error:
         return (Rejected(place, str(error)),)
     if messages is None:
@@ -142,10 +142,10 @@ def _first_time(messages: Sequence[Any]) -> datetime | None:
     return None
 
 
-def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
+def _fields_of(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
     """Returns the user, the messages (None if the line is a message itself) and the other fields of a line."""
     if not isinstance(value, dict):
-        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(value)})
+        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": quote(value)})
     rest = dict(value)
     user = words(rest.pop("user", ""), "user").strip()
     if "messages" not in rest and recognises(value):
@@ -165,7 +165,7 @@ def _message(item: object, user: str, line: int | str, extra: dict[str, Any], cl
 
 def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], clock: Clock) -> MessageRecord:
     if not isinstance(item, dict):
-        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     if item.get("text") is None and not item.get("attachments"):
         raise BadRecord(_("it has no text"))
     sent_at = clock.read(item.get("ts"))

@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.laplaced_database import columns_of, message_id, names, opened, time_of
-from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, shown
+from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, quote
 from memoryapp.importers.source import SourceFile
 
 MOST_SUMMARY_CHARS = 2_000
@@ -67,7 +67,7 @@ def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Ite
 
 def _topic(row: Row, clock: Clock) -> dict[str, Any]:
     if not isinstance(row["id"], int):
-        raise BadRecord(_("%(value)s is no number of a topic") % {"value": shown(row["id"])})
+        raise BadRecord(_("%(value)s is no number of a topic") % {"value": quote(row["id"])})
     summary = _text(row, "summary", MOST_SUMMARY_CHARS)
     if not summary:
         raise BadRecord(_("it has no summary; its messages become topics here"))
@@ -105,7 +105,7 @@ def _person(row: Row, clock: Clock) -> dict[str, Any]:
 def _artifact(row: Row, clock: Clock) -> dict[str, Any]:
     sha256 = _text(row, "content_hash", 64).lower()
     if not _SHA256.fullmatch(sha256):
-        raise BadRecord(_("%(value)s is not the SHA-256 of a file") % {"value": shown(row["content_hash"])})
+        raise BadRecord(_("%(value)s is not the SHA-256 of a file") % {"value": quote(row["content_hash"])})
     if row["state"] != "ready":
         raise BadRecord(_("its file was never read, and is not in the database"))
     size = row["file_size"] if isinstance(row["file_size"], int) else 0
@@ -153,7 +153,7 @@ def _text(row: Row, name: str, most: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
+        raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": quote(value)})
     if len(value.strip()) > most:
         raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": f"{most:,}"})
     return value.strip()
@@ -166,7 +166,7 @@ def _list(row: Row, name: str) -> list[str]:
     except (ValueError, TypeError, RecursionError):
         found = None
     if not isinstance(found, list):
-        raise BadRecord(_("%(name)s must be a list, not %(value)s") % {"name": name, "value": shown(row[name])})
+        raise BadRecord(_("%(name)s must be a list, not %(value)s") % {"name": name, "value": quote(row[name])})
     return [item for item in found if isinstance(item, str)][:MOST_ENTRIES]
 
 

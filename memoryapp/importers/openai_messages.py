@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from memoryapp.importers import jsonl
 from memoryapp.importers.document import JsonDocument, prefix_of_items
 from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, quote
 from memoryapp.importers.source import SourceFile
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -139,7 +139,7 @@ def _key(fields: Fields, items: Sequence[object]) -> str:
 def _record(item: object, key: str, index: int, line: str, clock: Clock) -> MessageRecord | None:
     """Returns the message; None if it belongs to a tool or has no text. Raises BadRecord."""
     if not isinstance(item, Mapping):
-        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     role = str(item.get("role") or "")
     text = _text(item.get("content")) or _text(item.get("refusal"))
     if role in _TOOLS or (not text and role in _ROLES):

@@ -154,7 +154,7 @@ def message(
         raise BadRecord(_("it has no id"))
     if role not in ROLES:
         raise BadRecord(
-            _("the role must be one of %(roles)s, not %(role)s") % {"roles": ", ".join(ROLES), "role": shown(role)}
+            _("the role must be one of %(roles)s, not %(role)s") % {"roles": ", ".join(ROLES), "role": quote(role)}
         )
     return record
 
@@ -183,7 +183,7 @@ def words(value: object, name: str) -> str:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
+    raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": quote(value)})
 
 
 def clean(value: Any, depth: int = 0) -> Any:
@@ -217,7 +217,7 @@ def moment(value: object) -> datetime:
             return datetime.fromtimestamp(_seconds(float(value) if isinstance(value, str) else value), UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": shown(value)})
+    raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": quote(value)})
 
 
 def _seconds(value: float) -> float:
@@ -300,7 +300,7 @@ class Clock:
         return time
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Returns a value of the file for a sentence: quoted, at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -76,8 +76,8 @@ class SourceFile:
 
     def _pieces(self) -> Generator[bytes, None, None]:
         try:
-            with self.path.open("rb") as file, self._unpacked(file) as stream:
-                yield from self._counted(file, stream)
+            with self.path.open("rb") as file, self._unpack(file) as stream:
+                yield from self._count(file, stream)
         except EOFError:
             raise _cut_off(self.name) from None
         except (zipfile.BadZipFile, gzip.BadGzipFile, NotImplementedError, RuntimeError, zlib.error) as error:
@@ -86,7 +86,7 @@ class SourceFile:
             ) from None
 
     @contextmanager
-    def _unpacked(self, file: IO[bytes]) -> Iterator[IO[bytes]]:
+    def _unpack(self, file: IO[bytes]) -> Iterator[IO[bytes]]:
         if self.packing == "gzip":
             with gzip.GzipFile(fileobj=file) as stream:
                 yield cast(IO[bytes], stream)
@@ -96,7 +96,7 @@ class SourceFile:
         else:
             yield file
 
-    def _counted(self, file: IO[bytes], stream: IO[bytes]) -> Iterator[bytes]:
+    def _count(self, file: IO[bytes], stream: IO[bytes]) -> Iterator[bytes]:
         total, began, counted = 0, file.tell() if self.packing == "zip" else 0, self.meter.read
         while piece := stream.read(PIECE):
             total += len(piece)

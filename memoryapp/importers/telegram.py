@@ -23,9 +23,9 @@ from django.utils.translation import gettext as _
 from memoryapp.engine.prompts import language_of
 from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote
 from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, scan, sender
-from memoryapp.importers.telegram_text import Fields, happened, hashtags, links, media_types, name, plain, words
+from memoryapp.importers.telegram_text import Fields, service_text, hashtags, links, media_types, name, plain, words
 
 _KINDS = ("message", "service", "unsupported")
 _READ_FIELDS = {
@@ -76,9 +76,9 @@ def _message(chat: TelegramChat, item: object, index: int, clock: Clock) -> Mess
     line = f"{chat.place}.messages[{index}]".lstrip(".")
     try:
         if not isinstance(item, Mapping):
-            raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+            raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
         if "id" in item:
-            line = f"{line} (id {shown(item['id'])})"
+            line = f"{line} (id {quote(item['id'])})"
         return _record(chat, item, line, clock)
     except BadRecord as error:
         return Rejected(line, str(error))
@@ -91,7 +91,7 @@ def _record(chat: TelegramChat, item: Fields, line: str, clock: Clock) -> Messag
     if kind == "unsupported":
         raise BadRecord(_("Telegram could not export it (type “unsupported”)"))
     if kind not in _KINDS:
-        raise BadRecord(_("a message of the unknown type %(kind)s") % {"kind": shown(kind)})
+        raise BadRecord(_("a message of the unknown type %(kind)s") % {"kind": quote(kind)})
     service = kind == "service"
     sent_at = clock.read(_time(item))
     return message(
@@ -100,7 +100,7 @@ def _record(chat: TelegramChat, item: Fields, line: str, clock: Clock) -> Messag
         role="system" if service else _role(chat, item),
         author=_author(item, "actor" if service else "from"),
         sent_at=sent_at,
-        text=happened(item) if service else words(item),
+        text=service_text(item) if service else words(item),
         session=f"telegram:{chat.id}",
         reply_to=_reply(chat, item),
         forwarded_from=name(item["forwarded_from"]) if "forwarded_from" in item else "",
@@ -162,13 +162,13 @@ def _metadata(chat: TelegramChat, item: Fields) -> dict[str, Any]:
         "hashtags": hashtags(item),
         "media_types": media_types(item),
         "lang": language_of(text) if any(map(str.isalpha, text)) else "",
-        "edited": _edited(item),
+        "edited": _edit_time(item),
     }
     rest = {key: value for key, value in item.items() if key not in _READ_FIELDS and key != "forwarded_from"}
     return {**rest, **{key: value for key, value in own.items() if value}}
 
 
-def _edited(item: Fields) -> str:
+def _edit_time(item: Fields) -> str:
     """Returns the time of the latest edit; the text of the export if that is not a time."""
     value = item.get("edited_unixtime") or item.get("edited")
     try:

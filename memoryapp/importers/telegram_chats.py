@@ -69,7 +69,7 @@ def scan(document: JsonDocument, owner: str, me: str) -> list[TelegramChat]:
         step = found.steps.get(prefix)
         if step:
             step(event, value)
-    chats = found.found()
+    chats = found.all_chats()
     for chat in chats:
         chat.owner_id, chat.owner, chat.me = found.owner_id, owner.casefold(), me.casefold()
         ids = {id for id, _name in chat.speakers}
@@ -104,7 +104,7 @@ class _Scan:
         }
         self.steps |= {f"{base}{place}": partial(step, part) for place, step in steps.items()}
 
-    def found(self) -> list[TelegramChat]:
+    def all_chats(self) -> list[TelegramChat]:
         return [chat for part in PARTS for chat in self.chats[part] if part or self.is_chat]
 
     def _account(self, event: str, value: Any) -> None:

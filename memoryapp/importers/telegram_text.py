@@ -153,7 +153,7 @@ def _joined(fields: object, *names: str, between: str = " ") -> str:
     return between.join(str(fields[name]) for name in names if fields.get(name) not in (None, ""))
 
 
-_HAPPENED = {
+_SERVICE_TEXTS = {
     "create_group": "created the group “{title}” with {members}",
     "create_channel": "created the channel “{title}”",
     "edit_group_title": "renamed the group to “{title}”",
@@ -174,20 +174,20 @@ _HAPPENED = {
 }
 
 
-def happened(message: Fields) -> str:
+def service_text(message: Fields) -> str:
     """Returns a service message as a sentence: who did what."""
     action = message.get("action")
     information = plain(message.get("information_text"))
     if not isinstance(action, str):
         return information or "(service message)"
     actor = name(message["actor"]) if "actor" in message else ""
-    return " ".join(filter(None, (actor, _deed(action, message), information)))
+    return " ".join(filter(None, (actor, _action_text(action, message), information)))
 
 
-def _deed(action: str, message: Fields) -> str:
+def _action_text(action: str, message: Fields) -> str:
     if action == "phone_call":
         return _call(message)
-    form = _HAPPENED.get(action)
+    form = _SERVICE_TEXTS.get(action)
     if form is None:
         return _labelled(action.replace("_", " "), plain(message.get("title")))
     return form.format(title=plain(message.get("title")), members=_members(message), period=message.get("period", "?"))

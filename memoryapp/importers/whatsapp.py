@@ -32,7 +32,7 @@ from memoryapp.importers.record import (
     Rejected,
     UnknownSpeaker,
     message,
-    shown,
+    quote,
 )
 from memoryapp.importers.source import SourceFile, not_utf8
 
@@ -112,7 +112,7 @@ class _Alike:
 
 def recognises(beginning: str) -> bool:
     """Whether one of the first lines of a text is a message."""
-    return any(_split(line) for line in beginning.splitlines()[:LINES_LOOKED_AT])
+    return any(_head_and_rest(line) for line in beginning.splitlines()[:LINES_LOOKED_AT])
 
 
 def scan(source: SourceFile, owner: str, me: str, name: str = "") -> WhatsAppChat:
@@ -200,7 +200,7 @@ def _record(
         at = _time(entry.head, chat.order)
     except ValueError:
         date = "/".join(str(part) for part in entry.head[:3])
-        raise BadRecord(_("%(value)s is no date in the order of the others") % {"value": shown(date)}) from None
+        raise BadRecord(_("%(value)s is no date in the order of the others") % {"value": quote(date)}) from None
     is_notice = is_notice or entry.author not in chat.speakers
     digest = hashlib.sha256(entry.text.encode("utf-8", "replace")).hexdigest()[:16]
     key, count = f"whatsapp:{at.isoformat()}:{digest}", alike.count(at, digest)
@@ -247,7 +247,7 @@ def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
     rest: list[str] = []
     size = 0
     for number, line in _lines(source):
-        found = _split(line)
+        found = _head_and_rest(line)
         if found is None:
             # A message that is too long is rejected as a whole, so the rest of it is not kept.
             if entry and size <= MOST_TEXT:
@@ -257,7 +257,7 @@ def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
         if entry:
             yield entry._replace(text="\n".join([entry.text, *rest]))
         head, body = found
-        author, text = _spoken(body)
+        author, text = _author_and_text(body)
         entry, rest, size = UndatedMessage(number, head, author, text), [], len(text)
     if entry:
         yield entry._replace(text="\n".join([entry.text, *rest]))
@@ -274,7 +274,7 @@ def _lines(source: SourceFile) -> Iterator[tuple[int, str]]:
             raise not_utf8(source.name, fault, _("from line %(number)s on") % {"number": number + 1}) from None
 
 
-def _split(line: str) -> tuple[Head, str] | None:
+def _head_and_rest(line: str) -> tuple[Head, str] | None:
     """Returns the head of a line that begins a message, and the rest of the line; None for other lines."""
     plain = line.lstrip(_MARKS)
     if not plain[:2].lstrip("[").isdigit() and not plain[:1].isdigit():
@@ -289,7 +289,7 @@ def _split(line: str) -> tuple[Head, str] | None:
     return head, plain[found.end() :]
 
 
-def _spoken(body: str) -> tuple[str, str]:
+def _author_and_text(body: str) -> tuple[str, str]:
     """Returns author and text; the author of a notice is empty."""
     author, colon, text = body.partition(":")
     name = author.strip(_MARKS + " ").translate(_SPACES)

@@ -70,9 +70,9 @@ class ArchiveForecast:
     @property
     def chat_tokens(self) -> int:
         """The tokens that the splitter and the archivist would send to a chat model; 0 if none is connected."""
-        return sum(self._asked().values())
+        return sum(self._tokens_by_agent().values())
 
-    def _asked(self) -> dict[str, int]:
+    def _tokens_by_agent(self) -> dict[str, int]:
         """Returns tokens by agent: the splitter reads all messages by session, the archivist by topic."""
         if not settings.LLM_BASE_URL:
             return {}
@@ -90,12 +90,12 @@ class ArchiveForecast:
     @property
     def chat_usd(self) -> float | None:
         """Dollars, from the cost of the agents' latest questions; None if no provider has reported a price yet."""
-        prices = {agent: _price(agent) for agent in self._asked()}
+        prices = {agent: _price(agent) for agent in self._tokens_by_agent()}
         known = [price for price in prices.values() if price is not None]
         if len(known) < len(prices) and not known:
             return None
         # An agent without a price costs as much as the other one; they mostly use the same model.
-        return sum(tokens * (prices[agent] or known[0]) for agent, tokens in self._asked().items())
+        return sum(tokens * (prices[agent] or known[0]) for agent, tokens in self._tokens_by_agent().items())
 
     @property
     def cost_usd(self) -> float | None:

@@ -222,7 +222,7 @@ class _Import:
     def _sort_in(self, record: MessageRecord, name: str) -> None:
         intake = self.intakes.get(name)
         if intake is None:
-            intake = self.intakes[name] = self._opened(name)
+            intake = self.intakes[name] = self._open_intake(name)
         first = self.seen.first(name, record) if self.seen else ""
         if not first:
             if intake.take(record):
@@ -232,7 +232,7 @@ class _Import:
         else:
             intake.conflicts.add([id_conflict(record, is_own=True)])
 
-    def _opened(self, name: str) -> _Intake:
+    def _open_intake(self, name: str) -> _Intake:
         if self.course.dry_run:
             return _Intake(self.chat, self.course, ChatUser.objects.filter(name=name).first(), None, None)
         owner = erasure.found_or_made(name)

@@ -43,7 +43,7 @@ def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) ->
     )
     thread.start()
     try:
-        yield _taken(chunks)
+        yield _items_of(chunks)
     finally:
         stopped.set()
         while thread.is_alive():
@@ -79,7 +79,7 @@ def _cut(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Itera
     yield chunk
 
 
-def _taken(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
+def _items_of(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
     while (chunk := chunks.get()) is not None:
         if isinstance(chunk, BaseException):
             raise chunk

@@ -105,7 +105,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     [source, *_rest] = sources(path, members)
     ended = False
     for count, (number, line) in enumerate(lines_of(source)):
-        value = _parsed(source, number, line)
+        value = _parse(source, number, line)
         if value.get(MARK) == "end":
             ended = value.get("lines") == count
             break
@@ -114,7 +114,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UnreadableFile(_("%(path)s was cut off before its end; export it again.") % {"path": path})
 
 
-def _parsed(source: SourceFile, number: int, line: bytes) -> dict[str, Any]:
+def _parse(source: SourceFile, number: int, line: bytes) -> dict[str, Any]:
     try:
         value = clean(document.parse(line.decode()))
     except (ValueError, BadRecord) as error:

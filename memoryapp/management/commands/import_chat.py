@@ -68,13 +68,13 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
-        user = _checked(user)
+        user = _valid_name(user)
         hints = Hints(user, options["me"], options["start"], options["any_dates"], zone=options["timezone"])
-        if not dry_run and self._restored(path, user, as_json=options["json"]):
+        if not dry_run and self._restore(path, user, as_json=options["json"]):
             return
         try:
-            chat = self._opened(path, format, hints, may_ask=not options["json"])
-            imported, brought = _imported(chat, user, dry_run, ProgressLines(self.stderr.write))
+            chat = self._open(path, format, hints, may_ask=not options["json"])
+            imported, brought = _import(chat, user, dry_run, ProgressLines(self.stderr.write))
         except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:
@@ -84,9 +84,9 @@ class Command(BaseCommand):
         else:
             self._print(imported, brought, dry_run)
         if not imported.users:
-            raise CommandError(_nothing(path, imported))
+            raise CommandError(_nothing_sentence(path, imported))
 
-    def _restored(self, path: Path, user: str, *, as_json: bool) -> bool:
+    def _restore(self, path: Path, user: str, *, as_json: bool) -> bool:
         """Restores an exported memory; returns whether it did. A memory that is not empty gets only the messages."""
         try:
             if not transfer.recognises(path):
@@ -113,7 +113,7 @@ class Command(BaseCommand):
             )
         return True
 
-    def _opened(self, path: Path, format: str, hints: Hints, *, may_ask: bool) -> ChatFile:
+    def _open(self, path: Path, format: str, hints: Hints, *, may_ask: bool) -> ChatFile:
         """Returns the opened file; asks a person at a terminal which member of a group is the user."""
         try:
             return open_chat(path, format, hints)
@@ -134,7 +134,7 @@ class Command(BaseCommand):
             form = _("Also new: %(rows)s.") if dry_run else _("Also added: %(rows)s.")
             self.stdout.write(form % {"rows": ", ".join(f"{n:,} {kind}" for kind, n in brought.new.items())})
         if imported.changed.count:
-            self.stderr.write(_changed(imported))
+            self.stderr.write(_changed_sentence(imported))
         imported.rejected.join(brought.refused)
         for item in imported.rejected.items[:MOST_SHOWN]:
             place = f"line {item.line}" if isinstance(item.line, int) else item.line
@@ -146,7 +146,7 @@ class Command(BaseCommand):
             )
 
 
-def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, DistilledCounts]:
+def _import(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, DistilledCounts]:
     """Returns the results for the messages, and for what another program had made from them."""
     addressee, _note = addressee_of(chat, user)
     if dry_run:
@@ -173,7 +173,7 @@ def _zone(name: str) -> ZoneInfo:
         raise ArgumentTypeError(_("There is no time zone %(name)s.") % {"name": name}) from None
 
 
-def _changed(imported: Imported) -> str:
+def _changed_sentence(imported: Imported) -> str:
     ids = [item.known_id for item in imported.changed.items[:MOST_SHOWN]]
     return ngettext(
         "%(count)s message was edited since it was imported; the memory keeps the text it has: %(ids)s",
@@ -182,13 +182,13 @@ def _changed(imported: Imported) -> str:
     ) % {"count": imported.changed.count, "ids": ", ".join(ids) + ("…" if imported.changed.count > len(ids) else "")}
 
 
-def _nothing(path: Path, imported: Imported) -> str:
+def _nothing_sentence(path: Path, imported: Imported) -> str:
     sentence = _("No message could be read from %(path)s.") % {"path": path}
     first = imported.rejected.items[:1]
     return f"{sentence} {first[0].line}: {first[0].reason}." if first else sentence
 
 
-def _checked(user: str) -> str:
+def _valid_name(user: str) -> str:
     user = user.strip()
     if len(user) > 200 or not user.isprintable():
         raise CommandError(_("A chat user's name is at most 200 characters in one line."))
