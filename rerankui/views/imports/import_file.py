@@ -36,7 +36,7 @@ from memoryapp.models import (
     TopicEdit,
     Work,
 )
-from rerankui.access import operator_of, owner_or_404, requires, seen_owners
+from rerankui.access import operator_of, owner_or_404, requires, visible_owners
 from rerankui.curation.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
@@ -163,7 +163,7 @@ def _may_fill_all(request: HttpRequest, row: ImportFile) -> bool:
     if operator_of(request).sees_everyone:
         return True
     names = {user["name"] for user in row.findings.get("users", ())}
-    return len(names) < import_files.MOST_USERS and seen_owners(request).filter(name__in=names).count() == len(names)
+    return len(names) < import_files.MOST_USERS and visible_owners(request).filter(name__in=names).count() == len(names)
 
 
 def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
