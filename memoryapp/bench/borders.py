@@ -110,7 +110,7 @@ def _borders(drafts: Sequence[TopicDraft]) -> frozenset[int]:
 
 async def _propose(dialogue: Dialogue) -> list[TopicDraft]:
     ask = propose_topics(dialogue.messages, chat=ScriptedModel(dialogue), seconds=PATIENCE, least=LEAST)
-    return (await ask.finished()).result().drafts
+    return (await ask.complete()).result().drafts
 
 
 class ScriptedModel:

@@ -136,7 +136,7 @@ class _Splitting:
 
     def _drafts(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
         """Returns the model's drafts, or the segmenter's if the model fails."""
-        asked = self.agent.asked(lambda chat: self.question(messages, chat))
+        asked = self.agent.ask_and_keep(lambda chat: self.question(messages, chat))
         self.calls.append(asked.call)
         try:
             division = asked.ask.result()

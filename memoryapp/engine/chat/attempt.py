@@ -22,7 +22,7 @@ from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
 from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
-from memoryapp.engine.json_values import written
+from memoryapp.engine.json_values import to_text
 from memoryapp.engine.threads import apart
 
 _CONNECT_SECONDS = 5.0
@@ -91,7 +91,7 @@ async def _send(
 ) -> httpx.Response:
     left = max(seconds, 0.001)
     within = httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS))
-    content, extensions = written(body).encode(), {"timeout": within.as_dict()}
+    content, extensions = to_text(body).encode(), {"timeout": within.as_dict()}
     return await send(
         client, httpx.Request("POST", _address(url), headers=headers, content=content, extensions=extensions)
     )
