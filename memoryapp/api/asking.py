@@ -49,7 +49,7 @@ def start_run(grant: Grant, body: RecallBody) -> Run:
 
 async def wait_for_end(run: Run) -> None:
     """Executes the run and waits until it has ended in any process. Raises RequestRefused when that takes too long."""
-    await runner.finished(run.pk)
+    await runner.complete(run.pk)
     try:
         await waiting.wait_for_end(run)
     except TimeoutError:

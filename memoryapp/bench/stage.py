@@ -49,7 +49,7 @@ def peer(seconds: float = TURN) -> Iterator[str]:
         (sys.executable, "-m", "memoryapp.bench.peer", str(seconds)),
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=processes.tied_to_parent(signal.SIGKILL),
+        preexec_fn=processes.end_with_parent(signal.SIGKILL),
     )
     with process:
         assert process.stdout

@@ -112,9 +112,9 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
 async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce)
-    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop.ask):
+    with stopping.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
         try:
-            await stop.bound(_follow(recorder, claimed, clients))
+            await stop.complete(_follow(recorder, claimed, clients))
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
         except Stopped as stopped:

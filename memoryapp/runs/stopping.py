@@ -34,7 +34,7 @@ class Stop:
         self._loop = asyncio.get_running_loop()
         self._limit: asyncio.Timeout | None = None
 
-    async def bound(self, work: Awaitable[None]) -> None:
+    async def complete(self, work: Awaitable[None]) -> None:
         """Does the work to its end. Raises Stopped when a person asked for the end before or meanwhile."""
         limit = self._limit = asyncio.timeout(0 if self.by else None)
         try:

@@ -92,7 +92,7 @@ def _large(stage: BenchStage, profile: EmbeddingProfile) -> Iterator[BenchRow]:
 def _all(rows: Callable[[], AsyncIterator[BenchRow]]) -> list[BenchRow]:
     """Returns the rows of one benchmark, which has its own event loop."""
 
-    async def gathered() -> list[BenchRow]:
+    async def gather() -> list[BenchRow]:
         return [row async for row in rows()]
 
-    return async_to_sync(gathered)()
+    return async_to_sync(gather)()

@@ -65,7 +65,7 @@ def _upload(request: HttpRequest, owner: ChatUser, ticket: str) -> str:
     if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
         messages.error(request, _("This page was open for too long; choose the file once more."))
         return here
-    with uploads.received(request) as found:
+    with uploads.receive(request) as found:
         who = request.user.get_username()
         zone = timezone.get_current_timezone_name()
         staged = [import_files.stage(owner, file.path, file.name, who, zone) for file in found if file.size]
