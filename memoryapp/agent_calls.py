@@ -63,7 +63,9 @@ class Agent:
         asked = self.ask_and_keep(question, topics)
         return AnsweredCall(asked.ask.result(), asked.call)
 
-    def ask_and_keep(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> StoredAsk[_Answer]:
+    def ask_and_keep(
+        self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()
+    ) -> StoredAsk[_Answer]:
         """``ask`` for callers who also need the row of a question without an answer."""
         ask, kept = async_to_sync(self._complete)(question)
         return StoredAsk(ask, kept or self._keep(ask, topics))

@@ -17,7 +17,7 @@ from memoryapp.engine.prompts import BUILT_IN, PromptText
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.runs.lifecycle import LONGEST_QUERY
-from memoryapp.runs.parameters import ParameterError, validate, declarations
+from memoryapp.runs.parameters import ParameterError, all_declarations, validate
 
 SHOWN = {
     "candidates": _("Candidates shown"),
@@ -59,7 +59,7 @@ class RecallForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        known = declarations()
+        known = all_declarations()
         for name, label in SHOWN.items():
             least, most = known[name].least, known[name].most
             self.fields[name] = forms.FloatField(label=label, required=False, min_value=least, max_value=most)
@@ -73,7 +73,7 @@ class RecallForm(forms.Form):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that a person set, as ``runs.start`` takes them."""
-        known = declarations()
+        known = all_declarations()
         given = {name: self.cleaned_data.get(name) for name in known}
         return {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
 

@@ -92,7 +92,9 @@ async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[s
                 yield ": nothing new yet\n\n"
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
-                yield _event_text("answer", text.seq, _absolute(request, await in_thread(answer_document.document, run)))
+                yield _event_text(
+                    "answer", text.seq, _absolute(request, await in_thread(answer_document.document, run))
+                )
             elif progress := _progress(text):
                 yield _event_text("progress", text.seq, progress)
 

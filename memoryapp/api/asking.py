@@ -18,7 +18,7 @@ from memoryapp.importers.record import quote
 from memoryapp.models import Run
 from memoryapp.runs import lifecycle, waiting
 from memoryapp.runs.lifecycle import TooManyRuns
-from memoryapp.runs.parameters import validate, declarations, strategy_for_new_run
+from memoryapp.runs.parameters import all_declarations, strategy_for_new_run, validate
 from memoryapp.runs.runner import runner
 
 RUNS_WAIT = 2
@@ -60,7 +60,7 @@ async def wait_for_end(run: Run) -> None:
 
 def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the parameters unchanged. Raises RequestRefused for a number as text, which only commands send."""
-    numbers = {name for name, declaration in declarations().items() if declaration.is_number}
+    numbers = {name for name, declaration in all_declarations().items() if declaration.is_number}
     for name in numbers & given.keys():
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
             raise RequestRefused(400, f"{name} must be a number, not {quote(given[name])}.")

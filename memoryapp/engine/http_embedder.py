@@ -15,9 +15,9 @@ import httpx
 import numpy as np
 
 from memoryapp.engine.budget import Budget
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
-from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
 from memoryapp.engine.storable import storable
 from memoryapp.engine.threads import apart

@@ -16,8 +16,8 @@ from uuid import UUID
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted, from_payload
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies import needs_model
-from memoryapp.engine.strategies.filter import similarities
 from memoryapp.engine.strategies.cuts import Cuts, apply_cuts
+from memoryapp.engine.strategies.filter import similarities
 from memoryapp.models import ChatUser, Run, RunEvent, TopicMessage
 
 MOST = 100

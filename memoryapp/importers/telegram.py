@@ -25,7 +25,7 @@ from memoryapp.importers.document import JsonDocument
 from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote
 from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, scan, sender
-from memoryapp.importers.telegram_text import Fields, service_text, hashtags, links, media_types, name, plain, words
+from memoryapp.importers.telegram_text import Fields, hashtags, links, media_types, name, plain, service_text, words
 
 _KINDS = ("message", "service", "unsupported")
 _READ_FIELDS = {
@@ -184,6 +184,4 @@ def open_document(document: JsonDocument, outline: object, hints: Hints) -> Read
     return Reader(partial(read, document, chats))
 
 
-FORMAT = Format(
-    "telegram", "Telegram", (DocumentLayout(recognises, open_document, ("result.json",)),), asks_who=True
-)
+FORMAT = Format("telegram", "Telegram", (DocumentLayout(recognises, open_document, ("result.json",)),), asks_who=True)

@@ -27,7 +27,7 @@ class ParameterError(ValueError):
     """An unknown parameter, or a value outside its range; the text is a sentence for people."""
 
 
-def declarations() -> dict[str, Declaration]:
+def all_declarations() -> dict[str, Declaration]:
     """Every parameter that a run accepts, by name."""
     return {
         name: declaration
@@ -88,7 +88,7 @@ def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def validate(given: Mapping[str, Any]) -> dict[str, Any]:
     """The ``given`` values as numbers, options and texts. Raises ParameterError with a sentence."""
-    known = declarations()
+    known = all_declarations()
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ParameterError(

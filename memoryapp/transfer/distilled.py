@@ -80,7 +80,9 @@ def rehearse(chat: ChatFile, addressee: Addressee) -> DistilledCounts:
     return found
 
 
-def store(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], ImportBatch], *, actor: str) -> DistilledCounts:
+def store(
+    chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], ImportBatch], *, actor: str
+) -> DistilledCounts:
     """Stores what is new; ``batch_of`` returns the import of a chat user. Raises BeingErased."""
     found = DistilledCounts()
     for name, kind, items in _portions(chat, addressee, found):
@@ -94,7 +96,9 @@ def store(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], I
     return found
 
 
-def _portions(chat: ChatFile, addressee: Addressee, found: DistilledCounts) -> Iterator[tuple[str, str, Sequence[Distilled]]]:
+def _portions(
+    chat: ChatFile, addressee: Addressee, found: DistilledCounts
+) -> Iterator[tuple[str, str, Sequence[Distilled]]]:
     """Yields the items of each chat user, one kind at a time, in portions; adds rejected ones to ``found``."""
     for (name, kind), items in groupby(_addressed(chat, addressee, found), key=lambda pair: (pair[0], pair[1].kind)):
         while part := [item for _name, item in islice(items, _AT_ONCE)]:

@@ -19,8 +19,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration
-from memoryapp.engine.strategies.filter import similarities
 from memoryapp.engine.strategies.cuts import FATES, Cuts, Fate, FilteredItem, Filtering, apply_cuts, presets_of
+from memoryapp.engine.strategies.filter import similarities
 from memoryapp.filter_lab import effect, presets
 from memoryapp.models import EmbeddingProfile, Role, Run
 from memoryapp.runs import following

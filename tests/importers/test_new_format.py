@@ -40,9 +40,7 @@ def read(source: SourceFile, me: str, clock: Clock) -> Records:
             role = "user" if author == me else "peer"
             try:
                 at = clock.read(time)
-                yield message(
-                    external_id=f"irc:{digest}", role=role, author=author, sent_at=at, text=text, line=number
-                )
+                yield message(external_id=f"irc:{digest}", role=role, author=author, sent_at=at, text=text, line=number)
             except BadRecord as error:
                 yield Rejected(number, str(error))
 

@@ -20,7 +20,7 @@ from memoryapp.models import ChatUser, Topic
 from memoryapp.operations import database
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.lifecycle import execute
-from memoryapp.runs.parameters import validate, defaults
+from memoryapp.runs.parameters import defaults, validate
 from memoryapp.runs.recall.stages import recall
 from tests.engine.scripted import ScriptedChat, asks, chooses, says, slow
 from tests.runs.test_recall_stages import asked, one

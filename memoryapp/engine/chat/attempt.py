@@ -17,11 +17,11 @@ from typing import Any, cast
 import httpx
 
 from memoryapp.engine.budget import Budget, Usage
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, usage_of
 from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
-from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.json_values import to_text
 from memoryapp.engine.threads import apart
 

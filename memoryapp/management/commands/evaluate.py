@@ -24,7 +24,7 @@ from memoryapp.evaluation.vectors import warnings
 from memoryapp.management.arguments import settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.parameters import ParameterError, validate, strategy_named
+from memoryapp.runs.parameters import ParameterError, strategy_named, validate
 
 # Differs from 1, the exit code of a command that failed.
 REGRESSED = 3

@@ -18,8 +18,8 @@ from memoryapp.engine.memory import ANYWHERE, Background, Where
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.engine.strategies import filter as filter_strategy
-from memoryapp.engine.strategies.filter import FilterParameters
 from memoryapp.engine.strategies.cuts import PRESETS, Cuts, Fate, Filtering, apply_cuts
+from memoryapp.engine.strategies.filter import FilterParameters
 from memoryapp.engine.strategies.ports import Found, PreparedSearch, StrategyRequest
 from tests.engine.scripted import candidate, message
 from tests.engine.strategies.test_vector import ports

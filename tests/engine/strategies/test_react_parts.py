@@ -15,7 +15,7 @@ from memoryapp.engine.strategies.react.coverage import borne_out, coverage, cove
 from memoryapp.engine.strategies.react.planning import distinct
 from memoryapp.engine.strategies.react.pool import Document, diverse
 from memoryapp.engine.strategies.react.quoting import QuestionTerms
-from memoryapp.engine.strategies.react.router import filters_of, route
+from memoryapp.engine.strategies.react.router import filters_of
 from memoryapp.engine.strategies.react.searching import is_flat
 from memoryapp.engine.text.lexical import Weighed
 from tests.engine.strategies.react_memory import Memory, answer

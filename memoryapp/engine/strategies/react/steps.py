@@ -22,7 +22,7 @@ from memoryapp.engine.kinds.react import Phase, StepStarted
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts import language_of, topic_number
 from memoryapp.engine.strategies.ports import Ports, PreparedSearch, SearchTimeout, StrategyRequest
-from memoryapp.engine.strategies.react.answering import Draft, answer_event, extractive_draft, end_event, model_draft
+from memoryapp.engine.strategies.react.answering import Draft, answer_event, end_event, extractive_draft, model_draft
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.planning import Planning
@@ -265,7 +265,9 @@ class _Agent:
         wanted = list(dict.fromkeys(document.topic for document in self._composing.sources.values()))[:_MOST_TOPICS]
         topics = await self._ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
         why = Note("model_failed" if self._ports.writer else "extracts_only")
-        return extractive_draft(self._composing.question_terms, self._composing.sources, topics, candidates, self._language, why)
+        return extractive_draft(
+            self._composing.question_terms, self._composing.sources, topics, candidates, self._language, why
+        )
 
     async def _write(self) -> Events:
         """A model's answer; the model may search while a step is left. ``_draft`` stays None when it gives none."""
