@@ -26,7 +26,7 @@ from memoryapp.engine.strategies.react.answering import Draft, answer_event, end
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.planning import Planning
-from memoryapp.engine.strategies.react.router import route
+from memoryapp.engine.strategies.react.router import route_of
 from memoryapp.engine.strategies.react.searching import Searching, is_flat
 from memoryapp.engine.strategies.react.shapes import (
     MOST_QUERIES,
@@ -136,7 +136,7 @@ class _Agent:
         )
 
     async def _routed(self, asked: RouterInput, emit: Emit) -> RouterOutput:
-        return route(asked.query, self._request.today)
+        return route_of(asked.query, self._request.today)
 
     async def work(self) -> Events:
         """Every event from the first step to the last event of the run. Raises SearchTimeout when every
