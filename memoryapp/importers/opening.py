@@ -122,13 +122,13 @@ def open_chat(path: Path, format: str = AUTO, hints: Hints | None = None) -> Cha
 
 def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]:
     """Returns the format of one source, and its reader. ``asked`` is the format that a person named, or ``auto``."""
-    if found := _database(source) or _lines_asked(asked) or _first_line(source):
+    if found := _database(source) or _any_lines(asked) or _first_line(source):
         format, layout = found
-        return _accepted(source, asked, format), layout.open(source, hints)
+        return _check_asked(source, asked, format), layout.open(source, hints)
     try:
         whole = document.read(source)
     except UnreadableFile:
-        for format, layout in _without_document(source):
+        for format, layout in _other_layouts(source):
             if asked in (AUTO, format.name):
                 return format, layout.open(source, hints)
         _refuse_other_text(source)
@@ -136,7 +136,7 @@ def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]
     return _open_document(whole, asked, hints)
 
 
-def _recognised(kind: type[AnyLayout], sample: Any) -> tuple[Format, AnyLayout] | None:
+def _find_layout(kind: type[AnyLayout], sample: Any) -> tuple[Format, AnyLayout] | None:
     """Returns the first format that has a layout of this kind and recognises the sample in it, with that layout."""
     for format, layout in _layouts():
         if isinstance(layout, kind) and layout.recognises(sample):
@@ -148,7 +148,7 @@ def _layouts() -> Iterator[tuple[Format, Layout]]:
     return ((format, layout) for format in FORMATS.values() for layout in format.layouts)
 
 
-def _accepted(source: SourceFile, asked: str, found: Format) -> Format:
+def _check_asked(source: SourceFile, asked: str, found: Format) -> Format:
     """Returns ``found``. Raises UnreadableFile when a person named another format."""
     if asked not in (AUTO, found.name):
         raise UnreadableFile(
@@ -159,10 +159,10 @@ def _accepted(source: SourceFile, asked: str, found: Format) -> Format:
 
 
 def _database(source: SourceFile) -> tuple[Format, FileLayout] | None:
-    return None if source.packing else _recognised(DatabaseLayout, source)
+    return None if source.packing else _find_layout(DatabaseLayout, source)
 
 
-def _lines_asked(asked: str) -> tuple[Format, FileLayout] | None:
+def _any_lines(asked: str) -> tuple[Format, FileLayout] | None:
     """Returns the format that a person named, if any file is read as its lines then."""
     for format, layout in _layouts():
         if format.name == asked and isinstance(layout, LinesLayout) and layout.takes_any:
@@ -174,13 +174,13 @@ def _first_line(source: SourceFile) -> tuple[Format, FileLayout] | None:
     return next(_of_lines(source, most=1), None)
 
 
-def _without_document(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:
+def _other_layouts(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:
     """Yields the formats that a source may have which is not one JSON document.
 
     JSON Lines with a broken first line are no document either, but the other lines can be read.
     """
     yield from islice(_of_lines(source, MOST_LINES), 1)
-    if found := _recognised(TextLayout, _beginning(source)):
+    if found := _find_layout(TextLayout, _beginning(source)):
         yield found
 
 
@@ -239,7 +239,7 @@ def _open_document(whole: JsonDocument, asked: str, hints: Hints) -> tuple[Forma
     for most in document.OUTLINES:
         outline = whole.outline(most)
         foreign.refuse(whole.source.name, foreign.document(outline))
-        if found := _recognised(DocumentLayout, outline):
+        if found := _find_layout(DocumentLayout, outline):
             format, layout = found
-            return _accepted(whole.source, asked, format), layout.open(whole, outline, hints)
+            return _check_asked(whole.source, asked, format), layout.open(whole, outline, hints)
     raise _unknown(whole.source.name)
