@@ -12,6 +12,8 @@ passage      an exchange, or a piece of one, of about 600 characters: the text w
 card         the text with which search compares a query to find a person or an artifact
 person, artifact, fact    what was extracted from messages: a person mentioned, a file sent, something known
 batch        the messages that one import of one file brought
+format       how a program writes chats, as a value in a registry; its *layouts* are one JSON document, JSON Lines,
+             another text, or a database
 judgement    an operator's opinion of an answer
 golden question    a question with the messages that answer it, or with the statement that none does; an *evaluation*
              runs a file of them

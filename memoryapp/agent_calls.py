@@ -60,23 +60,25 @@ class Agent:
         Raises LLMError (LLMTimeout) when the model gave no answer, UnreadableAnswer when it could not be read; the
         question is stored either way.
         """
-        asked = self.asked(question, topics)
+        asked = self.ask_and_keep(question, topics)
         return AnsweredCall(asked.ask.result(), asked.call)
 
-    def asked(self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()) -> StoredAsk[_Answer]:
+    def ask_and_keep(
+        self, question: Callable[[Chat], Ask[_Answer]], topics: Sequence[Topic] = ()
+    ) -> StoredAsk[_Answer]:
         """``ask`` for callers who also need the row of a question without an answer."""
-        ask, kept = async_to_sync(self._finished)(question)
+        ask, kept = async_to_sync(self._complete)(question)
         return StoredAsk(ask, kept or self._keep(ask, topics))
 
-    async def _finished(self, question: Callable[[Chat], Ask[_Answer]]) -> tuple[Ask[_Answer], AgentCall | None]:
+    async def _complete(self, question: Callable[[Chat], Ask[_Answer]]) -> tuple[Ask[_Answer], AgentCall | None]:
         async with self.open_chat(self.model) as chat:
             ask = question(chat)
             key = ask.key
-            if not self.asked_by and (kept := await self._answered(key)) and ask.reuse(_replies(kept)):
+            if not self.asked_by and (kept := await self._known_answer(key)) and ask.reuse(_replies(kept)):
                 return ask, kept
-            return await ask.finished(), None
+            return await ask.complete(), None
 
-    async def _answered(self, key: str) -> AgentCall | None:
+    async def _known_answer(self, key: str) -> AgentCall | None:
         rows = AgentCall.objects.filter(owner=self.owner, key=key, outcome="", agent=self.kind)
         return await rows.order_by("-pk").afirst()
 

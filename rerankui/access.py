@@ -90,18 +90,18 @@ def _check(request: HttpRequest, role: Role) -> None:
         raise PermissionDenied(_("This needs the role “%(role)s”.") % {"role": role.label})
 
 
-def seen_owners(request: HttpRequest) -> QuerySet[ChatUser]:
+def visible_owners(request: HttpRequest) -> QuerySet[ChatUser]:
     return ChatUser.objects.seen_by(operator_of(request))
 
 
 def owner_or_404(request: HttpRequest, pk: int) -> ChatUser:
     """The chat user, who becomes the one that the frame shows."""
-    return _remember(request, get_object_or_404(seen_owners(request), pk=pk))
+    return _remember(request, get_object_or_404(visible_owners(request), pk=pk))
 
 
 def topic_or_404(request: HttpRequest, pk: int) -> Topic:
     """A topic, live or retired, with its owner."""
-    seen = Topic.objects.filter(owner__in=seen_owners(request))
+    seen = Topic.objects.filter(owner__in=visible_owners(request))
     topic = get_object_or_404(seen.select_related("owner"), pk=pk)
     _remember(request, topic.owner)
     return topic
@@ -109,7 +109,7 @@ def topic_or_404(request: HttpRequest, pk: int) -> Topic:
 
 def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
     """A run with its owner, and the operator or token that started it."""
-    seen = Run.objects.filter(owner__in=seen_owners(request))
+    seen = Run.objects.filter(owner__in=visible_owners(request))
     run = get_object_or_404(seen.select_related("owner", "operator"), pk=pk)
     _remember(request, run.owner)
     return run
@@ -117,7 +117,7 @@ def run_or_404(request: HttpRequest, pk: uuid.UUID) -> Run:
 
 def agent_call_or_404(request: HttpRequest, pk: int) -> AgentCall:
     """An agent's question with its owner."""
-    call = get_object_or_404(AgentCall.objects.filter(owner__in=seen_owners(request)).select_related("owner"), pk=pk)
+    call = get_object_or_404(AgentCall.objects.filter(owner__in=visible_owners(request)).select_related("owner"), pk=pk)
     _remember(request, call.owner)
     return call
 

@@ -30,7 +30,7 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
     stored = stored_events(call)
     last = len(stored)
     step = min(max(step, 1), last) if step is not None and last else last
-    views = _ended(event_views(stored, step))
+    views = _without_stage(event_views(stored, step))
     shown = views[step - 1] if views else None
     replies = [item.event for item in stored if isinstance(item.event, ModelReplied)]
     return {
@@ -55,11 +55,11 @@ def stored_events(call: AgentCall) -> list[StoredEvent]:
     began = call.at - timedelta(seconds=call.seconds)
     return [
         StoredEvent(seq, began + timedelta(seconds=moment), event)
-        for seq, (moment, event) in enumerate(_timed(events), start=1)
+        for seq, (moment, event) in enumerate(_with_seconds(events), start=1)
     ]
 
 
-def _timed(events: Sequence[Event]) -> Iterator[tuple[float, Event]]:
+def _with_seconds(events: Sequence[Event]) -> Iterator[tuple[float, Event]]:
     """Each event with its seconds since the first."""
     began = 0.0
     for turn in _turns(events):
@@ -81,6 +81,6 @@ def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield turn
 
 
-def _ended(views: list[EventView]) -> list[EventView]:
+def _without_stage(views: list[EventView]) -> list[EventView]:
     """A conversation has no event that ends it; nothing is going on after its last event."""
     return [*views[:-1], *(replace(view, stage=RunStage("", "")) for view in views[-1:])]

@@ -17,7 +17,7 @@ from memoryapp.engine.prompts import BUILT_IN, PromptText
 from memoryapp.engine.strategies import ANSWERING, DEFAULT, PLAIN, PLANNING, STRATEGIES
 from memoryapp.models import ApiToken, ChatUser
 from memoryapp.runs.lifecycle import LONGEST_QUERY
-from memoryapp.runs.parameters import ParameterError, checked, declared
+from memoryapp.runs.parameters import ParameterError, all_declarations, validate
 
 SHOWN = {
     "candidates": _("Candidates shown"),
@@ -59,21 +59,21 @@ class RecallForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        known = declared()
+        known = all_declarations()
         for name, label in SHOWN.items():
             least, most = known[name].least, known[name].most
             self.fields[name] = forms.FloatField(label=label, required=False, min_value=least, max_value=most)
 
     def clean(self) -> dict[str, Any]:
         try:
-            checked(self.parameters())
+            validate(self.parameters())
         except ParameterError as error:
             raise forms.ValidationError(str(error)) from error
         return self.cleaned_data
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that a person set, as ``runs.start`` takes them."""
-        known = declared()
+        known = all_declarations()
         given = {name: self.cleaned_data.get(name) for name in known}
         return {name: known[name].kind(value) for name, value in given.items() if value not in (None, "")}
 

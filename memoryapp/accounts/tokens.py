@@ -50,7 +50,7 @@ class Grant:
     def opens_all(self) -> bool:
         return self.may(ApiToken.Scope.EVERYONE)
 
-    def seen(self) -> QuerySet[ChatUser]:
+    def visible_owners(self) -> QuerySet[ChatUser]:
         """Returns the chat users whose memories this token opens."""
         everyone = ChatUser.objects.all()
         return everyone if self.opens_all else everyone.filter(pk__in=self.owners)
@@ -79,14 +79,14 @@ def make(
     text = BEGINNING + secrets.token_urlsafe(32)
     granted = {*scopes} if owners else {*scopes, ApiToken.Scope.EVERYONE}
     stored = [scope.value for scope in ApiToken.Scope if scope in granted]
-    token = _inserted(ApiToken(pk=number, name=name, prefix=text[:SHOWN], digest=digest(text), scopes=stored))
+    token = _insert(ApiToken(pk=number, name=name, prefix=text[:SHOWN], digest=digest(text), scopes=stored))
     token.owners.set(owners)
     if by:
         _log(by, [token], ADDITION, _MADE)
     return token, text
 
 
-def _inserted(token: ApiToken) -> ApiToken:
+def _insert(token: ApiToken) -> ApiToken:
     try:
         with transaction.atomic():
             token.save(force_insert=True)

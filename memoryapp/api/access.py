@@ -68,7 +68,7 @@ def _count(grant: Grant) -> None:
 
 def owner_named(grant: Grant, name: str) -> ChatUser | None:
     """Returns the chat user of that name, or None if it does not exist or the token does not open its memory."""
-    return grant.seen().filter(name=clean(name)).first()
+    return grant.visible_owners().filter(name=clean(name)).first()
 
 
 def owner_or_404(grant: Grant, name: str) -> ChatUser:

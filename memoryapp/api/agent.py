@@ -18,7 +18,7 @@ from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.asking import begun, ended
+from memoryapp.api.asking import start_run, wait_for_end
 from memoryapp.api.shapes.answers import QuestionBody, StreamBegun, StreamProgress, WordsAnswer
 from memoryapp.api.streams import RUN_HEADER, described_event, named, unbroken, unbuffered
 from memoryapp.engine.events import CandidatesFound, QueryEnriched, RunFinished, TurnStarted
@@ -59,8 +59,8 @@ router = Router(tags=["answers"], auth=Token(Scope.RECALL))
 @router.post("/qa", response=described(WordsAnswer, 400, 404, 409, 413, 422))
 async def qa(request: HttpRequest, body: QuestionBody) -> JsonResponse:
     """Ask a memory a question, and get an answer that quotes its messages: one search, no chat model."""
-    run = await in_thread(begun, grant_of(request), body.recall(PLAIN.name))
-    await ended(run)
+    run = await in_thread(start_run, grant_of(request), body.recall(PLAIN.name))
+    await wait_for_end(run)
     return document(request, await in_thread(answer_document.document, run))
 
 
@@ -77,7 +77,7 @@ async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHtt
     """
     grant = grant_of(request)
     strategy = REACT if settings.ENABLE_AGENT else PLAIN
-    run = await in_thread(begun, grant, body.recall(strategy.name))
+    run = await in_thread(start_run, grant, body.recall(strategy.name))
     runner.launch(run.pk)
     response = unbuffered(_stream(request, run, grant.token.pk), "text/event-stream")
     response["Content-Location"] = f"/v1/runs/{run.pk}"
@@ -85,19 +85,21 @@ async def agent_stream(request: HttpRequest, body: QuestionBody) -> StreamingHtt
 
 
 async def _stream(request: HttpRequest, run: Run, token: int) -> AsyncIterator[str]:
-    yield _sent("run", 0, _begun(request, run))
+    yield _event_text("run", 0, _run_fields(request, run))
     async with aclosing(follow(runner, run.pk, token=token)) as followed:
         async for text in followed:
             if text is None:
                 yield ": nothing new yet\n\n"
             elif text.kind == RunFinished.kind:
                 await in_thread(run.refresh_from_db)
-                yield _sent("answer", text.seq, _absolute(request, await in_thread(answer_document.document, run)))
+                yield _event_text(
+                    "answer", text.seq, _absolute(request, await in_thread(answer_document.document, run))
+                )
             elif progress := _progress(text):
-                yield _sent("progress", text.seq, progress)
+                yield _event_text("progress", text.seq, progress)
 
 
-def _begun(request: HttpRequest, run: Run) -> dict[str, Any]:
+def _run_fields(request: HttpRequest, run: Run) -> dict[str, Any]:
     is_agent = run.strategy in PLANNING
     fields = {"run": str(run.pk), "url": reverse("run", args=[run.pk]), "strategy": run.strategy, "agent": is_agent}
     return _absolute(request, {**fields, "note": "" if is_agent else OFF})
@@ -116,5 +118,5 @@ def _absolute(request: HttpRequest, values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "url": request.build_absolute_uri(values["url"])}
 
 
-def _sent(name: str, number: int, values: dict[str, Any]) -> str:
+def _event_text(name: str, number: int, values: dict[str, Any]) -> str:
     return f"event: {name}\nid: {number}\ndata: {unbroken(json.dumps(values, ensure_ascii=False))}\n\n"

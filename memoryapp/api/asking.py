@@ -14,22 +14,22 @@ from memoryapp.api.conversation import conversation
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.recall import RecallBody
 from memoryapp.engine.chat.media import MediaContent, MediaError, read_part
-from memoryapp.importers.record import shown
+from memoryapp.importers.record import quote
 from memoryapp.models import Run
 from memoryapp.runs import lifecycle, waiting
 from memoryapp.runs.lifecycle import TooManyRuns
-from memoryapp.runs.parameters import checked, declared, offered
+from memoryapp.runs.parameters import all_declarations, strategy_for_new_run, validate
 from memoryapp.runs.runner import runner
 
 RUNS_WAIT = 2
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
 
-def begun(grant: Grant, body: RecallBody) -> Run:
+def start_run(grant: Grant, body: RecallBody) -> Run:
     """Returns a new run of this token, which waits to be executed. Raises RequestRefused and ParameterError."""
     owner = owner_or_404(grant, body.user)
-    offered(body.strategy)
-    checked(_numbers(body.parameters))
+    strategy_for_new_run(body.strategy)
+    validate(_numbers(body.parameters))
     messages = None if body.messages is None else conversation(body.messages)
     sent = _sent(body.media)
     try:
@@ -47,11 +47,11 @@ def begun(grant: Grant, body: RecallBody) -> Run:
         raise RequestRefused(429, sentence, wait=RUNS_WAIT) from None
 
 
-async def ended(run: Run) -> None:
+async def wait_for_end(run: Run) -> None:
     """Executes the run and waits until it has ended in any process. Raises RequestRefused when that takes too long."""
-    await runner.finished(run.pk)
+    await runner.complete(run.pk)
     try:
-        await waiting.ended(run)
+        await waiting.wait_for_end(run)
     except TimeoutError:
         raise RequestRefused(
             503, f"Run {run.pk} has not ended; ask for it at /v1/runs/{run.pk} later.", wait=5
@@ -60,10 +60,10 @@ async def ended(run: Run) -> None:
 
 def _numbers(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the parameters unchanged. Raises RequestRefused for a number as text, which only commands send."""
-    numbers = {name for name, declaration in declared().items() if declaration.is_number}
+    numbers = {name for name, declaration in all_declarations().items() if declaration.is_number}
     for name in numbers & given.keys():
         if isinstance(given[name], bool) or not isinstance(given[name], int | float):
-            raise RequestRefused(400, f"{name} must be a number, not {shown(given[name])}.")
+            raise RequestRefused(400, f"{name} must be a number, not {quote(given[name])}.")
     return given
 
 

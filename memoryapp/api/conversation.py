@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memoryapp.api.shapes.errors import RequestRefused
-from memoryapp.importers.record import BadRecord, message, moment, shown
+from memoryapp.importers.record import BadRecord, message, moment, quote
 
 _KEPT = ("role", "author", "text", "session", "forwarded_from")
 
@@ -52,7 +52,7 @@ def _text(place: str, item: Mapping[str, Any]) -> str:
     if given == ["content"]:
         return _content(f"{place}.content", item["content"])
     if not isinstance(item["text"], str):
-        raise RequestRefused(422, f"{place}.text must be text, not {shown(item['text'])}.")
+        raise RequestRefused(422, f"{place}.text must be text, not {quote(item['text'])}.")
     return item["text"]
 
 
@@ -60,18 +60,18 @@ def _content(place: str, content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not content:
-        raise RequestRefused(422, f"{place} must be text or a list of content parts, not {shown(content)}.")
+        raise RequestRefused(422, f"{place} must be text or a list of content parts, not {quote(content)}.")
     return "\n".join(_part(f"{place}.{index}", part) for index, part in enumerate(content))
 
 
 def _part(place: str, part: object) -> str:
     if not isinstance(part, Mapping):
-        raise RequestRefused(422, f"{place} must be a content part, not {shown(part)}.")
+        raise RequestRefused(422, f"{place} must be a content part, not {quote(part)}.")
     if part.get("type") != "text":
-        kind = shown(part.get("type"))
+        kind = quote(part.get("type"))
         raise RequestRefused(
             422, f"{place}: its type is {kind}; only text is taken here, and what comes with the query in media."
         )
     if not isinstance(part.get("text"), str):
-        raise RequestRefused(422, f"{place}.text must be text, not {shown(part.get('text'))}.")
+        raise RequestRefused(422, f"{place}.text must be text, not {quote(part.get('text'))}.")
     return str(part["text"])

@@ -114,7 +114,7 @@ def _night_undone(grant: Grant, body: NightBody, *, is_dry: bool) -> dict[str, A
 
 
 def _edit(grant: Grant, number: int | None) -> TopicEdit:
-    seen = TopicEdit.objects.filter(owner__in=grant.seen()).select_related("owner")
+    seen = TopicEdit.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
     edit = seen.filter(pk=number).first() if number is not None else None
     if edit is None:
         raise RequestRefused(404, "There is no such edit.")

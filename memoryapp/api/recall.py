@@ -12,7 +12,7 @@ from ninja import Router
 
 from memoryapp.api.access import Scope, Token, grant_of
 from memoryapp.api.answers import described, document
-from memoryapp.api.asking import begun, ended
+from memoryapp.api.asking import start_run, wait_for_end
 from memoryapp.api.shapes.recall import RecallAnswer, RecallBody
 from memoryapp.api.streams import STREAM, event_stream
 from memoryapp.models import Run
@@ -26,13 +26,13 @@ router = Router(tags=["recall"])
 @router.post("/recall", auth=Token(Scope.RECALL), response=described(RecallAnswer, 400, 404, 409, 413, 422))
 async def recall(request: HttpRequest, body: RecallBody) -> JsonResponse:
     """Ask a memory a question, and wait for what is chosen."""
-    run = await in_thread(begun, grant_of(request), body)
-    return document(request, await _ended(run))
+    run = await in_thread(start_run, grant_of(request), body)
+    return document(request, await _document_at_end(run))
 
 
-async def _ended(run: Run) -> dict[str, Any]:
+async def _document_at_end(run: Run) -> dict[str, Any]:
     """Waits for the end of the run; returns its document."""
-    await ended(run)
+    await wait_for_end(run)
     return await in_thread(recall_document.document, run)
 
 
@@ -48,6 +48,6 @@ async def recall_stream(request: HttpRequest, body: RecallBody) -> StreamingHttp
     The header ``Content-Location`` names the run. If the connection breaks, continue at ``GET /v1/runs/<id>/stream``.
     """
     grant = grant_of(request)
-    run = await in_thread(begun, grant, body)
+    run = await in_thread(start_run, grant, body)
     runner.launch(run.pk)
     return event_stream(run.pk, grant, after=0)

@@ -71,7 +71,7 @@ def _run_fields(grant: Grant, pk: UUID) -> dict[str, Any]:
 
 
 def _run(grant: Grant, pk: UUID) -> Run:
-    seen = Run.objects.filter(owner__in=grant.seen())
+    seen = Run.objects.filter(owner__in=grant.visible_owners())
     if not grant.may(Scope.READ):
         seen = seen.filter(token=grant.token)
     run = seen.select_related("owner").filter(pk=pk).first()

@@ -77,7 +77,7 @@ def _holding_now(retired: Topic) -> list[Topic]:
 
 
 def topic_or_404(grant: Grant, number: int | None) -> Topic:
-    seen = Topic.objects.filter(owner__in=grant.seen()).select_related("owner")
+    seen = Topic.objects.filter(owner__in=grant.visible_owners()).select_related("owner")
     row = seen.filter(pk=number).first() if number is not None and number <= LARGEST_ID else None
     if row is None:
         raise RequestRefused(404, "There is no such topic.")

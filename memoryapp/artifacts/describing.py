@@ -53,7 +53,7 @@ def described(row: Artifact, media: MediaContent, describer: Describer) -> Descr
     message = row.message.text if row.message else ""
     agent = Agent(row.owner, AgentCall.Agent.DESCRIBER, describer.model, describer.open_chat)
     prompts, seconds = prompt_versions.in_force_now(), min(describer.seconds, MOST_SECONDS)
-    asked = agent.asked(lambda chat: describe(media, message, chat=chat, seconds=seconds, prompts=prompts))
+    asked = agent.ask_and_keep(lambda chat: describe(media, message, chat=chat, seconds=seconds, prompts=prompts))
     failure = asked.ask.failure
     if failure and failure.is_final and names_media(failure.words):
         raise Unreadable(_cannot(media.item.type) % {"model": describer.model})

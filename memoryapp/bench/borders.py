@@ -95,7 +95,7 @@ async def rows() -> AsyncIterator[BenchRow]:
     segmented = [
         (dialogue, _borders(await segment(dialogue.messages, embedder, SPLIT_CHARS, None, LEAST))) for dialogue in known
     ]
-    asked = [(dialogue, _borders(await _proposed(dialogue))) for dialogue in known]
+    asked = [(dialogue, _borders(await _propose(dialogue))) for dialogue in known]
     for name, found in (("segmenter", score(segmented)), ("scripted model", score(asked))):
         yield BenchRow(f"borders of the {name}: Pk", found.pk, "no border", nowhere.pk, "")
         yield BenchRow(f"borders of the {name}: Pk", found.pk, "a border everywhere", everywhere.pk, "")
@@ -108,9 +108,9 @@ def _borders(drafts: Sequence[TopicDraft]) -> frozenset[int]:
     return frozenset(draft.messages[0] - 1 for draft in drafts[1:])
 
 
-async def _proposed(dialogue: Dialogue) -> list[TopicDraft]:
+async def _propose(dialogue: Dialogue) -> list[TopicDraft]:
     ask = propose_topics(dialogue.messages, chat=ScriptedModel(dialogue), seconds=PATIENCE, least=LEAST)
-    return (await ask.finished()).result().drafts
+    return (await ask.complete()).result().drafts
 
 
 class ScriptedModel:

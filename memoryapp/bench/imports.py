@@ -33,12 +33,12 @@ def rows(count: int) -> Iterator[BenchRow]:
     memory.remove()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            _imported(Path(folder), FIRST)
+            _import(Path(folder), FIRST)
             memory.remove()
             before = _peak()
-            seconds = _imported(Path(folder), count)
+            seconds = _import(Path(folder), count)
             grown = _peak() - before
-            least = _copied(count)
+            least = _copy(count)
         yield BenchRow(
             f"import of {count:,} messages", count / seconds, "COPY of the same rows", count / least, "a second"
         )
@@ -52,7 +52,7 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _imported(folder: Path, count: int) -> float:
+def _import(folder: Path, count: int) -> float:
     """Returns the seconds of the import of a new file."""
     path = folder / f"{count}.jsonl"
     with path.open("w") as file:
@@ -79,7 +79,7 @@ def _line(number: int) -> str:
     )
 
 
-def _copied(count: int) -> float:
+def _copy(count: int) -> float:
     """Deletes the imported rows and returns the seconds of a COPY of them into the same table for the same owner."""
     owner = ChatUser.objects.get(name=memory.NAME)
     table = Message._meta.db_table

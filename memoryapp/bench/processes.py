@@ -19,7 +19,7 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 
 from memoryapp.bench import stage as staged
-from memoryapp.bench.reranks import FLOOR, Load, counted, measured
+from memoryapp.bench.reranks import FLOOR, Load, count_ended, measure
 from memoryapp.bench.stage import BenchStage
 from memoryapp.bench.table import BenchRow, quantile
 
@@ -31,18 +31,18 @@ def rows(stage: BenchStage, load: Load) -> Iterator[BenchRow]:
     processes = settings.WEB_CONCURRENCY
     if processes < 2:
         return
-    asked = async_to_sync(_asked)(stage, load.runs + processes * _WARM)
-    before = async_to_sync(counted)(stage).chosen
+    asked = async_to_sync(_create_runs)(stage, load.runs + processes * _WARM)
+    before = async_to_sync(count_ended)(stage).chosen
     latencies = _latencies(stage, load, [asked[place::processes] for place in range(processes)])
-    failed = len(asked) - (async_to_sync(counted)(stage).chosen - before)
+    failed = len(asked) - (async_to_sync(count_ended)(stage).chosen - before)
     name = f"reranks, {load.at_once} at once in {processes} processes"
     for label, share in (("p50", 0.5), ("p95", 0.95)):
         yield BenchRow(f"{name}: {label}", quantile(latencies, share), "two turns of the peer", FLOOR, "s")
     yield BenchRow(f"{name}: failed", failed, "runs", len(asked), "runs")
 
 
-async def _asked(stage: BenchStage, count: int) -> list[UUID]:
-    return [(await staged.asked(stage, number)).pk for number in range(count)]
+async def _create_runs(stage: BenchStage, count: int) -> list[UUID]:
+    return [(await staged.create_run(stage, number)).pk for number in range(count)]
 
 
 def _latencies(stage: BenchStage, load: Load, shares: Sequence[Sequence[UUID]]) -> list[float]:
@@ -55,16 +55,16 @@ def _latencies(stage: BenchStage, load: Load, shares: Sequence[Sequence[UUID]]) 
 
 
 def _work(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tuple[float, ...]:
-    return asyncio.run(_executed(peer, runs, at_once, ready))
+    return asyncio.run(_execute(peer, runs, at_once, ready))
 
 
-async def _executed(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tuple[float, ...]:
+async def _execute(peer: str, runs: Sequence[UUID], at_once: int, ready: Barrier) -> tuple[float, ...]:
     """Returns the seconds of each run except the first ones, which warm up."""
-    async with staged.speaking_to(peer) as clients:
+    async with staged.clients_of(peer) as clients:
         alone = replace(clients, enricher=None)
         for run in runs[:_WARM]:
-            await staged.executed(run, alone)
+            await staged.execute_run(run, alone)
         await asyncio.to_thread(ready.wait)
         rest = runs[_WARM:]
-        took = await measured(lambda number: staged.executed(rest[number], alone), Load(at_once, len(rest)))
+        took = await measure(lambda number: staged.execute_run(rest[number], alone), Load(at_once, len(rest)))
     return took.latencies

@@ -50,7 +50,7 @@ class Measured:
 
 async def rows(stage: BenchStage, loads: Sequence[Load]) -> AsyncIterator[BenchRow]:
     """Yields for each load its latencies, failures, processor time and events; for several waves the memory too."""
-    async with staged.speaking_to(stage.peer) as clients:
+    async with staged.clients_of(stage.peer) as clients:
         alone = replace(clients, enricher=None)
         await staged.one_run(stage, alone, 0)
         for load in loads:
@@ -61,10 +61,10 @@ async def rows(stage: BenchStage, loads: Sequence[Load]) -> AsyncIterator[BenchR
 async def _load_rows(stage: BenchStage, clients: Clients, load: Load) -> AsyncIterator[BenchRow]:
     name = f"reranks, {load.at_once} at once"
     bare = await _bare(stage.peer, load)
-    before = await counted(stage)
-    asked = [await staged.asked(stage, number) for number in range(load.runs * load.waves)]
-    took = await measured(lambda number: staged.executed(asked[number].pk, clients), load)
-    ended = await counted(stage)
+    before = await count_ended(stage)
+    asked = [await staged.create_run(stage, number) for number in range(load.runs * load.waves)]
+    took = await measure(lambda number: staged.execute_run(asked[number].pk, clients), load)
+    ended = await count_ended(stage)
     n = len(took.latencies)
     for label, share in (("p50", 0.5), ("p95", 0.95)):
         yield BenchRow(f"{name}: {label}", quantile(took.latencies, share), "two turns of the peer", FLOOR, "s")
@@ -88,14 +88,14 @@ class Counts:
     events: int
 
 
-async def counted(stage: BenchStage) -> Counts:
+async def count_ended(stage: BenchStage) -> Counts:
     """Returns how many runs the model has ended with a selection, and how many events are stored."""
     chosen = Run.objects.of(stage.owner).filter(state=Run.State.FINISHED, fallback="", selected_count__gt=0)
     events = RunEvent.objects.filter(owner=stage.owner)
     return Counts(await sync_to_async(chosen.count)(), await sync_to_async(events.count)())
 
 
-async def measured(act: Callable[[int], Awaitable[float]], load: Load) -> Measured:
+async def measure(act: Callable[[int], Awaitable[float]], load: Load) -> Measured:
     latencies: list[float] = []
     resident: list[float] = []
     wall, processor = time.perf_counter(), time.process_time()
@@ -124,7 +124,7 @@ async def _bare(address: str, load: Load) -> Sequence[float]:
                 await http.post(f"{address}/chat/completions", json=BARE, timeout=60)
             return time.perf_counter() - began
 
-        return (await measured(two_turns, Load(load.at_once, load.runs))).latencies
+        return (await measure(two_turns, Load(load.at_once, load.runs))).latencies
 
 
 def _resident() -> float:

@@ -25,7 +25,7 @@ WHERE owner_id = %s AND profile_id = %s ORDER BY distance LIMIT 50
 
 async def rows(stage: BenchStage) -> AsyncIterator[BenchRow]:
     """Measures searches over all passages of the stage."""
-    async with staged.embedded() as clients:
+    async with staged.embedded_clients() as clients:
         passages, searched, scanned = 0, [], []
         for number in range(SEARCHES):
             vector = _direction(number, clients.embedder.profile.dimensions)

@@ -49,7 +49,7 @@ def peer(seconds: float = TURN) -> Iterator[str]:
         (sys.executable, "-m", "memoryapp.bench.peer", str(seconds)),
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=processes.tied_to_parent(signal.SIGKILL),
+        preexec_fn=processes.end_with_parent(signal.SIGKILL),
     )
     with process:
         assert process.stdout
@@ -60,7 +60,7 @@ def peer(seconds: float = TURN) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def speaking_to(address: str) -> AsyncIterator[Clients]:
+async def clients_of(address: str) -> AsyncIterator[Clients]:
     """Yields clients as in a web process, with the peer as reranker and enricher, and the embedded embedder."""
     async with open_clients() as clients, http_client() as http:
         exempt_loaded()
@@ -69,13 +69,13 @@ async def speaking_to(address: str) -> AsyncIterator[Clients]:
 
 
 @asynccontextmanager
-async def embedded() -> AsyncIterator[Clients]:
+async def embedded_clients() -> AsyncIterator[Clients]:
     """Yields clients that use only the embedded models."""
     async with open_clients() as clients:
         yield replace(clients, chat=offline_chat(), enricher=None, embedder=offline_embedder())
 
 
-async def asked(
+async def create_run(
     stage: BenchStage, number: int, strategy: str = "flash", parameters: Mapping[str, float] = PATIENT
 ) -> Run:
     """Creates a run that only this bench executes: its time is in the future, because the worker of a running site
@@ -89,7 +89,7 @@ async def asked(
     return run
 
 
-async def executed(run: UUID, clients: Clients) -> float:
+async def execute_run(run: UUID, clients: Clients) -> float:
     """Executes a run; returns the seconds from its claim to its end."""
     began = time.perf_counter()
     await lifecycle.execute(run, clients)
@@ -98,4 +98,4 @@ async def executed(run: UUID, clients: Clients) -> float:
 
 async def one_run(stage: BenchStage, clients: Clients, number: int, strategy: str = "flash") -> float:
     """Creates and executes a run; returns the seconds from its claim to its end."""
-    return await executed((await asked(stage, number, strategy)).pk, clients)
+    return await execute_run((await create_run(stage, number, strategy)).pk, clients)

@@ -13,7 +13,7 @@ from memoryapp.runs.clients import Clients
 
 async def enricher_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
     """Compares a rerank of three turns of the peer, the first of which rewrites the query, with one of two turns."""
-    async with staged.speaking_to(stage.peer) as clients:
+    async with staged.clients_of(stage.peer) as clients:
         off = await _median(stage, replace(clients, enricher=None), runs)
         on = await _median(stage, clients, runs)
         yield BenchRow("rerank with enricher: p50", on, "without", off, "s")
@@ -21,7 +21,7 @@ async def enricher_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]
 
 async def scorer_rows(stage: BenchStage, runs: int) -> AsyncIterator[BenchRow]:
     """Compares a run in which the embedded scorer chooses with one that takes the nearest by vector."""
-    async with staged.embedded() as clients:
+    async with staged.embedded_clients() as clients:
         plain = await _median(stage, clients, runs, "vector")
         chosen = await _median(stage, clients, runs)
         yield BenchRow("run with the embedded scorer: p50", chosen * 1e3, "run by vector order", plain * 1e3, "ms")

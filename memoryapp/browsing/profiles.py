@@ -89,7 +89,7 @@ class ProfileState:
 
 def states() -> list[ProfileState]:
     """The profile that serves, the one that the settings ask for, and others that still have vectors."""
-    wanted = profiles.wanted()
+    wanted = profiles.configured()
     with_vectors = PassageVector.objects.order_by().values("profile").distinct()
     rows = EmbeddingProfile.objects.filter(Q(is_serving=True) | Q(pk=wanted.pk) | Q(pk__in=with_vectors))
     rows = rows.order_by("-is_serving", "-pk")

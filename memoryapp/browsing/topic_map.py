@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memoryapp import curation
 from memoryapp.engine.memory import parse_topic_id
-from memoryapp.engine.plane import plane
+from memoryapp.engine.projection import project
 from memoryapp.engine.regions import hull, names, regions
 from memoryapp.models import ChatUser, Run, RunEvent, Topic, TopicVector
 from memoryapp.operations.database import array
@@ -114,7 +114,7 @@ def topic_map(owner: ChatUser) -> TopicMap:
     profile = served.values_list("profile", flat=True).first()
     topics = _latest(owner, profile)
     ids, vectors = _vectors(owner, profile, topics)
-    placed, shown = plane(vectors)
+    placed, shown = project(vectors)
     where = {
         number: (x, y, region) for number, (x, y), region in zip(ids, placed.tolist(), regions(placed), strict=True)
     }

@@ -8,7 +8,7 @@ metrics and the engine; it builds no client.
 """
 
 from memoryapp.curation.change import MERGER, ByHand, Change, CurationError, Depends, Stale
-from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved, successor_topics, successors
+from memoryapp.curation.lineage import Lineage, former, heirs, lineage, moved_counts, successor_topics, successors
 from memoryapp.curation.plans import (
     extractive,
     plan_edit,
@@ -47,7 +47,7 @@ __all__ = [
     "in_effect",
     "is_again",
     "lineage",
-    "moved",
+    "moved_counts",
     "plan_edit",
     "plan_merge",
     "plan_move",

@@ -103,7 +103,7 @@ def former(topic: Topic) -> tuple[int, ...]:
         return tuple(number for (number,) in cursor.fetchall())
 
 
-def moved(owner_id: int, edits: Iterable[int]) -> dict[int, int]:
+def moved_counts(owner_id: int, edits: Iterable[int]) -> dict[int, int]:
     """How many messages each edit in ``edits`` moved to another topic; counted for moves and for undone moves."""
     counts: Counter[int] = Counter()
     stayed: dict[tuple[int, int], int] = defaultdict(int)

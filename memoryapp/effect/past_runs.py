@@ -113,12 +113,12 @@ def _run(
     if vector is not None and profile is not None:
         typed = None if typed_vector is None else Query(text, vector_of(typed_vector), profile)
         query = Query(enriched, vector_of(vector), profile, typed)
-    messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _rested_on(json.loads(selected))
+    messages, chosen = (tuple(json.loads(evidence)), ()) if is_golden else _evidence_of(json.loads(selected))
     shown = of_run(json.loads(parameters)).candidates
     return PastRun(id, text, when, is_golden, shown, query, messages, chosen)
 
 
-def _rested_on(selected: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _evidence_of(selected: Sequence[Mapping[str, Any]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The messages with excerpts, and the topics selected without one."""
     messages: list[int] = []
     chosen: list[int] = []

@@ -136,7 +136,7 @@ def _run_in_venv(arguments: list[str], file: int, total: int) -> None:
         errors="replace",
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         pass_fds=(file,),
-        preexec_fn=processes.tied_to_parent(signal.SIGKILL),
+        preexec_fn=processes.end_with_parent(signal.SIGKILL),
     ) as process:
         for line in process.stdout or ():
             last.append(line.rstrip())

@@ -66,7 +66,7 @@ class Child:
                 env=self._environment | {watchdog.VARIABLE: str(pipe)},
                 pass_fds=(*self._inherits, pipe),
                 process_group=0,
-                preexec_fn=processes.tied_to_parent(signal.SIGTERM),
+                preexec_fn=processes.end_with_parent(signal.SIGTERM),
             )
         finally:
             os.close(pipe)

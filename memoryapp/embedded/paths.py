@@ -60,7 +60,7 @@ class Account:
         """Whether the account has no entry in the user database."""
         return _is_free(pwd.getpwuid, self.uid)
 
-    def becoming(self) -> dict[str, Any]:
+    def process_options(self) -> dict[str, Any]:
         """Returns the arguments with which ``subprocess`` runs a command as this account."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.other else {}
 
@@ -187,10 +187,10 @@ def close_data_dir(folder: Path) -> None:
 
 def secret_key(folder: Path) -> str:
     """Returns the key of this data folder; the first call creates it."""
-    return _written_once(folder / "secret_key", lambda: secrets.token_urlsafe(50))
+    return _write_once(folder / "secret_key", lambda: secrets.token_urlsafe(50))
 
 
-def _written_once(path: Path, make: Callable[[], str]) -> str:
+def _write_once(path: Path, make: Callable[[], str]) -> str:
     """Returns the text of the file, written if missing. Of concurrent processes one writes, and all read its text."""
     try:
         if not path.exists():

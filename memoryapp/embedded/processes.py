@@ -13,7 +13,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 
 
-def tied_to_parent(death: signal.Signals) -> Callable[[], None] | None:
+def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
     """Returns a ``preexec_fn`` that has the child signalled ``death`` when the thread that started it ends, even by
     kill -9.
 

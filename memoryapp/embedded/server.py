@@ -143,7 +143,7 @@ class Server:
             os.chown(data, account.uid, account.gid)
 
     @contextmanager
-    def _handed_over(self) -> Iterator[tuple[Callable[[Path], Path], tuple[int, ...]]]:
+    def _shared_paths(self) -> Iterator[tuple[Callable[[Path], Path], tuple[int, ...]]]:
         """Yields how the server's account names paths in the base, and the descriptors that its processes inherit.
 
         Folders above the base may be closed to that account. So root opens the base, and a process that inherits the
@@ -163,7 +163,7 @@ class Server:
             os.close(descriptor)
 
     def _run(self, program: str, *arguments: str | Path, script: str = "") -> None:
-        with self._handed_over() as (named, descriptors):
+        with self._shared_paths() as (named, descriptors):
             done = subprocess.run(
                 [self.bin / program, *(named(each) if isinstance(each, Path) else each for each in arguments)],
                 input=script,
@@ -173,7 +173,7 @@ class Server:
                 cwd=self.cluster.base,
                 env=_ENVIRONMENT,
                 pass_fds=descriptors,
-                **self.maker.becoming(),
+                **self.maker.process_options(),
             )
         if done.returncode or "ERROR:" in done.stderr:
             lines = done.stderr.strip().splitlines()
@@ -241,7 +241,7 @@ class Server:
         self._give(folder, self.account)
 
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        with self._handed_over() as (named, descriptors):
+        with self._shared_paths() as (named, descriptors):
             return subprocess.Popen(
                 [self.bin / "postgres", "-D", named(self.cluster.data), *self._settings(named)],
                 stdin=subprocess.DEVNULL,
@@ -250,9 +250,9 @@ class Server:
                 cwd=self.cluster.base,
                 env=_ENVIRONMENT,
                 start_new_session=True,
-                preexec_fn=processes.tied_to_parent(signal.SIGINT),
+                preexec_fn=processes.end_with_parent(signal.SIGINT),
                 pass_fds=descriptors,
-                **self.account.becoming(),
+                **self.account.process_options(),
             )
 
     def _settings(self, named: Callable[[Path], Path]) -> list[str]:

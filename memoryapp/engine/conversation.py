@@ -27,7 +27,7 @@ from memoryapp.engine.events import (
     ToolCall,
     TurnStarted,
 )
-from memoryapp.engine.json_values import written
+from memoryapp.engine.json_values import to_text
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts import PromptText, rendered
 from memoryapp.engine.text.lines import one_line
@@ -138,7 +138,7 @@ class Conversation:
     def fingerprint(self) -> str:
         """SHA-256 of the model's name and the first request."""
         opening = [self._chat.model, *self._opening(self._given)]
-        return hashlib.sha256(written(opening).encode()).hexdigest()
+        return hashlib.sha256(to_text(opening).encode()).hexdigest()
 
     def say(self, text: str) -> None:
         """Adds a message from the program to the next turn."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery, UnshownCandidates
-from memoryapp.engine.json_values import built, written
+from memoryapp.engine.json_values import build, to_text
 from memoryapp.engine.kinds.react import Answered, StepStarted, ToolUsed
 from memoryapp.engine.notes import Notes
 
@@ -378,8 +378,8 @@ KINDS: dict[str, type[Any]] = {event.kind: event for event in get_args(Event)}
 def to_json(event: Event) -> str:
     """The event as JSON text, without its kind; characters that a database cannot store are replaced."""
     if isinstance(event, ModelReplied):
-        return written({each.name: getattr(event, each.name) for each in fields(event) if each.name != "message"})
-    return written(event)
+        return to_text({each.name: getattr(event, each.name) for each in fields(event) if each.name != "message"})
+    return to_text(event)
 
 
 def to_payload(event: Event) -> dict[str, Any]:
@@ -390,10 +390,10 @@ def to_payload(event: Event) -> dict[str, Any]:
 
 def raw_message(event: Event) -> str:
     """The assistant message of a turn as JSON text, with its keys in the original order; empty when there is none."""
-    return written(event.message) if isinstance(event, ModelReplied) and event.message else ""
+    return to_text(event.message) if isinstance(event, ModelReplied) and event.message else ""
 
 
 def from_payload(kind: str, payload: Mapping[str, Any]) -> Event:
     """The event stored under ``kind``. Raises KeyError for an unknown kind."""
-    event: Event = built(KINDS[kind], payload)
+    event: Event = build(KINDS[kind], payload)
     return event

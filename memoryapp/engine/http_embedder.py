@@ -15,9 +15,9 @@ import httpx
 import numpy as np
 
 from memoryapp.engine.budget import Budget
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
-from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
 from memoryapp.engine.storable import storable
 from memoryapp.engine.threads import apart
@@ -108,7 +108,7 @@ class HttpEmbedder:
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
         async with aclosing(await send(self._http, request)) as response:
-            return await whole(response, _MOST_BYTES)
+            return await read_body(response, _MOST_BYTES)
 
     def _json(self, response: httpx.Response) -> Any:
         try:

@@ -17,7 +17,7 @@ import orjson
 from memoryapp.engine.storable import storable
 
 
-def written(value: Any) -> str:
+def to_text(value: Any) -> str:
     """``value`` as JSON text that a database can store: characters that are not ``storable`` are replaced."""
     try:
         text = orjson.dumps(value, default=_as_mapping).decode()
@@ -31,8 +31,8 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_as_mapping)
 
 
-def built(shape: Any, payload: Mapping[str, Any]) -> Any:
-    """The dataclass ``shape`` from the result of ``written``; unknown names are ignored.
+def build(shape: Any, payload: Mapping[str, Any]) -> Any:
+    """The dataclass ``shape`` from the result of ``to_text``; unknown names are ignored.
 
     Raises ValueError with the names of missing fields that have no default.
     """
@@ -77,5 +77,5 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         item = _reader(get_args(hint)[0])
         return lambda value: tuple(map(item, value))
     if isinstance(hint, type) and is_dataclass(hint):
-        return lambda value: built(hint, value) if isinstance(value, Mapping) else value
+        return lambda value: build(hint, value) if isinstance(value, Mapping) else value
     return lambda value: value

@@ -8,7 +8,7 @@ from typing import Any
 
 from memoryapp.engine.candidates import UnshownCandidates
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
-from memoryapp.engine.json_values import built, written
+from memoryapp.engine.json_values import build, to_text
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 
@@ -24,7 +24,7 @@ def to_wire(kind: str, payload: str) -> str:
 
 def _one_by_one(stored: dict[str, Any]) -> str:
     """All candidates in one list, best first."""
-    unshown = built(UnshownCandidates, stored.pop("below", {}))
+    unshown = build(UnshownCandidates, stored.pop("below", {}))
     ranked = [(each["rank"], each) for each in stored["candidates"]]
     ranked += [(each.rank, each) for each in unshown.candidates()]
     return _in_words({**stored, "candidates": [each for _rank, each in sorted(ranked, key=itemgetter(0))]})
@@ -33,4 +33,4 @@ def _one_by_one(stored: dict[str, Any]) -> str:
 def _in_words(stored: dict[str, Any]) -> str:
     """Replaces the codes of notes by sentences; remarks that were stored as words stay as they are."""
     sentences = english([Note(**note) for note in stored.get("notes", ())])
-    return written({**stored, "note": sentences or stored.get("note", "")})
+    return to_text({**stored, "note": sentences or stored.get("note", "")})

@@ -46,7 +46,7 @@ class KnownFacts:
 
     def __init__(self, owner: ChatUser, meanings: Meanings) -> None:
         self._meanings = meanings
-        self._known = [*_current(owner), *_waiting(owner), *_gone(owner)]
+        self._known = [*_current(owner), *_waiting(owner), *_former_facts(owner)]
 
     def texts(self, facts: Iterable[FoundFact]) -> list[str]:
         """Returns the texts that must have a vector before these facts can be placed."""
@@ -148,7 +148,7 @@ def _waiting(owner: ChatUser) -> Iterator[KnownFact]:
     return (_known(values, finding=number) for number, values in rows.iterator())
 
 
-def _gone(owner: ChatUser) -> Iterator[KnownFact]:
+def _former_facts(owner: ChatUser) -> Iterator[KnownFact]:
     """Facts that people deleted, undid, reworded or rejected."""
     now: dict[str, Any] = {str(row["pk"]): row for row in Fact.objects.filter(owner=owner).values("pk", *_WORDS)}
     for number, values, after in withdrawn(owner, NOUN):

@@ -34,15 +34,15 @@ class KnownPeople:
     def __init__(self, owner: ChatUser) -> None:
         self._owner = owner
         self._people = [*_rows(owner), *_waiting(owner)]
-        self._gone = frozenset(_gone(owner))
+        self._former_names = frozenset(_former_names(owner))
         self._lost = _lost_names(owner)
 
     def place(self, reading: Reading, found: FoundPerson) -> None:
         someone = named(found.name, found.aliases, found.username, found.circle)
         them = self._them(someone)
         if len(them) == 1:
-            self._met_again(reading, found, them[0])
-        elif them or not someone.names & self._gone:
+            self._recognise(reading, found, them[0])
+        elif them or not someone.names & self._former_names:
             self._put(reading, found, someone, them)
 
     def _them(self, someone: PersonNames) -> list[PersonNames]:
@@ -50,7 +50,7 @@ class KnownPeople:
         found = matching(someone, self._people)
         return found or [each for each in self._people if self._lost.get(each.row or 0, frozenset()) & someone.names]
 
-    def _met_again(self, reading: Reading, found: FoundPerson, them: PersonNames) -> None:
+    def _recognise(self, reading: Reading, found: FoundPerson, them: PersonNames) -> None:
         if them.row is None:
             _add_to_waiting(Finding.objects.get(pk=them.finding or 0), found)
             return
@@ -178,7 +178,7 @@ def _of_values(values: Mapping[str, Any], **whose: int | None) -> PersonNames:
     return named(name, values.get("aliases") or (), username, circle, **whose)
 
 
-def _gone(owner: ChatUser) -> Iterator[str]:
+def _former_names(owner: ChatUser) -> Iterator[str]:
     """The names of people whom somebody deleted, undid or rejected."""
     there = {str(number) for number in Person.objects.filter(owner=owner).values_list("pk", flat=True)}
     for number, values, _after in withdrawn(owner, NOUN):

@@ -126,15 +126,15 @@ def merge(finding: Finding, number: int, *, actor: str) -> KnowledgeEdit | None:
     if finding.noun == Noun.PERSON:
         person = Person.objects.filter(owner=owner, pk=number).first()
         if person is None:
-            raise _gone()
+            raise _vanished_error()
         edit = _change(owner, person, _joined(person, finding.values), {"actor": actor, "call": finding.call})
     elif not Fact.objects.filter(owner=owner, pk=number).exists():
-        raise _gone()
+        raise _vanished_error()
     _decide(finding, State.CONFIRMED, actor, row=number, edit=edit)
     return edit
 
 
-def _gone() -> CurationError:
+def _vanished_error() -> CurationError:
     return CurationError(_("It cannot be merged into that: somebody deleted or merged it."))
 
 

@@ -16,8 +16,8 @@ from uuid import UUID
 from memoryapp.engine.events import CandidatesFound, RunFinished, RunStarted, from_payload
 from memoryapp.engine.memory import topic_id
 from memoryapp.engine.strategies import needs_model
+from memoryapp.engine.strategies.cuts import Cuts, apply_cuts
 from memoryapp.engine.strategies.filter import similarities
-from memoryapp.engine.strategies.filtering import Cuts, filtered
 from memoryapp.models import ChatUser, Run, RunEvent, TopicMessage
 
 MOST = 100
@@ -101,7 +101,7 @@ def _compared(cases: Sequence[_Case], before: Cuts, after: Cuts) -> CutCompariso
 
 
 def _figures(cases: Sequence[_Case], cuts: Cuts) -> Figures:
-    kept = [{item.id for item in filtered(case.similarities, cuts).kept} for case in cases]
+    kept = [{item.id for item in apply_cuts(case.similarities, cuts).kept} for case in cases]
     hits = [len(ids & _findable(case)) for ids, case in zip(kept, cases, strict=True)]
     wanted = [len(_findable(case)) or 1 for case in cases]
     return Figures(

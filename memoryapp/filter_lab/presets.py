@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.engine.parameters import Declaration, declarations
+from memoryapp.engine.strategies.cuts import PRESETS, Cuts, presets_of
 from memoryapp.engine.strategies.filter import FilterParameters
-from memoryapp.engine.strategies.filtering import PRESETS, Cuts, presets_of
 from memoryapp.models import EmbeddingProfile, FilterPreset
 
 LONGEST_NAME = 60

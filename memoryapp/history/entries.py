@@ -101,7 +101,7 @@ def entries(owner: ChatUser, records: Sequence[Record]) -> list[HistoryEntry]:
     edited = chains.links(TopicEdit, owner.pk, edits) if edits else {}
     changed = chains.links(KnowledgeEdit, owner.pk, [change.pk for change in changes]) if changes else {}
     sides = _sides(owner, edits) if edits else {}
-    moved = curation.moved(owner.pk, edits) if edits else {}
+    moved = curation.moved_counts(owner.pk, edits) if edits else {}
     names, there = _names(owner, changes)
     return [
         HistoryEntry(

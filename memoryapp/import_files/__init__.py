@@ -1,7 +1,7 @@
-"""Files that people gave to the page of imports, from their arrival until they are imported, restored or removed.
+"""Files that people uploaded on the page of imports, until they are imported, restored or removed.
 
-In: a file that was uploaded, a person's answers and decisions. Out: its row with what was found in it, and messages or
-a whole memory. It imports ingestion, which rehearses and imports chats, and transfer, which restores memories.
+In: an uploaded file, a person's answers and decisions. Out: its row with the findings, and messages or a whole memory.
+It imports ingestion, which rehearses and imports chats, and transfer, which restores memories.
 """
 
 from memoryapp.import_files.files import (

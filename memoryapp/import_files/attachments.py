@@ -1,6 +1,6 @@
-"""Documents that lie beside a chat in its zip become artifacts of the messages they came with.
+"""Makes documents in the zip of a chat artifacts of the messages to which they were attached.
 
-A message names them as its format does: by a path in its metadata, or, in WhatsApp's, by the mark its text begins with.
+A message refers to them by a path in its metadata, or by a mark at the beginning of its text (in WhatsApp's format).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def take(path: Path, chat: ChatFile, addressee: Addressee) -> int:
 
 
 def _by_name(archive: zipfile.ZipFile) -> dict[str, list[zipfile.ZipInfo]]:
-    """The documents that can be read, by the last part of their path."""
+    """Returns the documents that can be read, by the last part of their path."""
     found: dict[str, list[zipfile.ZipInfo]] = {}
     for info in archive.infolist():
         name = info.filename.rpartition("/")[2]
@@ -66,7 +66,7 @@ def _paths(record: MessageRecord) -> Iterator[str]:
 
 
 def _put(archive: zipfile.ZipFile, info: zipfile.ZipInfo, record: MessageRecord, owner: str) -> bool:
-    """Whether an artifact was made; one that cannot be unpacked is left out."""
+    """Makes an artifact, unless the document cannot be unpacked. Returns whether it did."""
     message = Message.objects.filter(owner__name=owner, external_id=record.external_id).first()
     if message is None:
         return False

@@ -1,6 +1,6 @@
-"""Files that people gave to the page of imports: staged, answered about, begun, paused, removed.
+"""Stages the files that people upload on the page of imports, stores their answers, begins, pauses and removes them.
 
-The row's state says what is to be done; ``working`` does it.
+The state of a row says what is to be done; ``working`` does it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ State = ImportFile.State
 
 
 class FileActionRefused(Exception):
-    """This cannot be done with the file now; the text is a sentence for people."""
+    """The file does not allow this action now; the text is a sentence for people."""
 
 
 def stage(owner: ChatUser, received: Path, source: str, asked_by: str, zone: str = "") -> ImportFile:

@@ -1,8 +1,8 @@
-"""The work on a file that a person gave: it is looked through, then imported, or a whole memory restored from it.
+"""Works on an uploaded file: rehearses it, then imports it or restores a whole memory from it.
 
-Whoever works on a file holds its lock, so a file whose worker was killed is taken up by the next sweep: the rehearsal
-begins anew, the import goes on in the batches it had begun; a restoration and an import that brings topics, which are
-one transaction each, begin anew.
+A worker locks the file on which it works, so the next sweep continues if the worker is killed: a rehearsal begins
+again, an import continues in its batches. A restoration, and an import that brings topics, are one transaction each and
+begin again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from memoryapp.ingestion.imports import Addressee, Course, Paused, batch_of, imp
 from memoryapp.ingestion.rehearsal import MOST_SHOWN, Findings, rehearse, rejections
 from memoryapp.models import ImportFile, Message
 from memoryapp.operations import advisory_locks
-from memoryapp.transfer import predecessor
+from memoryapp.transfer import distilled
 
 LOCK = "import file"
 SLOT = "import slot"
-# How many files are worked on at once; more would leave the worker no time for anything else.
+# How many files are worked on at once. More would leave the worker no time for other work.
 SLOTS = 2
 # Seconds between updates of the progress in the row.
 BEAT_SECONDS = 0.5
@@ -70,7 +70,7 @@ def _work(row: ImportFile) -> None:
     try:
         if row.state == State.IMPORTING and row.findings.get("restores"):
             return _restore(row)
-        chat = _opened(row)
+        chat = _open(row)
         if row.state == State.REHEARSING:
             _rehearse(row, chat, _whole(row))
         else:
@@ -83,14 +83,14 @@ def _work(row: ImportFile) -> None:
         logger.info("The import of file %s was paused.", row.pk)
 
 
-def _opened(row: ImportFile) -> ChatFile:
+def _open(row: ImportFile) -> ChatFile:
     zone = ZoneInfo(row.timezone or "UTC")
     hints = Hints(row.owner.name, row.me, row.start, advises=False, name=row.source, zone=zone)
     return open_chat(row.path, "auto", hints)
 
 
 def _whole(row: ImportFile) -> Counter[str]:
-    """How many rows of each kind are in the export of a whole memory, which an empty one can become again.
+    """Returns how many rows of each kind the export of a whole memory has, if it can be restored here.
 
     Empty if the file is no such export, or if this memory has messages; the messages of the file are then imported.
     """
@@ -143,18 +143,18 @@ def _rehearse(row: ImportFile, chat: ChatFile, whole: Counter[str]) -> None:
     found = rehearse(row.owner, chat, addressee(row, whole), Course(stored=_Watch(row, lambda: chat.meter.share)))
     found.restores = dict(whole)
     if chat.is_distilled:
-        brought = predecessor.rehearse(chat, addressee(row))
+        brought = distilled.rehearse(chat, addressee(row))
         found.brings = dict(brought.new)
         found.rejected += brought.refused.count
         found.rejections = [*found.rejections, *rejections(brought.refused)][:MOST_SHOWN]
     if not found.messages and not found.timeless:
-        return _fail(row, _nothing(row, found), findings=found.document(), format=chat.format)
+        return _fail(row, _nothing_sentence(row, found), findings=found.document(), format=chat.format)
     state = State.READY if found.messages else State.ASKING
     _end(row, state, format=chat.format, findings=found.document())
 
 
 def _users(chat: ChatFile) -> dict[str, int]:
-    """The users a file names, each with the number of their messages; not more than a page can list."""
+    """Returns the users that a file names, with the numbers of their messages; at most as many as a page can list."""
     counts: dict[str, int] = {}
     for item in chat.records():
         if isinstance(item, MessageRecord) and item.user and (item.user in counts or len(counts) < MOST_USERS):
@@ -163,14 +163,14 @@ def _users(chat: ChatFile) -> dict[str, int]:
 
 
 def addressee(row: ImportFile, whole: Counter[str] | None = None) -> Addressee:
-    """Who gets the messages: this memory, all of them or those of one user, or each user the file names their own."""
+    """Returns who gets the messages: this memory (all messages, or those of one user), or each user that is named."""
     here, whose = row.owner.name, "" if whole else row.addressee
     if whose == ImportFile.EVERYBODY:
         return lambda named: named or here
     return lambda named: here if not whose or named in ("", whose) else None
 
 
-def _nothing(row: ImportFile, found: Findings) -> str:
+def _nothing_sentence(row: ImportFile, found: Findings) -> str:
     sentence = _("No message could be read from %(path)s.") % {"path": row.source}
     first = found.rejections[:1]
     return f"{sentence} {first[0]['line']}: {first[0]['reason']}." if first else sentence
@@ -179,12 +179,12 @@ def _nothing(row: ImportFile, found: Findings) -> str:
 def _import(row: ImportFile, chat: ChatFile) -> None:
     watch = _Watch(row, lambda: chat.meter.share)
     taker = row.asked_by if row.takes_changes else ""
-    with predecessor.together(chat, addressee(row)) as opened:
+    with distilled.one_transaction(chat, addressee(row)) as opened:
         stored = partial(_beside, watch) if chat.is_distilled else watch
         course = Course(worker="worker", source=row.source, key=row.key, stored=stored, taker=taker, opened=opened)
         imported = import_for(chat, addressee(row), course)
         batch = partial(batch_of, key=row.key, source=row.source, format=chat.format)
-        brought = predecessor.bring(chat, addressee(row), lambda owner: batch(owner)[0], actor=row.asked_by)
+        brought = distilled.store(chat, addressee(row), lambda owner: batch(owner)[0], actor=row.asked_by)
     artifacts = attachments.take(row.path, chat, addressee(row))
     numbers = {
         "added": imported.added,
@@ -230,5 +230,5 @@ def _fail(row: ImportFile, sentence: str, **fields: Any) -> None:
 
 
 def fail(row: ImportFile) -> None:
-    """After a fault of the program: the file waits until a person tries again."""
+    """Marks the file as failed after a fault of the program; it waits until a person tries again."""
     _fail(row, _("A fault in the program stopped this; the log has it. Nothing is lost: try again."))

@@ -1,17 +1,20 @@
-"""Chat files of other programs read as messages of ours.
+"""Reads chat files of other programs as messages.
 
-In: a path, and hints for what a file may not say (whose chat it is, when it began). Out: a generator of message
-records in order; a message that cannot be taken comes out as ``Rejected`` with its place and a reason, so nothing is
-lost silently. One module a format, each with ``recognises`` and ``read``; ``opening`` chooses among them by what the
-file holds, not by its name. It imports Django's translations, the JSON parsers, and from the engine what makes text
-storable.
+In: a path, and hints about what a file may not say (whose chat it is, when it began). Out: a generator of message
+records in order; a message that cannot be imported comes out as ``Rejected`` with its place and a reason, so nothing is
+lost silently. A format is a module that ends with a ``Format`` value, which ``registry`` lists; ``opening`` chooses
+among them by the content of the file, not by its name. It imports Django's translations, the JSON parsers, and from the
+engine what makes text storable.
 """
 
-from memoryapp.importers.opening import FORMATS, ChatFile, Hints, open_chat, read
+from memoryapp.importers.format import NOBODY, Hints
+from memoryapp.importers.opening import ChatFile, open_chat, read
 from memoryapp.importers.record import Distilled, MessageRecord, Rejected, UnknownSpeaker, UnreadableFile
+from memoryapp.importers.registry import FORMATS
 
 __all__ = [
     "FORMATS",
+    "NOBODY",
     "ChatFile",
     "Distilled",
     "Hints",

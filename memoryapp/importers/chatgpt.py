@@ -1,8 +1,8 @@
-"""ChatGPT's ``conversations.json``: a tree of versions, of which one path was shown.
+"""ChatGPT's ``conversations.json``: each conversation is a tree of versions, and one path of it was shown.
 
-An edited question or a regenerated answer is a branch beside the first. Walking from ``current_node``
-up to the root gives the conversation as the person last saw it; the other branches are left out, and so
-are nodes that never were on the screen: hidden ones, reasoning, calls of tools and what these returned.
+An edited question or a regenerated answer is another branch. The path from ``current_node`` up to the root is the
+conversation as the person last saw it. Other branches are left out, and so are nodes that were never shown: hidden
+ones, reasoning, tool calls and their results.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
+from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote
 
 _HIDDEN_KINDS = {
     "model_editable_context",
@@ -32,7 +35,7 @@ _PARTS = {
     "video_container_asset_pointer": "[video]",
     "real_time_user_audio_video_asset_pointer": "[audio]",
 }
-# Citations stand in the text between characters of Unicode's private use area, for the page to replace.
+# Citations are enclosed in characters of Unicode's private use area; the page of ChatGPT replaces them.
 _CITATION = re.compile("\ue200[^\ue200\ue201]*+\ue201")
 
 Node = Mapping[str, Any]
@@ -50,14 +53,14 @@ def _conversations(value: object) -> list[Any]:
 
 
 def prefix(value: object) -> str:
-    """Where the conversations of a document with this outline are, in ijson's notation."""
+    """Returns the place, in ijson's notation, of the conversations of a document with this outline."""
     if isinstance(value, list):
         return "item"
     return "conversations.item" if isinstance(value, Mapping) and "conversations" in value else ""
 
 
 def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The shown messages of every conversation, oldest first within each."""
+    """Yields the shown messages of each conversation, oldest first."""
     for index, conversation in enumerate(conversations):
         place = f"[{index}]"
         try:
@@ -70,9 +73,9 @@ def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecor
 
 
 def _path(conversation: object) -> tuple[str, list[tuple[str, Node]]]:
-    """The conversation's id and its shown nodes from the root down. Raises BadRecord."""
+    """Returns the conversation's id and its shown nodes, from the root down. Raises BadRecord."""
     if not isinstance(conversation, Mapping):
-        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(conversation)})
+        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": quote(conversation)})
     key = conversation.get("conversation_id") or conversation.get("id")
     if not isinstance(key, str):
         raise BadRecord(_("the conversation has no id"))
@@ -88,14 +91,14 @@ def _path(conversation: object) -> tuple[str, list[tuple[str, Node]]]:
 
 
 def _last(conversation: Node, mapping: Node) -> object:
-    """The node shown last; without a word of it, the only node nothing follows."""
+    """Returns the id of the last shown node; if the export does not say it, the only leaf. Raises BadRecord."""
     current = conversation.get("current_node")
     if isinstance(current, str) and current in mapping:
         return current
     ends = [key for key, node in mapping.items() if isinstance(node, Mapping) and not node.get("children")]
     if current is None and len(ends) == 1:
         return ends[0]
-    raise BadRecord(_("current_node %(node)s is not in the mapping") % {"node": shown(current)})
+    raise BadRecord(_("current_node %(node)s is not in the mapping") % {"node": quote(current)})
 
 
 def _messages(
@@ -103,7 +106,7 @@ def _messages(
 ) -> Iterator[MessageRecord | Rejected]:
     broken = path[0][1].get("parent")
     if broken is not None:
-        reason = _("its parent %(node)s is missing: the messages before it are lost") % {"node": shown(broken)}
+        reason = _("its parent %(node)s is missing: the messages before it are lost") % {"node": quote(broken)}
         yield Rejected(f"{place}.mapping[{path[0][0]}]", reason)
     before = conversation.get("create_time")
     for node, content in path:
@@ -124,7 +127,7 @@ def _messages(
 
 
 def _time(conversation: Node, raw: Node, before: object, clock: Clock) -> datetime:
-    """The path is the order: a node without a time, or with an earlier one, takes that before it."""
+    """Returns the time of a node, at least ``before``; if both are missing, when the conversation was updated."""
     known = [moment(time) for time in (raw.get("create_time"), before) if time is not None]
     latest = max(known, default=None)
     return clock.read(conversation.get("update_time") if latest is None else latest.isoformat())
@@ -133,7 +136,7 @@ def _time(conversation: Node, raw: Node, before: object, clock: Clock) -> dateti
 def _record(
     conversation: Node, key: str, node: str, raw: Node, when: tuple[datetime, Mapping[str, str]], line: str
 ) -> MessageRecord:
-    """``when`` is the time, with what the metadata says about it."""
+    """Returns the record; ``when`` is the time, and metadata about it."""
     sent_at, mark = when
     role = _role(raw)
     metadata = _mapping(raw.get("metadata"))
@@ -163,13 +166,13 @@ def _role(raw: Node) -> str:
 
 
 def _is_hidden(raw: Node) -> bool:
-    """Whether this node was not part of what the person saw as the conversation."""
+    """Whether the node was not shown to the person as part of the conversation."""
     metadata = _mapping(raw.get("metadata"))
     if metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message"):
         return True
     if _kind(raw) in _HIDDEN_KINDS or raw.get("recipient") not in (None, "", "all"):
         return True
-    # Tools print for the model; only the pictures they make are for the person.
+    # The output of tools is for the model; only their pictures are for the person.
     return _role(raw) == "tool" and _kind(raw) != "multimodal_text"
 
 
@@ -178,7 +181,7 @@ def _kind(raw: Node) -> str:
 
 
 def _text(raw: Node, metadata: Node) -> str:
-    """The words of a node, with a mark for each file and picture. Raises BadRecord if none can be read."""
+    """Returns the text of a node, with a mark for each file and picture. Raises BadRecord if it cannot be read."""
     content = _mapping(raw.get("content"))
     parts = content.get("parts")
     if isinstance(parts, list):
@@ -188,7 +191,7 @@ def _text(raw: Node, metadata: Node) -> str:
     elif isinstance(content.get("result"), str):
         found = [content["result"]]
     else:
-        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": shown(_kind(raw))})
+        raise BadRecord(_("there is nothing to read in content of the type %(kind)s") % {"kind": quote(_kind(raw))})
     return _CITATION.sub("", "\n".join([*_files(metadata), *filter(None, found)])).strip()
 
 
@@ -204,9 +207,17 @@ def _files(metadata: Node) -> list[str]:
     attachments = metadata.get("attachments")
     if not isinstance(attachments, list):
         return []
-    # Pictures have a part of their own.
+    # Pictures are parts of the content, too.
     return [
         f"[file: {item.get('name') or item.get('id')}]"
         for item in attachments
         if isinstance(item, Mapping) and not str(item.get("mime_type", "")).startswith("image/")
     ]
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    conversations = partial(document.items, prefix(outline))
+    return Reader(lambda clock: read(conversations(), clock))
+
+
+FORMAT = Format("chatgpt", "ChatGPT", (DocumentLayout(recognises, open_document, ("conversations*.json",)),))

@@ -1,22 +1,25 @@
-"""Claude's ``conversations.json``: conversations with all that was said in them, perhaps with versions.
+"""Claude's ``conversations.json``: conversations with all of their messages, perhaps in several versions.
 
-``content`` is preferred to ``text``, a flattening that loses what is no text. What was on the screen is kept: words,
-voice notes, documents the assistant wrote, names of files; reasoning, calls of tools and what these returned are left
-out. Where a message was edited, the export has every version, and the one that was shown is the path to the last.
+``content`` is preferred to ``text``, which contains only the text. What was shown is imported: words, voice notes,
+documents that the assistant wrote, names of files. Reasoning, tool calls and their results are left out. If a message
+was edited, the export has every version, and the path to the last message was shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, quote
 
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _NOBODY = "00000000-0000-4000-8000-000000000000"
-# What the flattened text says in place of a block that it cannot show.
+# ``text`` contains this in place of a block that is not text.
 _UNSUPPORTED = "This block is not supported on your current device yet."
 
 Fields = Mapping[str, Any]
@@ -27,17 +30,12 @@ def recognises(value: object) -> bool:
     return any(isinstance(item, Mapping) and isinstance(item.get("chat_messages"), list) for item in items)
 
 
-def prefix(value: object) -> str:
-    """Where the conversations of a document with this outline are, in ijson's notation."""
-    return "item" if isinstance(value, list) else ""
-
-
 def read(conversations: Iterable[object], clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The shown messages of every conversation, in order."""
+    """Yields the shown messages of each conversation, in order."""
     for index, conversation in enumerate(conversations):
         place = f"[{index}]"
         if not isinstance(conversation, Mapping):
-            reason = _("a conversation must be a JSON object, not %(value)s") % {"value": shown(conversation)}
+            reason = _("a conversation must be a JSON object, not %(value)s") % {"value": quote(conversation)}
             yield Rejected(place, reason)
             continue
         yield from _conversation(conversation, place, clock)
@@ -52,7 +50,7 @@ def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[Me
     if not isinstance(items, list):
         yield Rejected(place, _("the conversation has no messages"))
         return
-    visible = _shown(conversation, items)
+    visible = _visible(conversation, items)
     for index, item in enumerate(items):
         if id(item) not in visible:
             continue
@@ -66,8 +64,8 @@ def _conversation(conversation: Fields, place: str, clock: Clock) -> Iterator[Me
             yield record
 
 
-def _shown(conversation: Fields, items: Sequence[object]) -> set[int]:
-    """The messages on the path that was shown last, by ``id()``; all of them where the export has no tree."""
+def _visible(conversation: Fields, items: Sequence[object]) -> set[int]:
+    """Returns the ``id()`` of the messages on the path that was shown last; of all if the export has no tree."""
     known = {key: item for item in items if (key := _uuid(item)) and isinstance(item, Mapping)}
     parents = [item.get("parent_message_uuid") for item in known.values()]
     if not any(parent in known for parent in parents if isinstance(parent, str)):
@@ -88,7 +86,7 @@ def _uuid(item: object) -> str:
 
 def _record(conversation: Fields, key: str, item: object, line: str, clock: Clock) -> MessageRecord:
     if not isinstance(item, Mapping):
-        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     if not _uuid(item):
         raise BadRecord(_("it has no id"))
     sender = str(item.get("sender") or "")
@@ -101,7 +99,7 @@ def _record(conversation: Fields, key: str, item: object, line: str, clock: Cloc
         sent_at=sent_at,
         text=_text(item),
         session=key,
-        metadata={"conversation": conversation.get("name") or "", **_extracted(item), **clock.mark()},
+        metadata={"conversation": conversation.get("name") or "", **_extracted_texts(item), **clock.mark()},
         line=line,
     )
 
@@ -115,7 +113,7 @@ def _text(item: Fields) -> str:
 
 
 def _block(block: object) -> str:
-    """The words of a block that a person saw; nothing of reasoning, tools and what these returned."""
+    """Returns the text of a block that was shown; empty for reasoning, tools and their results."""
     if not isinstance(block, Mapping):
         return ""
     kind, text = block.get("type"), block.get("text")
@@ -127,27 +125,35 @@ def _block(block: object) -> str:
 
 
 def _artifact(value: object) -> str:
-    """A document that the assistant wrote beside the talk; of its later versions, what was changed."""
+    """Returns a document that the assistant wrote; of its later versions, only the changed text."""
     fields = value if isinstance(value, Mapping) else {}
     title, content = fields.get("title"), fields.get("content") or fields.get("new_str")
     head = f"[{title}]" if isinstance(title, str) and title else ""
     return "\n".join(part for part in (head, content) if isinstance(part, str) and part)
 
 
-def _named(item: Fields) -> list[Fields]:
+def _named_files(item: Fields) -> list[Fields]:
     both = [value for field in ("attachments", "files") if isinstance(value := item.get(field), list)]
     return [file for value in both for file in value if isinstance(file, Mapping) and file.get("file_name")]
 
 
 def _files(item: Fields) -> list[str]:
-    return list(dict.fromkeys(f"[file: {file['file_name']}]" for file in _named(item)))
+    return list(dict.fromkeys(f"[file: {file['file_name']}]" for file in _named_files(item)))
 
 
-def _extracted(item: Fields) -> dict[str, Any]:
-    """What was read out of the files that came with a message, beside its text: nobody said it."""
+def _extracted_texts(item: Fields) -> dict[str, Any]:
+    """Returns metadata with the texts of attached files. They are not part of the message, because nobody said them."""
     found = [
         {"name": str(file["file_name"]), "content": file["extracted_content"]}
-        for file in _named(item)
+        for file in _named_files(item)
         if isinstance(file.get("extracted_content"), str)
     ]
     return {"attachments": found} if found else {}
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    conversations = partial(document.items, prefix_of_items(outline))
+    return Reader(lambda clock: read(conversations(), clock))
+
+
+FORMAT = Format("claude", "Claude", (DocumentLayout(recognises, open_document, ("conversations*.json",)),))

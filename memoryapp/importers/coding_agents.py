@@ -1,8 +1,8 @@
-"""The session logs of Claude Code and Codex: JSON Lines, an event each, of which few are what somebody said.
+"""The session logs of Claude Code and Codex: JSON Lines with one event each; few of them are messages.
 
-Kept are the person's words and the assistant's answers. Left out are reasoning, calls of tools and what these
-returned, what the program put in by itself, and side chains, in which the assistant speaks with helpers of its own.
-A log only grows, so a later import of the same log adds its end.
+The person's words and the assistant's answers are imported. Reasoning, tool calls and their results, text that the
+program inserts, and side chains, in which the assistant speaks with agents of its own, are left out. A log only grows,
+so a later import of the same log adds its end.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import jsonl
+from memoryapp.importers.format import Format, Hints, LinesLayout, Reader
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message
 from memoryapp.importers.source import SourceFile
 
 _CLAUDE_TYPES = {"user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "attachment"}
 _CODEX_TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
-# What the programs write in the user's name.
+# Beginnings of texts that the programs write in the user's name.
 _OF_THE_PROGRAM = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md instructions"),
     *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
@@ -33,14 +34,14 @@ Fields = Mapping[str, Any]
 
 
 def is_claude_code(value: object) -> bool:
-    """Whether a parsed line is of a log of Claude Code."""
+    """Whether a parsed line belongs to a log of Claude Code."""
     if not isinstance(value, Mapping) or _kind(value) not in _CLAUDE_TYPES:
         return False
     return "leafUuid" in value or "messageId" in value or ("sessionId" in value and "timestamp" in value)
 
 
 def is_codex(value: object) -> bool:
-    """Whether a parsed line is of a log of Codex, new or old: the old ones begin with a line without a type."""
+    """Whether a parsed line belongs to a log of Codex; old logs begin with a line without a type."""
     if not isinstance(value, Mapping):
         return False
     if _kind(value) in _CODEX_TYPES and isinstance(value.get("payload"), Mapping):
@@ -54,12 +55,12 @@ def _kind(value: Fields) -> str:
 
 
 def read_claude_code(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """What was said in a log of Claude Code."""
+    """Yields the messages of a log of Claude Code."""
     for number, value in _values(source):
         if isinstance(value, Rejected):
             yield value
         elif value.get("type") in ("user", "assistant") and not _is_aside(value):
-            yield from _made(number, clock, value.get("timestamp"), lambda value=value: _claude_fields(value))
+            yield from _message_of(number, clock, value.get("timestamp"), lambda value=value: _claude_fields(value))
 
 
 def _is_aside(value: Fields) -> bool:
@@ -84,7 +85,7 @@ def _claude_fields(value: Fields) -> dict[str, Any]:
 
 
 def read_codex(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """What was said in a log of Codex."""
+    """Yields the messages of a log of Codex."""
     session, place, count = "", "", 0
     for number, value in _values(source):
         if isinstance(value, Rejected):
@@ -98,11 +99,11 @@ def read_codex(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rej
         if payload.get("type") == "message" and payload.get("role") in ("user", "assistant"):
             count += 1
             fields = (payload, session, place, count)
-            yield from _made(number, clock, value.get("timestamp"), lambda fields=fields: _codex_fields(*fields))
+            yield from _message_of(number, clock, value.get("timestamp"), lambda fields=fields: _codex_fields(*fields))
 
 
 def _payload(value: Fields) -> Fields:
-    """What a line is about; lines of old logs are it themselves."""
+    """Returns the payload of a line; in old logs, the line itself."""
     inner = value.get("payload")
     if value.get("type") in ("session_meta", "response_item") and isinstance(inner, Mapping):
         return inner
@@ -131,7 +132,7 @@ def _codex_fields(payload: Fields, session: str, place: str, count: int) -> dict
 
 
 def _words(content: object) -> str:
-    """What was said in a message: its texts, a mark for each picture, nothing of tools and reasoning."""
+    """Returns the texts of a message and a mark for each picture, without tools and reasoning."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(blocks, list):
         return ""
@@ -147,7 +148,7 @@ def _block(block: Fields) -> str:
     return text
 
 
-def _made(number: int, clock: Clock, time: object, fields: Any) -> Iterator[MessageRecord | Rejected]:
+def _message_of(number: int, clock: Clock, time: object, fields: Any) -> Iterator[MessageRecord | Rejected]:
     try:
         known = fields()
         if known["text"]:
@@ -159,7 +160,19 @@ def _made(number: int, clock: Clock, time: object, fields: Any) -> Iterator[Mess
 
 
 def _values(source: SourceFile) -> Iterator[tuple[int, Fields | Rejected]]:
-    """Each line's number and object, or why it is none."""
+    """Yields each line's number and its object, or a rejection."""
     for number, value in jsonl.values(source):
         is_known = isinstance(value, Mapping | Rejected)
         yield number, value if is_known else Rejected(number, _("it is no JSON object"))
+
+
+def open_claude_code(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read_claude_code, source))
+
+
+def open_codex(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read_codex, source))
+
+
+CLAUDE_CODE = Format("claude-code", "Claude Code", (LinesLayout(is_claude_code, open_claude_code),))
+CODEX = Format("codex", "Codex", (LinesLayout(is_codex, open_codex),))

@@ -1,8 +1,8 @@
-r"""The JSON of a source, read as a stream: a document of any size takes the memory of one item.
+r"""Reads the JSON of a source as a stream, so a document of any size takes the memory of one item.
 
-Real exports break the rules of JSON: Telegram Desktop writes control characters as ``\x0B``, which no
-parser takes, and hand-made files hold raw ones. Both are mended here. What cannot be read is a
-sentence with its place, and neither a huge file nor a tower of brackets is more than that.
+Some exports are not valid JSON: Telegram Desktop writes control characters as ``\x0B``, which no parser accepts, and
+files that were made by hand contain raw ones. Both are repaired here. A document that cannot be read, is too large or
+is nested too deeply is refused with a sentence that names the place.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from memoryapp.importers.record import UnreadableFile
 from memoryapp.importers.source import PIECE, Pieces, SourceFile, not_utf8
 
 MOST_DEPTH = 100
-# How many events of a document are looked at for its kind: an account's contacts come before its chats.
+# How many events of a document are examined for its format: an account's contacts come before its chats.
 OUTLINES = (5_000, 1_000_000)
-# What is small enough to be read whole, for the exact place of a fault.
+# Bytes of a document that is read whole to find the exact place of a fault.
 SMALL = 10_000_000
 
-# Control characters in texts are taken.
+# Accepts control characters in texts.
 _LENIENT = json.JSONDecoder(strict=False)
-# After these ends of a line ``decode`` need not look for blanks, which takes as long as the value.
+# After these ends ``decode`` does not search for blanks, which takes as long as reading the value.
 _ENDS = ("", "\n", "\r\n")
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.)", re.DOTALL)
-# What a stream is mended by: whole escapes, one that the next piece goes on with, quotes, and control characters.
+# Matches whole escapes, an escape that continues in the next piece, quotes, and control characters.
 _MENDED = re.compile(rb'\\x[0-9A-Fa-f]{2}|\\(?:x[0-9A-Fa-f]?)?\Z|\\.|"|[\x00-\x1f]', re.DOTALL)
 
 
 def parse(text: str) -> Any:
-    """The JSON value of ``text``. Raises ValueError, whose text says what is wrong and where."""
+    """Returns the JSON value of ``text``. Raises ValueError, whose text says what is wrong and where."""
     try:
         return _decode(text)
     except ValueError:
@@ -59,29 +59,29 @@ def _decode(text: str) -> Any:
 
 
 def _mended(escape: re.Match[str]) -> str:
-    # Every escape is matched, so that the x of an escaped backslash (``\\x0B``) is left alone.
+    # Every escape is matched, so the x after an escaped backslash (``\\x0B``) is not changed.
     return f"\\u00{escape[1][1:]}" if len(escape[1]) == 3 else escape[0]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """A JSON document known to be valid to its end; ``mend`` is what its bytes have to go through for that."""
+    """A JSON document that was checked to its end; ``mend`` repairs its bytes, if that is needed."""
 
     source: SourceFile
     mend: Callable[[Pieces], Pieces] | None = None
 
     def items(self, prefix: str) -> Iterator[Any]:
-        """The values at ``prefix`` in ijson's notation, one in memory at a time."""
+        """Yields the values at ``prefix``, in ijson's notation; one is in memory at a time."""
         with _faults(self.source), self.source.opened(self.mend) as file:
             yield from ijson.items(file, prefix, use_float=True)
 
     def places(self) -> Iterator[tuple[str, str, Any]]:
-        """Every event of the document as ijson has it: prefix, event, value."""
+        """Yields every event of the document, as ijson does: prefix, event, value."""
         with _faults(self.source), self.source.opened(self.mend) as file:
             yield from ijson.parse(file, use_float=True)
 
     def without(self, field: str) -> Any:
-        """The document, an object, but for one of its fields."""
+        """Returns the document, which must be an object, without one of its fields."""
         builder = ijson.ObjectBuilder()
         for prefix, event, value in self.places():
             is_key = prefix == "" and event == "map_key" and value == field
@@ -90,7 +90,7 @@ class JsonDocument:
         return builder.value
 
     def outline(self, most: int) -> Any:
-        """The document as far as its first ``most`` events tell."""
+        """Returns the value that the first ``most`` events of the document describe."""
         builder = ijson.ObjectBuilder()
         with _faults(self.source), self.source.opened(self.mend) as file:
             for event, value in islice(ijson.basic_parse(file, use_float=True), most):
@@ -98,8 +98,13 @@ class JsonDocument:
         return builder.value
 
 
+def prefix_of_items(outline: object) -> str:
+    """Returns the place, in ijson's notation, of the items of a list, or of the document if it is no list."""
+    return "item" if isinstance(outline, list) else ""
+
+
 def read(source: SourceFile) -> JsonDocument:
-    """The document of a source, looked through to its end. Raises UnreadableFile."""
+    """Returns the document of a source after it was checked to its end. Raises UnreadableFile."""
     try:
         _look_through(source, None)
     except ijson.JSONError as error:
@@ -135,7 +140,7 @@ def _faults(source: SourceFile) -> Iterator[None]:
 
 
 def _fault(source: SourceFile, error: ijson.JSONError) -> UnreadableFile:
-    """The sentence for what a parser says; of a small document with the line and column of its own parser."""
+    """Returns the error for a parser's message; for a small document, with line and column."""
     if _is_empty(source):
         return UnreadableFile(_("%(path)s is empty: export or copy it again.") % {"path": source.name})
     if "premature EOF" in str(error) or _ends_within_a_letter(source):
@@ -160,7 +165,7 @@ def _is_empty(source: SourceFile) -> bool:
 
 
 def _ends_within_a_letter(source: SourceFile) -> bool:
-    """Whether all is UTF-8 but for the last letter, whose end is missing."""
+    """Whether the source is UTF-8 but ends within a character."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with source.opened() as file, suppress(UnicodeDecodeError):
         while piece := file.read(PIECE):
@@ -178,12 +183,12 @@ def _reason(text: str) -> str:
 
 
 def _parser_words(error: ijson.JSONError) -> str:
-    """The parser's words and the text around the place, in one line."""
+    """Returns the parser's message with the text around the place, in one line."""
     return " ".join(str(error).partition("(right here)")[0].split())[:200]
 
 
 def mended(pieces: Pieces) -> Pieces:
-    r"""JSON as its writers meant it: ``\x0B`` and control characters in texts as ``\u000B``."""
+    r"""Yields the JSON with ``\x0B`` and control characters in texts as ``\u000B``."""
     inside, rest = False, b""
 
     def mend(found: re.Match[bytes]) -> bytes:

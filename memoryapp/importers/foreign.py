@@ -1,4 +1,4 @@
-"""Exports that cannot be read, recognised by their shape so that the refusal can name them."""
+"""Exports of other programs that cannot be read; they are recognised so that the refusal can name them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAKEOUT = gettext_lazy("a Google Takeout export")
 META = gettext_lazy("a Facebook or Instagram export")
 PAGE = gettext_lazy("a web page (HTML)")
 
-# The fields by which an item of each program's list of messages or conversations is known.
+# The fields of an item in each program's list of messages or conversations.
 _ITEMS: list[tuple[Kind, set[str]]] = [
     (SLACK, {"type", "ts", "user", "text"}),
     (TAKEOUT, {"header", "title", "time"}),
@@ -34,13 +34,13 @@ _MESSAGES: list[tuple[Kind, set[str]]] = [
 
 
 def refuse(name: str, kind: Kind) -> None:
-    """Raises UnreadableFile if a kind is given."""
+    """Raises UnreadableFile unless ``kind`` is empty."""
     if kind:
         raise UnreadableFile(_("%(path)s is %(kind)s; it cannot be read yet.") % {"path": name, "kind": kind})
 
 
 def document(value: object) -> Kind:
-    """What a JSON document of another program is (perhaps only its beginning is given), or nothing."""
+    """Returns the kind of another program's JSON document, or empty; ``value`` may be only its beginning."""
     if isinstance(value, list):
         return next((kind for item in value[:_LINES_LOOKED_AT] if (kind := _of(item, _ITEMS))), "")
     if not isinstance(value, Mapping):
@@ -50,19 +50,19 @@ def document(value: object) -> Kind:
 
 
 def _of(item: object, shapes: Sequence[tuple[Kind, set[str]]]) -> Kind:
-    # A message with an id and a text is ours, whatever else it holds; Slack's have no id.
+    # A message with an id and a text is in our own format; Slack's messages have no id.
     if not isinstance(item, Mapping) or {"id", "text"} <= item.keys():
         return ""
     return next((kind for kind, fields in shapes if fields <= item.keys()), "")
 
 
 def text(beginning: str) -> Kind:
-    """What a text that is no JSON is, or nothing."""
+    """Returns the kind of a text that is not JSON, or empty."""
     return PAGE if beginning.lstrip()[:200].lower().startswith(("<!doctype html", "<html")) else ""
 
 
 def archive(names: Sequence[str]) -> Kind:
-    """What an archive of these files is, or nothing."""
+    """Returns the kind of an archive with these files, or empty."""
     if any(name.startswith("Takeout/") for name in names):
         return TAKEOUT
     if {"channels.json", "users.json"} <= set(names):
@@ -71,7 +71,7 @@ def archive(names: Sequence[str]) -> Kind:
 
 
 def refuse_lines(name: str, line: Mapping[str, Any]) -> NoReturn:
-    """Raises UnreadableFile for JSON Lines whose first one is ``line``."""
+    """Raises UnreadableFile for JSON Lines; ``line`` is the first of them."""
     refuse(name, document(line) or document([line]))
     raise UnreadableFile(
         _(

@@ -1,8 +1,8 @@
-"""JSON Lines: one conversation a line.
+"""JSON Lines in the program's own format: one conversation a line.
 
-``{"user": "anna", "messages": [{"id", "session"?, "role", "author", "ts", "text", "reply_to"?,
-"forwarded_from"?, "attachments"?}]}``; a line may also be a single message with its ``user``. Fields
-that are not known are kept: a message's in its metadata, a conversation's with its first message.
+``{"user": "anna", "messages": [{"id", "session"?, "role", "author", "ts", "text", "reply_to"?, "forwarded_from"?,
+"attachments"?}]}``; a line may also be a single message with its ``user``. Unknown fields are kept: those of a message
+in its metadata, those of a conversation in the metadata of its first message.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import document
-from memoryapp.importers.document import JsonDocument
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown, words
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote, words
 from memoryapp.importers.source import SourceFile
 
 _FIELDS = {"id", "session", "role", "author", "ts", "text", "reply_to", "forwarded_from"}
-# The field of a user; its name may also be written with escapes.
+# The field ``user``; its name may also be written with escapes.
 _NAMES = re.compile(rb'"user"\s*:')
 MOST_LINE = 16_000_000
-# Lines that an export of a whole memory has beside its messages.
+# The field of lines in an export of a whole memory that are not messages.
 EXPORT_MARK = "mnemoscope"
 
 
@@ -37,12 +38,12 @@ def recognises(value: object) -> bool:
 
 
 def is_row(value: object) -> bool:
-    """Whether a line of an exported memory is about something else than a message."""
+    """Whether the value is a line of an exported memory that is not a message."""
     return isinstance(value, dict) and EXPORT_MARK in value
 
 
 def lines(source: SourceFile) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, with their numbers; of one that is too long, its beginning."""
+    """Yields the lines that are not blank, with their numbers; of a line that is too long, its beginning."""
     with source.opened() as file:
         number = 1
         while line := file.readline(MOST_LINE + 1):
@@ -54,32 +55,23 @@ def lines(source: SourceFile) -> Iterator[tuple[int, bytes]]:
 
 
 def values(source: SourceFile) -> Iterator[tuple[int, Any]]:
-    """The value of each line with its number, or a rejection of what is none; one line in memory at a time."""
+    """Yields each line's number and value, or a rejection if it has none; one line is in memory at a time."""
     for number, line in lines(source):
         yield number, _value(number, line)
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A reader of the messages of a file, and of whom they are."""
-
-    source: SourceFile
-
-    def __call__(self, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-        return read(self.source, clock)
-
-    def users(self) -> set[str]:
-        """Whom the lines name, those too that cannot be taken. Lines that name nobody are not parsed."""
-        found = set()
-        for number, line in lines(self.source):
-            value = _value(number, line) if _NAMES.search(line) or b"\\u00" in line else None
-            if isinstance(value, dict):
-                found.add(str(value.get("user") or "").strip())
-        return found
+def users(source: SourceFile) -> set[str]:
+    """Returns the users that the lines name, also in lines that will be rejected. Lines without one are not parsed."""
+    found = set()
+    for number, line in lines(source):
+        value = _value(number, line) if _NAMES.search(line) or b"\\u00" in line else None
+        if isinstance(value, dict):
+            found.add(str(value.get("user") or "").strip())
+    return found
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of a file."""
+    """Yields the messages of a file."""
     for number, value in values(source):
         if isinstance(value, Rejected):
             yield value
@@ -88,15 +80,15 @@ def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]
 
 
 def read_document(document: JsonDocument, prefix: str, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The same conversations as the items of one JSON document, where ijson's ``prefix`` has them."""
+    """Yields the messages of conversations that are the items at ``prefix`` (in ijson's notation) of one document."""
     for index, value in enumerate(document.items(prefix)):
         yield from conversation(value, f"[{index}]", clock)
 
 
 def read_conversation(document: JsonDocument, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """A document that is one conversation, one message in memory at a time."""
+    """Yields the messages of a document that is one conversation; one message is in memory at a time."""
     try:
-        user, _messages, rest = _opened({**document.without("messages"), "messages": []})
+        user, _messages, rest = _fields_of({**document.without("messages"), "messages": []})
     except BadRecord as error:
         yield Rejected("[0]", str(error))
         return
@@ -118,12 +110,12 @@ def _value(number: int, line: bytes) -> Any:
 
 
 def conversation(value: object, place: int | str, clock: Clock | None = None) -> Iterable[MessageRecord | Rejected]:
-    """The messages of one conversation; ``place`` is its line number, or its path in a document."""
+    """Returns the messages of one conversation; ``place`` is its line number, or its path in a document."""
     clock = clock or Clock()
     if is_row(value):
         return ()
     try:
-        user, messages, rest = _opened(value)
+        user, messages, rest = _fields_of(value)
     except BadRecord as error:
         return (Rejected(place, str(error)),)
     if messages is None:
@@ -143,17 +135,17 @@ def _messages(
 
 
 def _first_time(messages: Sequence[Any]) -> datetime | None:
-    """The first time among a conversation's messages that can be read."""
+    """Returns the first time among a conversation's messages that can be read."""
     for item in messages:
         with suppress(BadRecord):
             return moment(item.get("ts") if isinstance(item, dict) else None)
     return None
 
 
-def _opened(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
-    """The user, the messages (None when the line is a message itself) and all else of a line."""
+def _fields_of(value: object) -> tuple[str, list[Any] | None, dict[str, Any]]:
+    """Returns the user, the messages (None if the line is a message itself) and the other fields of a line."""
     if not isinstance(value, dict):
-        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": shown(value)})
+        raise BadRecord(_("a conversation must be a JSON object, not %(value)s") % {"value": quote(value)})
     rest = dict(value)
     user = words(rest.pop("user", ""), "user").strip()
     if "messages" not in rest and recognises(value):
@@ -173,7 +165,7 @@ def _message(item: object, user: str, line: int | str, extra: dict[str, Any], cl
 
 def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], clock: Clock) -> MessageRecord:
     if not isinstance(item, dict):
-        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     if item.get("text") is None and not item.get("attachments"):
         raise BadRecord(_("it has no text"))
     sent_at = clock.read(item.get("ts"))
@@ -193,7 +185,31 @@ def _checked(item: object, user: str, line: int | str, extra: dict[str, Any], cl
 
 
 def _unknown(item: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a message that this format does not know; most messages have none."""
+    """Returns the fields of a message that are not part of this format; most messages have none."""
     if item.keys() <= _FIELDS:
         return {}
     return {key: value for key, value in item.items() if key not in _FIELDS}
+
+
+def open_lines(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read, source), users=lambda _clock: users(source))
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    """Returns the reader of a document that is one conversation, one message, or a list of such."""
+    if isinstance(outline, dict) and "messages" in outline:
+        records = partial(read_conversation, document)
+    else:
+        records = partial(read_document, document, prefix_of_items(outline))
+    return Reader(records, lambda clock: {item.user for item in records(clock) if isinstance(item, MessageRecord)})
+
+
+def _is_document(outline: object) -> bool:
+    return any(recognises(item) for item in (outline if isinstance(outline, list) else [outline]))
+
+
+FORMAT = Format(
+    "jsonl",
+    "JSON Lines",
+    (LinesLayout(recognises, open_lines, takes_any=True), DocumentLayout(_is_document, open_document)),
+)

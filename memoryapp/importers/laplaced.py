@@ -1,48 +1,43 @@
 """The SQLite database of laplaced, a chat bot with a memory: the messages of all of its users.
 
-Messages that it had put into one topic are one session here, so that its topics are found again. The file comes from a
-stranger: it is opened to be read alone, and nothing that its schema says is executed.
+Messages of one of its topics form one session here, so that its topics can be restored.
 """
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers.record import MOST_TEXT, BadRecord, Clock, MessageRecord, Rejected, UnreadableFile, message
+from memoryapp.importers import laplaced_memory
+from memoryapp.importers.format import DatabaseLayout, Format, Hints, Reader
+from memoryapp.importers.laplaced_database import columns_of, message_id, names, opened, time_of
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, UnreadableFile, message
 from memoryapp.importers.source import SourceFile
 
 MAGIC = b"SQLite format 3\x00"
-MOST_USERS = 100_000
 
 _NEEDED = {"id", "user_id", "role", "content"}
 _ROLES = {"user": "user", "assistant": "assistant", "bot": "assistant", "model": "assistant", "system": "system"}
-# "2025-07-25 14:30:00.123456789 +0300 MSK m=+0.02", as the program's language prints times.
-_PRINTED = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?) ([+-]\d{4})\b.{0,40}")
 
 
-def recognises(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
-def check(source: SourceFile) -> None:
-    """Raises UnreadableFile where the database is not one of laplaced, or is broken."""
+def recognises(source: SourceFile) -> bool:
+    """Whether the file is a database. Raises UnreadableFile when it is broken or not one of laplaced."""
+    with source.path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            return False
     with opened(source) as rows:
         _columns(source, rows)
+    return True
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """All messages in the order in which they were stored; each names its user."""
+    """Yields all messages in the order in which they were stored; each names its user."""
     with opened(source) as rows:
         columns = _columns(source, rows)
         called = names(rows)
@@ -61,7 +56,10 @@ _READ = ("id", "user_id", "role", "content", "topic_id", "created_at", "author",
 
 
 def _topic_at(rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
-    """Finds the topic of a user's message by the ranges that early databases had instead of a column."""
+    """Returns a function that finds the topic of a user's message.
+
+    It uses the ranges of messages that early databases have instead of a column.
+    """
     ranges: dict[Any, list[tuple[int, int, int]]] = {}
     if columns_of(rows, "topics") >= {"id", "user_id", "start_msg_id", "end_msg_id"}:
         listed = "SELECT user_id, start_msg_id, end_msg_id, id FROM topics WHERE typeof(start_msg_id) = 'integer'"
@@ -76,22 +74,8 @@ def _topic_at(rows: sqlite3.Connection) -> Callable[[Any, Any], int | None]:
     return found
 
 
-@contextmanager
-def opened(source: SourceFile) -> Iterator[sqlite3.Connection]:
-    address = f"file:{quote(str(source.path.absolute()))}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(address, uri=True)) as rows:
-            rows.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 20 * MOST_TEXT)
-            rows.execute("PRAGMA trusted_schema = OFF")
-            yield rows
-    except sqlite3.Error as error:
-        raise UnreadableFile(
-            _("%(path)s is a database that cannot be read: %(error)s.") % {"path": source.name, "error": error}
-        ) from None
-
-
 def _columns(source: SourceFile, rows: sqlite3.Connection) -> set[str]:
-    """The columns of the messages. Raises UnreadableFile."""
+    """Returns the columns of the messages. Raises UnreadableFile when the database is not one of laplaced."""
     columns = columns_of(rows, "history")
     if not columns >= _NEEDED:
         raise UnreadableFile(
@@ -99,35 +83,6 @@ def _columns(source: SourceFile, rows: sqlite3.Connection) -> set[str]:
             % {"path": source.name}
         )
     return columns
-
-
-def columns_of(rows: sqlite3.Connection, name: str) -> set[str]:
-    """The columns of a table; none where there is no such table, or something else has its name."""
-    found = rows.execute("SELECT type FROM sqlite_master WHERE name = ?", (name,)).fetchall()
-    if found != [("table",)]:
-        return set()
-    return {str(row[1]) for row in rows.execute(f"PRAGMA table_info({name})")}
-
-
-def names(rows: sqlite3.Connection) -> dict[Any, str]:
-    """What users are called, by id: their user name, or their own, or the id where another is called so."""
-    columns = columns_of(rows, "users")
-    if not columns >= {"id"}:
-        return {}
-    parts = [name if name in columns else "NULL" for name in ("username", "first_name", "last_name")]
-    found: dict[Any, str] = {}
-    taken: set[str] = set()
-    for key, user, first, last in rows.execute(f"SELECT id, {', '.join(parts)} FROM users LIMIT {MOST_USERS}"):
-        own = str(user or "").strip() or " ".join(str(part) for part in (first, last) if part).strip()
-        name = own if own and own not in taken else f"{own} {key}".strip()
-        taken.add(name)
-        found[key] = name[:200]
-    return found
-
-
-def message_id(user: Any, number: Any) -> str:
-    """The external id of a message here."""
-    return f"laplaced:{user}:{number}"
 
 
 def _message(row: dict[str, Any], names: dict[Any, str], clock: Clock) -> MessageRecord | Rejected:
@@ -152,6 +107,12 @@ def _message(row: dict[str, Any], names: dict[Any, str], clock: Clock) -> Messag
         return Rejected(place, str(error), user)
 
 
-def time_of(value: Any) -> Any:
-    found = _PRINTED.fullmatch(value) if isinstance(value, str) else None
-    return f"{found[1]}{found[2]}" if found else value
+def open_database(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(
+        partial(read, source),
+        users=lambda _clock: laplaced_memory.users(source),
+        distilled=partial(laplaced_memory.read, source),
+    )
+
+
+FORMAT = Format("laplaced", "laplaced", (DatabaseLayout(recognises, open_database),))

@@ -1,6 +1,6 @@
-"""What laplaced distilled of its users' messages: topics, facts, people and artifacts, where its database has them.
+"""What laplaced distilled from its users' messages: topics, facts, people and artifacts, if its database has them.
 
-A row that cannot be one of this program's is rejected with the reason; whether it is there already, its reader knows.
+A row that does not fit this program is rejected with a reason. Who stores the rows compares them with known ones.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import laplaced
-from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, shown
+from memoryapp.importers.laplaced_database import columns_of, message_id, names, opened, time_of
+from memoryapp.importers.record import BadRecord, Clock, Distilled, Rejected, clean, quote
 from memoryapp.importers.source import SourceFile
 
 MOST_SUMMARY_CHARS = 2_000
@@ -27,12 +27,12 @@ Row = Mapping[str, Any]
 
 
 def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
-    """Topics first, for facts refer to them."""
-    with laplaced.opened(source) as rows:
-        names = laplaced.names(rows)
+    """Yields all rows, topics first, because facts refer to them."""
+    with opened(source) as rows:
+        called = names(rows)
         for table, (kind, columns, values) in _TABLES.items():
             for row in _rows(rows, table, columns):
-                place, user = f"{table}[{row['id']}]", names.get(row["user_id"], str(row["user_id"] or ""))
+                place, user = f"{table}[{row['id']}]", called.get(row["user_id"], str(row["user_id"] or ""))
                 try:
                     yield Distilled(kind, user, place, clean(values(row, clock)), _number(row.get("topic_id")))
                 except BadRecord as error:
@@ -40,14 +40,14 @@ def read(source: SourceFile, clock: Clock) -> Iterator[Distilled | Rejected]:
 
 
 def users(source: SourceFile) -> set[str]:
-    """What every user is called of whom the database has anything."""
+    """Returns the names of all users who have any row in the database."""
     found: set[str] = set()
-    with laplaced.opened(source) as rows:
-        names = laplaced.names(rows)
+    with opened(source) as rows:
+        called = names(rows)
         for table in ("history", *_TABLES):
-            if laplaced.columns_of(rows, table) >= {"id", "user_id"}:
+            if columns_of(rows, table) >= {"id", "user_id"}:
                 listed = rows.execute(f"SELECT DISTINCT user_id FROM {table}")
-                found |= {clean(names.get(key, str(key or ""))) for (key,) in listed}
+                found |= {clean(called.get(key, str(key or ""))) for (key,) in listed}
     return found
 
 
@@ -56,7 +56,7 @@ def _number(value: Any) -> int | None:
 
 
 def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Iterator[Row]:
-    there = laplaced.columns_of(rows, table)
+    there = columns_of(rows, table)
     if not there >= {"id", "user_id"}:
         return
     wanted = ("id", "user_id", *columns)
@@ -67,7 +67,7 @@ def _rows(rows: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> Ite
 
 def _topic(row: Row, clock: Clock) -> dict[str, Any]:
     if not isinstance(row["id"], int):
-        raise BadRecord(_("%(value)s is no number of a topic") % {"value": shown(row["id"])})
+        raise BadRecord(_("%(value)s is no number of a topic") % {"value": quote(row["id"])})
     summary = _text(row, "summary", MOST_SUMMARY_CHARS)
     if not summary:
         raise BadRecord(_("it has no summary; its messages become topics here"))
@@ -82,7 +82,7 @@ def _fact(row: Row, clock: Clock) -> dict[str, Any]:
         "content": _text(row, "content", 10_000),
         "type": _text(row, "type", 16),
         "importance": importance,
-        "created_at": clock.read(laplaced.time_of(row["created_at"])),
+        "created_at": clock.read(time_of(row["created_at"])),
     }
 
 
@@ -93,7 +93,7 @@ def _person(row: Row, clock: Clock) -> dict[str, Any]:
         "display_name": _text(row, "display_name", 200),
         "aliases": _list(row, "aliases"),
         "username": _text(row, "username", 100),
-        # As laplaced does with a circle that it does not know.
+        # laplaced replaces an unknown circle in the same way.
         "circle": circle if circle in CIRCLES else "Other",
         "bio": _text(row, "bio", 10_000),
         "mention_count": max(0, count),
@@ -105,7 +105,7 @@ def _person(row: Row, clock: Clock) -> dict[str, Any]:
 def _artifact(row: Row, clock: Clock) -> dict[str, Any]:
     sha256 = _text(row, "content_hash", 64).lower()
     if not _SHA256.fullmatch(sha256):
-        raise BadRecord(_("%(value)s is not the SHA-256 of a file") % {"value": shown(row["content_hash"])})
+        raise BadRecord(_("%(value)s is not the SHA-256 of a file") % {"value": quote(row["content_hash"])})
     if row["state"] != "ready":
         raise BadRecord(_("its file was never read, and is not in the database"))
     size = row["file_size"] if isinstance(row["file_size"], int) else 0
@@ -119,8 +119,8 @@ def _artifact(row: Row, clock: Clock) -> dict[str, Any]:
         "keywords": _list(row, "keywords"),
         "entities": _list(row, "entities"),
         "rag_hints": _list(row, "rag_hints"),
-        "created_at": clock.read(laplaced.time_of(row["created_at"])),
-        "message": laplaced.message_id(row["user_id"], row["message_id"]),
+        "created_at": clock.read(time_of(row["created_at"])),
+        "message": message_id(row["user_id"], row["message_id"]),
     }
 
 
@@ -148,27 +148,27 @@ _TABLES: Mapping[str, tuple[str, tuple[str, ...], Callable[[Row, Clock], dict[st
 
 
 def _text(row: Row, name: str, most: int) -> str:
-    """Trimmed. Raises BadRecord."""
+    """Returns the text without blanks around it; empty for null. Raises BadRecord."""
     value = row[name]
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
+        raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": quote(value)})
     if len(value.strip()) > most:
         raise BadRecord(_("%(name)s is longer than %(most)s characters") % {"name": name, "most": f"{most:,}"})
     return value.strip()
 
 
 def _list(row: Row, name: str) -> list[str]:
-    """The texts of a list written as JSON; none where it is none. Raises BadRecord."""
+    """Returns the texts of a list that is stored as JSON; empty for null. Raises BadRecord."""
     try:
         found = json.loads(row[name]) if row[name] else []
     except (ValueError, TypeError, RecursionError):
         found = None
     if not isinstance(found, list):
-        raise BadRecord(_("%(name)s must be a list, not %(value)s") % {"name": name, "value": shown(row[name])})
+        raise BadRecord(_("%(name)s must be a list, not %(value)s") % {"name": name, "value": quote(row[name])})
     return [item for item in found if isinstance(item, str)][:MOST_ENTRIES]
 
 
 def _moment(value: Any, clock: Clock) -> Any:
-    return clock.read(laplaced.time_of(value)) if value else None
+    return clock.read(time_of(value)) if value else None

@@ -1,8 +1,8 @@
 """Lists of messages as they are sent to OpenAI's API: ``{"messages": [{"role", "content"}, …]}``, or the list alone.
 
-There are no ids and mostly no times. A conversation is known by its first words up to what the user says, and by how
-many others in the file began alike, so that a longer file, or a longer conversation, has the same ids in its
-beginning. Calls of tools and what these returned are left out.
+They have no ids and mostly no times. The id of a conversation is a hash of its messages up to the first one of the
+user, with a number if earlier conversations of the file begin alike. So the ids stay the same when the file or a
+conversation grows. Tool calls and their results are left out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from memoryapp.importers import jsonl
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, shown
+from memoryapp.importers.document import JsonDocument, prefix_of_items
+from memoryapp.importers.format import DocumentLayout, Format, Hints, LinesLayout, Reader
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, quote
 from memoryapp.importers.source import SourceFile
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -25,7 +28,7 @@ _TOOLS = {"tool", "function"}
 _TIMES = ("timestamp", "created_at", "created", "ts", "time")
 _PARTS = {"image_url": "[image]", "input_image": "[image]", "input_audio": "[audio]", "file": "[file]"}
 _TEXTS = {"text", "input_text", "output_text"}
-# A message of such a list has a role and one of these; JSON Lines of ours have an id and a text.
+# A message of such a list has a role and one of these; messages of our own format have an id and a text.
 _CONTENTS = ("content", "tool_calls", "function_call", "refusal")
 
 Fields = Mapping[str, Any]
@@ -41,7 +44,7 @@ def is_message(item: object) -> bool:
 
 
 def recognises(value: object) -> bool:
-    """Whether a document, or a line, is a conversation or a list of conversations or of messages."""
+    """Whether a document or a line is a conversation, or a list of conversations or messages."""
     if isinstance(value, Mapping):
         items = value.get("messages")
         return isinstance(items, list) and any(is_message(item) for item in items[:20])
@@ -49,7 +52,7 @@ def recognises(value: object) -> bool:
 
 
 def read(conversations: Iterable[tuple[str, object]], clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of each conversation, given with its place in the file."""
+    """Yields the messages of conversations; each comes with its place in the file."""
     alike: Counter[str] = Counter()
     for place, value in conversations:
         fields = value if isinstance(value, Mapping) else {"messages": value}
@@ -62,7 +65,7 @@ def read(conversations: Iterable[tuple[str, object]], clock: Clock) -> Iterator[
 
 
 def read_lines(source: SourceFile, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The same of a file that has a conversation a line; a line that is none is left out with its number."""
+    """Yields the messages of a file with one conversation a line; other lines are rejected with their number."""
     bad: list[Rejected] = []
     for item in read(_lines(source, bad), clock):
         yield from bad
@@ -80,7 +83,7 @@ def _lines(source: SourceFile, bad: list[Rejected]) -> Iterator[tuple[str, objec
 
 
 def grouped(document: Iterable[object]) -> Iterator[tuple[str, object]]:
-    """The conversations of a list: each item one of them, or all items the messages of one."""
+    """Yields the conversations of a list with their places: each item is one, or all items are messages of one."""
     loose: list[object] = []
     for index, item in enumerate(document):
         if is_message(item) or loose:
@@ -111,7 +114,7 @@ def _conversation(
 
 
 def _with(record: MessageRecord, rest: Fields) -> MessageRecord:
-    """The first message carries what else the conversation holds."""
+    """Returns the first message of a conversation with the other fields of the conversation in its metadata."""
     if not rest:
         return record
     given = {field.name: getattr(record, field.name) for field in dataclasses.fields(record) if field.init}
@@ -134,9 +137,9 @@ def _key(fields: Fields, items: Sequence[object]) -> str:
 
 
 def _record(item: object, key: str, index: int, line: str, clock: Clock) -> MessageRecord | None:
-    """The message, or None where it is of tools or holds nothing that was said."""
+    """Returns the message; None if it belongs to a tool or has no text. Raises BadRecord."""
     if not isinstance(item, Mapping):
-        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+        raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
     role = str(item.get("role") or "")
     text = _text(item.get("content")) or _text(item.get("refusal"))
     if role in _TOOLS or (not text and role in _ROLES):
@@ -173,3 +176,15 @@ def _part(part: object) -> str:
     if kind in _TEXTS and isinstance(text, str):
         return text
     return _PARTS.get(kind, "")
+
+
+def open_lines(source: SourceFile, hints: Hints) -> Reader:
+    return Reader(partial(read_lines, source))
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    values = partial(document.items, prefix_of_items(outline))
+    return Reader(lambda clock: read(grouped(values()), clock))
+
+
+FORMAT = Format("openai", "OpenAI", (LinesLayout(recognises, open_lines), DocumentLayout(recognises, open_document)))

@@ -1,69 +1,53 @@
-"""A chat file opened: its format found, and the reader that goes with it.
+"""Opens a chat file: recognises its format by the content, and returns what reads it.
 
-A file is read twice or more: once to its end to see that it is whole, then message by message.
+A file is read at least twice: once to its end to check that it is whole, then message by message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
-from functools import partial
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
-from memoryapp.importers import (
-    chatgpt,
-    claude,
-    coding_agents,
-    document,
-    foreign,
-    jsonl,
-    laplaced,
-    laplaced_memory,
-    openai_messages,
-    telegram,
-    telegram_chats,
-    whatsapp,
-)
+from memoryapp.importers import document, foreign, jsonl
 from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.format import (
+    DatabaseLayout,
+    DocumentLayout,
+    Format,
+    Hints,
+    Layout,
+    LinesLayout,
+    Reader,
+    Records,
+    TextLayout,
+)
 from memoryapp.importers.record import Clock, Distilled, MessageRecord, Rejected, UnreadableFile
+from memoryapp.importers.registry import FORMATS, members
 from memoryapp.importers.source import Meter, SourceFile, sources
 
-FORMATS = ("jsonl", "telegram", "chatgpt", "claude", "whatsapp", "claude-code", "codex", "openai", "laplaced")
-# The formats whose messages say whose memory they are of.
-NAMING = ("jsonl", "laplaced")
-LINES_LOOKED_AT = 100
+AUTO = "auto"
+# How many lines are examined when the first one is broken.
+MOST_LINES = 100
+# How many lines of a text are examined, and how many bytes of each.
+MOST_TEXT_LINES = 40
+MOST_LINE_BYTES = 10_000
 
-Records = Iterator[MessageRecord | Rejected]
-Reader = Callable[[Clock], Records]
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What a file may not tell: under which name its user speaks (``owner`` is the chat user's own, ``me`` another
-    one, or an id, or ``-`` for nobody), when a file without times began, in which ``zone`` times without one are, and
-    that odd dates are right. ``advises`` says that reasons may name the options of the command, ``name`` is what
-    people call the file."""
-
-    owner: str = ""
-    me: str = ""
-    start: datetime | None = None
-    any_dates: bool = False
-    advises: bool = True
-    name: str = ""
-    zone: tzinfo = UTC
+AnyLayout = TypeVar("AnyLayout", bound=Layout)
+FileLayout = DatabaseLayout | LinesLayout | TextLayout
 
 
 @dataclass(slots=True)
 class ChatFile:
-    """A file whose format is known; ``records()`` reads it from the beginning each time, ``meter`` says how far.
+    """A file whose format is known. ``records()`` reads it from the beginning at each call; ``meter`` shows how far.
 
-    ``clock`` is that of the records read last.
+    ``format`` is the name of its format, ``clock`` the clock of the latest ``records()``.
     """
 
     path: Path
@@ -81,120 +65,138 @@ class ChatFile:
 
     @property
     def is_distilled(self) -> bool:
-        """Whether the format has more than messages."""
-        return self.format == "laplaced"
+        """Whether the file has more than messages."""
+        return any(reader.distilled for reader in self.readers)
 
     def distilled(self) -> Iterator[Distilled | Rejected]:
-        """What the program that wrote the file had made of the messages."""
-        if self.is_distilled:
-            clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
-            yield from laplaced_memory.read(SourceFile(self.path), clock)
+        """Yields what the program that wrote the file had made of the messages."""
+        for reader in self.readers:
+            if reader.distilled:
+                yield from reader.distilled(self._own_times())
 
     def users(self) -> set[str]:
-        """The users whom the file names, and perhaps some whose messages cannot be taken; faster than all records."""
-        if self.is_distilled:
-            return laplaced_memory.users(SourceFile(self.path))
-        found: set[str] = set()
-        for reader in self.readers if self.format in NAMING else ():
-            if isinstance(reader, jsonl.Lines):
-                found |= reader.users()
-            else:
-                clock = Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
-                found |= {item.user for item in reader(clock) if isinstance(item, MessageRecord)}
-        return found - {""}
+        """Returns the users that the file names, and perhaps some whose messages will be rejected.
+
+        This is usually faster than reading all records.
+        """
+        found = [reader.users(self._own_times()) for reader in self.readers if reader.users]
+        return set().union(*found) - {""}
 
     def _read(self, clock: Clock) -> Generator[MessageRecord | Rejected, None, None]:
         for reader in self.readers:
-            yield from reader(clock)
+            yield from reader.records(clock)
+
+    def _own_times(self) -> Clock:
+        """Returns a clock that gives no times to messages at the beginning that have none."""
+        return Clock(any_dates=self.hints.any_dates, zone=self.hints.zone)
 
     def _first_time(self) -> datetime | None:
-        """The time of the first message that has one."""
+        """Returns the time of the first message that has one."""
         read = self.meter.read
-        with closing(self._read(Clock(any_dates=self.hints.any_dates, zone=self.hints.zone))) as records:
+        with closing(self._read(self._own_times())) as records:
             found = next((item.sent_at for item in records if isinstance(item, MessageRecord)), None)
         self.meter.read = read
         return found
 
 
-def read(path: Path, format: str = "auto", **hints: Any) -> Records:
-    """The messages of a file, see ``open_chat``."""
+def read(path: Path, format: str = AUTO, **hints: Any) -> Records:
+    """Returns the messages of a file, see ``open_chat``."""
     return open_chat(path, format, Hints(**hints)).records()
 
 
-def open_chat(path: Path, format: str = "auto", hints: Hints | None = None) -> ChatFile:
-    """The chat in ``path``. Raises UnreadableFile, or UnknownSpeaker when ``hints.me`` has to be said."""
+def open_chat(path: Path, format: str = AUTO, hints: Hints | None = None) -> ChatFile:
+    """Returns the chat in ``path``. Raises UnreadableFile, and UnknownSpeaker when ``hints.me`` is needed."""
     hints = hints or Hints()
     try:
-        parts = sources(path)
+        parts = sources(path, members)
         opened = [_open(part, format, hints) for part in parts]
     except OSError as error:
         raise UnreadableFile(
             _("%(path)s cannot be read: %(error)s.") % {"path": path, "error": error.strerror or error}
         ) from None
-    formats = sorted({found for found, _reader in opened})
+    formats = sorted({found.name for found, _reader in opened})
     if len(formats) > 1:
         raise UnreadableFile(_("%(path)s holds chats of several programs; import each alone.") % {"path": path})
     return ChatFile(path, formats[0], hints, parts[0].meter, [reader for _format, reader in opened])
 
 
-def _open(source: SourceFile, format: str, hints: Hints) -> tuple[str, Reader]:
-    """The format of one source, and what reads it."""
-    if not source.packing and laplaced.recognises(source.path):
-        laplaced.check(source)
-        return _wanted(source, format, "laplaced"), partial(laplaced.read, source)
-    found = _lines_format(source, most=1) if format != "jsonl" else "jsonl"
-    if found:
-        return _wanted(source, format, found), _lines_reader(found, source)
+def _open(source: SourceFile, asked: str, hints: Hints) -> tuple[Format, Reader]:
+    """Returns the format of one source, and its reader. ``asked`` is the format that a person named, or ``auto``."""
+    if found := _database(source) or _any_lines(asked) or _first_line(source):
+        format, layout = found
+        return _check_asked(source, asked, format), layout.open(source, hints)
     try:
-        read_through = document.read(source)
+        whole = document.read(source)
     except UnreadableFile:
-        # Lines with a broken one at the top are no document either, but the others can be read.
-        found = _lines_format(source, most=LINES_LOOKED_AT)
-        if found and format in ("auto", found):
-            return found, _lines_reader(found, source)
-        if format in ("auto", "whatsapp") and whatsapp.recognises(whatsapp.beginning(source)):
-            chat = whatsapp.scan(source, hints.owner, hints.me, hints.name)
-            source.meter.passes = 1
-            return "whatsapp", partial(whatsapp.read, source, chat)
+        for format, layout in _other_layouts(source):
+            if asked in (AUTO, format.name):
+                return format, layout.open(source, hints)
         _refuse_other_text(source)
         raise
-    return _open_document(read_through, format, hints)
+    return _open_document(whole, asked, hints)
 
 
-def _wanted(source: SourceFile, format: str, found: str) -> str:
-    """Returns the format ``found``. Raises UnreadableFile when another one was asked for."""
-    if format not in ("auto", found):
+def _find_layout(kind: type[AnyLayout], sample: Any) -> tuple[Format, AnyLayout] | None:
+    """Returns the first format that has a layout of this kind and recognises the sample in it, with that layout."""
+    for format, layout in _layouts():
+        if isinstance(layout, kind) and layout.recognises(sample):
+            return format, layout
+    return None
+
+
+def _layouts() -> Iterator[tuple[Format, Layout]]:
+    return ((format, layout) for format in FORMATS.values() for layout in format.layouts)
+
+
+def _check_asked(source: SourceFile, asked: str, found: Format) -> Format:
+    """Returns ``found``. Raises UnreadableFile when a person named another format."""
+    if asked not in (AUTO, found.name):
         raise UnreadableFile(
             _("%(path)s is in the format %(found)s, not %(format)s.")
-            % {"path": source.name, "found": found, "format": format}
+            % {"path": source.name, "found": found.name, "format": asked}
         )
     return found
 
 
-def _lines_format(source: SourceFile, most: int) -> str:
-    """Returns the format of the first of ``most`` lines that has a known one; empty if none has."""
-    return next((found for value in _first_values(source, most) if (found := _format_of_line(value))), "")
+def _database(source: SourceFile) -> tuple[Format, FileLayout] | None:
+    return None if source.packing else _find_layout(DatabaseLayout, source)
 
 
-def _format_of_line(value: object) -> str:
-    if not isinstance(value, dict):
-        return ""
-    if coding_agents.is_claude_code(value):
-        return "claude-code"
-    if coding_agents.is_codex(value):
-        return "codex"
-    found = _format_of(value)
-    return found if found in ("jsonl", "openai") and not foreign.document(value) else ""
+def _any_lines(asked: str) -> tuple[Format, FileLayout] | None:
+    """Returns the format that a person named, if any file is read as its lines then."""
+    for format, layout in _layouts():
+        if format.name == asked and isinstance(layout, LinesLayout) and layout.takes_any:
+            return format, layout
+    return None
 
 
-def _lines_reader(format: str, source: SourceFile) -> Reader:
-    if format == "claude-code":
-        return partial(coding_agents.read_claude_code, source)
-    if format == "codex":
-        return partial(coding_agents.read_codex, source)
-    if format == "openai":
-        return partial(openai_messages.read_lines, source)
-    return jsonl.Lines(source)
+def _first_line(source: SourceFile) -> tuple[Format, FileLayout] | None:
+    return next(_of_lines(source, most=1), None)
+
+
+def _other_layouts(source: SourceFile) -> Iterator[tuple[Format, FileLayout]]:
+    """Yields the formats that a source may have which is not one JSON document.
+
+    JSON Lines with a broken first line are no document either, but the other lines can be read.
+    """
+    yield from islice(_of_lines(source, MOST_LINES), 1)
+    if found := _find_layout(TextLayout, _beginning(source)):
+        yield found
+
+
+def _of_lines(source: SourceFile, most: int) -> Iterator[tuple[Format, LinesLayout]]:
+    """Yields the formats of those of the first ``most`` lines that have a known one."""
+    for value in _first_values(source, most):
+        if isinstance(value, dict) and not foreign.document(value) and (found := _of_line(value)):
+            yield found
+
+
+def _of_line(value: dict[str, Any]) -> tuple[Format, LinesLayout] | None:
+    for format, layout in _layouts():
+        if isinstance(layout, LinesLayout | DocumentLayout) and layout.recognises(value):
+            # A line may be a whole document of a format that has no lines.
+            return (format, layout) if isinstance(layout, LinesLayout) else None
+    return None
 
 
 def _first_values(source: SourceFile, most: int) -> Iterator[Any]:
@@ -206,8 +208,15 @@ def _first_values(source: SourceFile, most: int) -> Iterator[Any]:
                 continue
 
 
+def _beginning(source: SourceFile) -> str:
+    """Returns the first lines of a text; bytes that are not UTF-8 are replaced."""
+    with source.opened() as file:
+        lines = islice(iter(lambda: file.readline(MOST_LINE_BYTES), b""), MOST_TEXT_LINES)
+        return "\n".join(line.decode("utf-8", "replace") for line in lines)
+
+
 def _refuse_other_text(source: SourceFile) -> None:
-    """Raises UnreadableFile when the text is of a known other kind, or is not JSON."""
+    """Raises UnreadableFile when the text is of a known other program, or is not JSON."""
     with source.opened() as file:
         beginning = file.read(20_000).decode("utf-8", "replace")
     foreign.refuse(source.name, foreign.text(beginning))
@@ -221,50 +230,16 @@ def _refuse_other_text(source: SourceFile) -> None:
 def _unknown(name: str) -> UnreadableFile:
     return UnreadableFile(
         _("%(path)s is in none of the formats that can be read: %(formats)s.")
-        % {"path": name, "formats": ", ".join(FORMATS)}
+        % {"path": name, "formats": ", ".join(sorted(FORMATS))}
     )
 
 
-def _open_document(read_through: JsonDocument, format: str, hints: Hints) -> tuple[str, Reader]:
-    path, outline, found = read_through.source.name, None, ""
+def _open_document(whole: JsonDocument, asked: str, hints: Hints) -> tuple[Format, Reader]:
+    """Returns the format of a document, and its reader; examines more of the document if the beginning is unknown."""
     for most in document.OUTLINES:
-        outline = read_through.outline(most)
-        foreign.refuse(path, foreign.document(outline))
-        found = _format_of(outline)
-        if found:
-            break
-    if not found:
-        raise _unknown(path)
-    return _wanted(read_through.source, format, found), _reader(found, read_through, outline, hints)
-
-
-def _reader(format: str, read_through: JsonDocument, outline: Any, hints: Hints) -> Reader:
-    if format == "telegram":
-        chats = telegram_chats.scan(read_through, hints.owner, hints.me)
-        read_through.source.meter.passes = max(1, len({chat.part for chat in chats}))
-        return partial(telegram.read, read_through, chats)
-    if format == "chatgpt":
-        conversations = partial(read_through.items, chatgpt.prefix(outline))
-        return lambda clock: chatgpt.read(conversations(), clock)
-    if format == "claude":
-        conversations = partial(read_through.items, claude.prefix(outline))
-        return lambda clock: claude.read(conversations(), clock)
-    if format == "openai":
-        values = partial(read_through.items, "item" if isinstance(outline, list) else "")
-        return lambda clock: openai_messages.read(openai_messages.grouped(values()), clock)
-    if isinstance(outline, dict) and "messages" in outline:
-        return partial(jsonl.read_conversation, read_through)
-    return partial(jsonl.read_document, read_through, "item" if isinstance(outline, list) else "")
-
-
-def _format_of(value: object) -> str:
-    if telegram.recognises(value):
-        return "telegram"
-    if chatgpt.recognises(value):
-        return "chatgpt"
-    if claude.recognises(value):
-        return "claude"
-    if openai_messages.recognises(value):
-        return "openai"
-    items = value if isinstance(value, list) else [value]
-    return "jsonl" if any(jsonl.recognises(item) for item in items) else ""
+        outline = whole.outline(most)
+        foreign.refuse(whole.source.name, foreign.document(outline))
+        if found := _find_layout(DocumentLayout, outline):
+            format, layout = found
+            return _check_asked(whole.source, asked, format), layout.open(whole, outline, hints)
+    raise _unknown(whole.source.name)

@@ -1,7 +1,7 @@
 """What every reader yields: a message that can be stored, or the place and reason of one that cannot.
 
-A file is data from strangers, so every record is made by ``message``, which checks each field: NUL and lone surrogates
-become U+FFFD (PostgreSQL stores neither), lengths and depths are bounded, times are aware and in UTC.
+A file comes from strangers, so ``message`` makes every record and checks each field: NUL and lone surrogates become
+U+FFFD (PostgreSQL stores neither), lengths and depths are limited, times are aware and in UTC.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from memoryapp.engine.storable import storable
 ROLES = ("user", "assistant", "peer", "system")
 MOST_TEXT = 1_000_000
 MOST_DEPTH = 32
+# How many speakers of a file a person chooses from.
+MOST_SPEAKERS = 20
 LONGEST = {
     "user": 200,
     "external_id": 300,
@@ -32,7 +34,7 @@ LONGEST = {
     "text": MOST_TEXT,
 }
 
-# Numbers too large for seconds are thousandths, millionths or thousand millionths of them.
+# Numbers that are too large for seconds are milliseconds, microseconds or nanoseconds.
 _UNITS = ((10**17, 10**9), (10**14, 10**6), (10**11, 10**3))
 _SECONDS = re.compile(r"-?\d{9,19}(?:\.\d{1,9})?")
 _STEP = timedelta(minutes=1)
@@ -40,28 +42,32 @@ _PAUSE = timedelta(days=1)
 
 
 class UnreadableFile(Exception):
-    """Nothing can be read from this file; the text is a sentence for people."""
+    """This file cannot be read; the text is a sentence for people."""
 
 
 class UnknownSpeaker(UnreadableFile):
-    """A group does not tell which of its ``speakers`` the user is."""
+    """A file does not say which of its ``speakers`` is the user; only the first of them are kept.
+
+    ``sentence`` says why; the text also says what to do.
+    """
 
     def __init__(self, sentence: str, speakers: Sequence[str]) -> None:
-        super().__init__(sentence)
-        self.speakers = speakers
+        self.speakers = speakers[:MOST_SPEAKERS]
+        ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
+        super().__init__(f"{sentence} {ask % {'speakers': ', '.join(self.speakers)}}")
 
 
 class BadRecord(Exception):
-    """This one record cannot be taken; the text says why."""
+    """This record cannot be imported; the text says why."""
 
 
-# Not frozen, for that makes each take two and a half times as long.
+# It is not frozen, because a frozen record takes two and a half times as long to make.
 @dataclass(slots=True)
 class MessageRecord:
-    """One message of a file. ``user`` is the chat user the file names, or empty.
+    """One message of a file. ``user`` is the chat user that the file names, or empty.
 
-    ``external_id`` is unique within the chat user, ``sent_at`` aware and in UTC, ``session`` an optional
-    label of what belongs together, ``line`` the place in the file.
+    ``external_id`` is unique for a chat user, ``sent_at`` is aware and in UTC, ``session`` is an optional label of
+    messages that belong together, ``line`` is the place in the file.
     """
 
     user: str
@@ -79,7 +85,7 @@ class MessageRecord:
 
     @property
     def content_hash(self) -> str:
-        """A hash of the text and the time; not of the author, for people change how they are shown."""
+        """The SHA-256 of the text and the time; without the author, because people change the name that is shown."""
         if not self._hash:
             self._hash = sha256(f"{self.sent_at.isoformat()}\n{self.text}".encode()).hexdigest()
         return self._hash
@@ -87,8 +93,10 @@ class MessageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record left out: its place (a line number, or a path in the document), why, whose it was, and the id of
-    the stored message it would have changed, with the beginning of its text in the file."""
+    """A record that is not imported: its place (a line number, or a path in the document), the reason and its user.
+
+    ``known_id`` is the id of the stored message that it would have changed, ``text`` the beginning of its own text.
+    """
 
     line: int | str
     reason: str
@@ -99,8 +107,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """What another program made of messages: a topic, fact, person or artifact (``kind``) with the ``values`` of its
-    row. ``topic`` is the number that the program gave the topic it came from, as in the metadata of the messages."""
+    """What another program made of messages: a topic, fact, person or artifact (``kind``) with its row's ``values``.
+
+    ``topic`` is that program's number of the topic from which it was made, as in the metadata of the messages.
+    """
 
     kind: str
     user: str
@@ -123,10 +133,10 @@ def message(
     metadata: Mapping[str, Any] | None = None,
     line: int | str = "",
 ) -> MessageRecord:
-    """The record of these fields, cleaned and checked. Raises BadRecord."""
+    """Returns the record with these fields, cleaned and checked. Raises BadRecord."""
     kept = _metadata(metadata) if metadata else {}
     whose, id = _text(user, "user"), _text(external_id, "external_id")
-    # By position, and without a call for what most messages have not: a third less time.
+    # Arguments by position, and no calls for fields that most messages lack, take a third less time.
     record = MessageRecord(
         whose,
         id,
@@ -144,13 +154,13 @@ def message(
         raise BadRecord(_("it has no id"))
     if role not in ROLES:
         raise BadRecord(
-            _("the role must be one of %(roles)s, not %(role)s") % {"roles": ", ".join(ROLES), "role": shown(role)}
+            _("the role must be one of %(roles)s, not %(role)s") % {"roles": ", ".join(ROLES), "role": quote(role)}
         )
     return record
 
 
 def _text(value: object, name: str) -> str:
-    """A field's text, not too long. Raises BadRecord."""
+    """Returns the text of a field. Raises BadRecord when it is too long or not text."""
     text = words(value, name)
     if len(text) > LONGEST[name]:
         most = f"{LONGEST[name]:,}"
@@ -166,18 +176,18 @@ def _metadata(given: Any) -> dict[str, Any]:
 
 
 def words(value: object, name: str) -> str:
-    """Text as it can be stored; whole numbers count as text, null as none. Raises BadRecord."""
+    """Returns the value as text that can be stored; accepts integers, and null as empty. Raises BadRecord."""
     if isinstance(value, str):
         return storable(value)
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": shown(value)})
+    raise BadRecord(_("%(name)s must be text, not %(value)s") % {"name": name, "value": quote(value)})
 
 
 def clean(value: Any, depth: int = 0) -> Any:
-    """A JSON value as ``jsonb`` can hold it. Raises BadRecord when it is nested too deeply."""
+    """Returns a JSON value that ``jsonb`` can store. Raises BadRecord when it is nested too deeply."""
     if depth > MOST_DEPTH:
         raise BadRecord(_("it is nested deeper than %(most)s levels") % {"most": MOST_DEPTH})
     if isinstance(value, str):
@@ -192,14 +202,14 @@ def clean(value: Any, depth: int = 0) -> Any:
 
 
 def moment(value: object) -> datetime:
-    """An ISO 8601 text, or seconds or parts of seconds since 1970, as an aware time in UTC; no zone means UTC.
+    """Returns an ISO 8601 text, or seconds or parts of seconds since 1970, as an aware time in UTC.
 
-    Raises BadRecord.
+    A time without a zone is in UTC. Raises BadRecord.
     """
     if value is None or value == "":
         raise BadRecord(_("it has no time"))
     try:
-        # A fifth sign that is a dash is no number's, and is in nearly every text.
+        # A dash as the fifth character excludes a number, and nearly every text has one.
         if isinstance(value, str) and (value[4:5] == "-" or not _SECONDS.fullmatch(value.strip())):
             read = datetime.fromisoformat(value.strip())
             return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
@@ -207,7 +217,7 @@ def moment(value: object) -> datetime:
             return datetime.fromtimestamp(_seconds(float(value) if isinstance(value, str) else value), UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": shown(value)})
+    raise BadRecord(_("%(value)s is not a time such as 2025-07-25T14:30:00Z") % {"value": quote(value)})
 
 
 def _seconds(value: float) -> float:
@@ -221,14 +231,13 @@ Find = Callable[[], datetime | None]
 class Clock:
     """The times of one file's messages.
 
-    A message without a time takes that of the one before it, or, at the beginning, of the first after it that has
-    one, which ``find`` looks up. A file without any times begins at ``start``: its messages follow one another by a
-    minute, conversations by a day. Without ``any_dates`` only times from 1970 to the next year are taken, for others
-    are faults of the program that wrote them. ``advises`` says that whoever reads the reasons can give both. ``zone``
-    is that of local times, in a format that writes no others.
+    A message without a time gets the time of the message before it. At the beginning, it gets the first time in the
+    file, which ``find`` returns. A file without any times begins at ``start``: messages follow each other by a minute,
+    conversations by a day. Without ``any_dates``, only times from 1970 to the end of next year are accepted, because
+    others are faults of the program that wrote them. With ``advises``, reasons name the options for both. ``zone`` is
+    the time zone of formats that write local times.
 
-    ``is_borrowed`` says whether the time read last is not the message's own; ``refused`` counts messages for which
-    there was none.
+    ``is_borrowed`` is true if the latest message has no time of its own; ``refused`` counts messages that got none.
     """
 
     start: datetime | None = None
@@ -243,7 +252,7 @@ class Clock:
     _is_searched: bool = False
 
     def read(self, value: object) -> datetime:
-        """The time of the next message. Raises BadRecord."""
+        """Returns the time of the next message. Raises BadRecord."""
         self.is_borrowed = value is None or value == ""
         if not self.is_borrowed:
             self._before, self._is_counted = self._checked(moment(value)), False
@@ -254,24 +263,24 @@ class Clock:
         return self._before
 
     def begin(self, find: Find) -> None:
-        """A conversation begins, whose first known time is found by ``find``."""
+        """Begins a conversation; ``find`` returns its first known time."""
         if not self._is_counted:
             found = find()
             self._before = self._before if found is None else found
 
     def pause(self) -> None:
-        """A conversation ended, and the next has nothing to do with it."""
+        """Ends a conversation; if times are counted, the next one begins a day later."""
         if self._before is not None and self._is_counted:
             self._before += _PAUSE
 
     def mark(self) -> dict[str, str]:
-        """What the metadata of the message read last says about its time."""
+        """Returns metadata about the time of the latest message; empty if the time is its own."""
         if not self.is_borrowed:
             return {}
         return {"time_source": "counted" if self._is_counted else "neighbour"}
 
     def _first(self) -> datetime:
-        """A time for a message before which none is known. Raises BadRecord."""
+        """Returns a time for a message when no earlier one is known. Raises BadRecord."""
         found = None if self._is_searched else self.find()
         self._is_searched = True
         if found is None and self.start is not None:
@@ -291,7 +300,7 @@ class Clock:
         return time
 
 
-def shown(value: object) -> str:
-    """A value of the file in a sentence: quoted, short."""
+def quote(value: object) -> str:
+    """Returns a value of the file for a sentence: quoted, at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,8 +1,7 @@
-"""Where a chat's bytes come from: a file, a gzip file, or the JSON files of an exported zip archive.
+"""The bytes of a chat, from a file, a gzip file, or the files of an exported zip archive.
 
-Whatever it is, it comes out as UTF-8 in pieces, so that a file of any size takes the memory of one piece. What
-unpacking yields is counted while it happens, for a header may say anything, and ends with a sentence where no
-chat would go on.
+They are read as UTF-8 in pieces, so a file of any size takes the memory of one piece. Unpacked bytes are counted,
+because the size in a header may be wrong; a file that unpacks to far more than a chat is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,15 +24,15 @@ from memoryapp.importers import foreign
 from memoryapp.importers.record import UnreadableFile
 
 MOST_BYTES = 1_000_000_000
-# Chats shrink to a tenth or a twentieth; a file of nothing but zeros to a thousandth.
+# Chats are packed to a tenth or a twentieth of their size, a file of zeros to a thousandth.
 MOST_RATIO = 200
 UNSUSPICIOUS_BYTES = 20_000_000
-# The list of an archive's files is read whole; this much of it names about 200,000 files.
+# The directory of an archive is read whole; this size is enough for about 200,000 files.
 MOST_LISTED_BYTES = 20_000_000
 PIECE = 65_536
 
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
-# The record that ends an archive: a mark, eight bytes, then the size of the list of its files.
+# The record at the end of an archive: a mark, eight bytes, then the size of the directory.
 _LIST_END = b"PK\x05\x06"
 _LONGEST_END = 65_557
 
@@ -42,7 +41,7 @@ Pieces = Iterator[bytes]
 
 @dataclass(slots=True)
 class Meter:
-    """How much of a file's ``size`` bytes, as they lie on the disk, was read; ``passes`` times it is read whole."""
+    """How many of a file's ``size`` bytes on the disk were read. The whole file is read ``passes`` times."""
 
     size: int
     read: int = 0
@@ -55,7 +54,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file, or the file named ``member`` of a zip archive."""
+    """A file, or the file ``member`` of a zip archive. ``packing`` is ``gzip``, ``zip`` or empty."""
 
     path: Path
     packing: str = ""
@@ -68,7 +67,7 @@ class SourceFile:
 
     @contextmanager
     def opened(self, change: Callable[[Pieces], Pieces] | None = None) -> Iterator[IO[bytes]]:
-        """The bytes as UTF-8, without a byte order mark; ``change`` may mend them. Reading raises UnreadableFile."""
+        """Yields the bytes as UTF-8, without a byte order mark, after ``change``. Reading may raise UnreadableFile."""
         with closing(self._pieces()) as pieces:
             text = _utf8(pieces)
             joined: io.RawIOBase = _Joined(change(text) if change else text)
@@ -77,8 +76,8 @@ class SourceFile:
 
     def _pieces(self) -> Generator[bytes, None, None]:
         try:
-            with self.path.open("rb") as file, self._unpacked(file) as stream:
-                yield from self._counted(file, stream)
+            with self.path.open("rb") as file, self._unpack(file) as stream:
+                yield from self._count(file, stream)
         except EOFError:
             raise _cut_off(self.name) from None
         except (zipfile.BadZipFile, gzip.BadGzipFile, NotImplementedError, RuntimeError, zlib.error) as error:
@@ -87,7 +86,7 @@ class SourceFile:
             ) from None
 
     @contextmanager
-    def _unpacked(self, file: IO[bytes]) -> Iterator[IO[bytes]]:
+    def _unpack(self, file: IO[bytes]) -> Iterator[IO[bytes]]:
         if self.packing == "gzip":
             with gzip.GzipFile(fileobj=file) as stream:
                 yield cast(IO[bytes], stream)
@@ -97,7 +96,7 @@ class SourceFile:
         else:
             yield file
 
-    def _counted(self, file: IO[bytes], stream: IO[bytes]) -> Iterator[bytes]:
+    def _count(self, file: IO[bytes], stream: IO[bytes]) -> Iterator[bytes]:
         total, began, counted = 0, file.tell() if self.packing == "zip" else 0, self.meter.read
         while piece := stream.read(PIECE):
             total += len(piece)
@@ -117,7 +116,7 @@ class SourceFile:
 
 
 class _Joined(io.RawIOBase):
-    """Pieces as a stream."""
+    """A stream of the pieces."""
 
     def __init__(self, pieces: Pieces) -> None:
         self._pieces = pieces
@@ -138,8 +137,11 @@ class _Joined(io.RawIOBase):
         return size
 
 
-def sources(path: Path) -> list[SourceFile]:
-    """What can be read of ``path``: itself, or an exported archive's JSON files. Raises UnreadableFile, OSError."""
+def sources(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[SourceFile]:
+    """Returns the file itself, or those files of an exported archive that ``members`` chooses from their names.
+
+    Raises UnreadableFile and OSError.
+    """
     if not path.exists():
         raise UnreadableFile(_("There is no file %(path)s.") % {"path": path})
     if not path.is_file():
@@ -153,7 +155,7 @@ def sources(path: Path) -> list[SourceFile]:
     if start[:2] == _GZIP:
         return [SourceFile(path, "gzip", meter=meter)]
     if start == _ZIP:
-        return [SourceFile(path, "zip", name, meter) for name in _members(path)]
+        return [SourceFile(path, "zip", name, meter) for name in _members(path, members)]
     return [SourceFile(path, meter=meter)]
 
 
@@ -165,7 +167,7 @@ def too_large(name: str, size: int) -> UnreadableFile:
 
 
 def not_utf8(name: str, fault: UnicodeDecodeError, where: str) -> UnreadableFile:
-    """The sentence for bytes that are no UTF-8; a file whose last letter alone lacks its end was cut off."""
+    """Returns the error for bytes that are not UTF-8. A file that ends within a character was cut off."""
     if fault.reason == "unexpected end of data":
         return _cut_off(name)
     return UnreadableFile(
@@ -177,8 +179,8 @@ def _cut_off(name: str) -> UnreadableFile:
     return UnreadableFile(_("%(path)s was cut off before its end: download or copy it again.") % {"path": name})
 
 
-def _members(path: Path) -> list[str]:
-    """The names of the chats in an archive, in order. Raises UnreadableFile."""
+def _members(path: Path, members: Callable[[Sequence[str]], list[str]]) -> list[str]:
+    """Returns the names of the chats in an archive, in order. Raises UnreadableFile."""
     if not zipfile.is_zipfile(path):
         raise _cut_off(str(path))
     if _listed_bytes(path) > MOST_LISTED_BYTES:
@@ -191,32 +193,13 @@ def _members(path: Path) -> list[str]:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise UnreadableFile(_("%(path)s cannot be unpacked: %(error)s.") % {"path": path, "error": error}) from None
-    for is_chat in (_is_export, _is_of_whatsapp, _is_log):
-        members = sorted(
-            name for name in names if is_chat(name.rpartition("/")[2]) and not name.startswith("__MACOSX/")
-        )
-        if members:
-            return members
+    if chosen := members(names):
+        return chosen
     foreign.refuse(str(path), foreign.archive(names))
     raise UnreadableFile(
         _("%(path)s holds no chat: neither conversations.json nor result.json, no text of WhatsApp, no JSON Lines.")
         % {"path": path}
     )
-
-
-# What is taken of an archive: whole exports before a chat's text, and that before logs of coding agents.
-
-
-def _is_export(name: str) -> bool:
-    return name == "result.json" or (name.startswith("conversations") and name.endswith(".json"))
-
-
-def _is_of_whatsapp(name: str) -> bool:
-    return name == "_chat.txt" or ("WhatsApp" in name and name.endswith(".txt"))
-
-
-def _is_log(name: str) -> bool:
-    return name.endswith(".jsonl")
 
 
 def _listed_bytes(path: Path) -> int:
@@ -228,7 +211,7 @@ def _listed_bytes(path: Path) -> int:
 
 
 def _utf8(pieces: Pieces) -> Pieces:
-    """UTF-16 as UTF-8, with or without a byte order mark (PowerShell writes one); all else as it is."""
+    """Converts UTF-16 to UTF-8, with or without a byte order mark (PowerShell writes one); keeps other bytes."""
     first = next(pieces, b"")
     encoding = _encoding(first)
     if encoding:
@@ -245,7 +228,7 @@ def _utf8(pieces: Pieces) -> Pieces:
 def _encoding(first: bytes) -> str:
     if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    # A bracket or brace, then what begins with it: Latin letters and marks have a zero byte in UTF-16.
+    # JSON begins with two ASCII characters, each of which has a zero byte in UTF-16.
     if len(first) >= 4 and first[1] == first[3] == 0 < first[0]:
         return "utf-16-le"
     return "utf-16-be" if len(first) >= 4 and first[0] == first[2] == 0 < first[1] else ""

@@ -1,19 +1,20 @@
 """Telegram Desktop's ``result.json``: one chat, or a whole account with all of its chats.
 
-Ids count within a chat, so a message is ``telegram:<chat>:<id>``, and each chat is a session of its own.
-Whose memory it is: an account export names its owner; in a private chat the peer is the one whose id is
-the chat's, and whoever else speaks is the user; a group tells nothing, so its user is the author with the
-chat user's own name, or whom the importer names.
+Ids are unique within a chat, so the id of a message is ``telegram:<chat>:<id>``, and each chat is a session of its own.
+The user is found as follows. The export of an account names its owner. In a private chat, the peer is the speaker with
+the id of the chat, and the other speaker is the user. A group does not say it, so its user is the author with the name
+of the chat user, or the one whom a person names.
 
-What a message has beside its words stands in its metadata: ``channel`` and ``channel_id`` of the chat, ``chat_type``,
-``message_id`` within it, ``from_id``, ``links``, ``hashtags``, ``media_types``, ``lang`` of its words, ``edited`` in
-UTC, and every other field under the name it has in the export (views, reactions, sizes). Who wrote it, when, in reply
-to what and forwarded from where are columns of its row.
+The metadata of a message contain ``channel`` and ``channel_id`` of the chat, ``chat_type``, ``message_id`` within it,
+``from_id``, ``links``, ``hashtags``, ``media_types``, ``lang`` of its text, ``edited`` in UTC, and every other field
+under its name in the export (views, reactions, sizes). The author, the time, the message that it replies to and the
+origin of a forwarded message are columns of its row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -21,9 +22,10 @@ from django.utils.translation import gettext as _
 
 from memoryapp.engine.prompts import language_of
 from memoryapp.importers.document import JsonDocument
-from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, shown
-from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, sender
-from memoryapp.importers.telegram_text import Fields, happened, hashtags, links, media_types, name, plain, words
+from memoryapp.importers.format import DocumentLayout, Format, Hints, Reader
+from memoryapp.importers.record import BadRecord, Clock, MessageRecord, Rejected, message, moment, quote
+from memoryapp.importers.telegram_chats import SHARED, TelegramChat, messages_of, scan, sender
+from memoryapp.importers.telegram_text import Fields, hashtags, links, media_types, name, plain, service_text, words
 
 _KINDS = ("message", "service", "unsupported")
 _READ_FIELDS = {
@@ -59,7 +61,7 @@ def _is_message(item: object) -> bool:
 
 
 def read(document: JsonDocument, chats: Sequence[TelegramChat], clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of every chat that ``scan`` found in the document, each chat in its order."""
+    """Yields the messages of the chats that ``scan`` found in the document, in their order."""
     for part, of_part in groupby(chats, key=lambda chat: chat.part):
         items = document.items(messages_of(part))
         for chat in of_part:
@@ -74,9 +76,9 @@ def _message(chat: TelegramChat, item: object, index: int, clock: Clock) -> Mess
     line = f"{chat.place}.messages[{index}]".lstrip(".")
     try:
         if not isinstance(item, Mapping):
-            raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": shown(item)})
+            raise BadRecord(_("a message must be a JSON object, not %(value)s") % {"value": quote(item)})
         if "id" in item:
-            line = f"{line} (id {shown(item['id'])})"
+            line = f"{line} (id {quote(item['id'])})"
         return _record(chat, item, line, clock)
     except BadRecord as error:
         return Rejected(line, str(error))
@@ -89,7 +91,7 @@ def _record(chat: TelegramChat, item: Fields, line: str, clock: Clock) -> Messag
     if kind == "unsupported":
         raise BadRecord(_("Telegram could not export it (type “unsupported”)"))
     if kind not in _KINDS:
-        raise BadRecord(_("a message of the unknown type %(kind)s") % {"kind": shown(kind)})
+        raise BadRecord(_("a message of the unknown type %(kind)s") % {"kind": quote(kind)})
     service = kind == "service"
     sent_at = clock.read(_time(item))
     return message(
@@ -98,7 +100,7 @@ def _record(chat: TelegramChat, item: Fields, line: str, clock: Clock) -> Messag
         role="system" if service else _role(chat, item),
         author=_author(item, "actor" if service else "from"),
         sent_at=sent_at,
-        text=happened(item) if service else words(item),
+        text=service_text(item) if service else words(item),
         session=f"telegram:{chat.id}",
         reply_to=_reply(chat, item),
         forwarded_from=name(item["forwarded_from"]) if "forwarded_from" in item else "",
@@ -133,7 +135,7 @@ def _author(item: Fields, field: str) -> str:
 
 
 def _time(item: Fields) -> Any:
-    """``date`` is local time of the exporting machine, without a zone: only used where nothing else is."""
+    """Returns the time in seconds; only without it ``date``, a local time of the exporting machine without a zone."""
     seconds = item.get("date_unixtime")
     if isinstance(seconds, str) and seconds.lstrip("-").isdecimal():
         seconds = int(seconds[:20])
@@ -160,16 +162,26 @@ def _metadata(chat: TelegramChat, item: Fields) -> dict[str, Any]:
         "hashtags": hashtags(item),
         "media_types": media_types(item),
         "lang": language_of(text) if any(map(str.isalpha, text)) else "",
-        "edited": _edited(item),
+        "edited": _edit_time(item),
     }
     rest = {key: value for key, value in item.items() if key not in _READ_FIELDS and key != "forwarded_from"}
     return {**rest, **{key: value for key, value in own.items() if value}}
 
 
-def _edited(item: Fields) -> str:
-    """When the message was edited last; as the export has it where that is no time."""
+def _edit_time(item: Fields) -> str:
+    """Returns the time of the latest edit; the text of the export if that is not a time."""
     value = item.get("edited_unixtime") or item.get("edited")
     try:
         return moment(value).isoformat()
     except BadRecord:
         return plain(value)
+
+
+def open_document(document: JsonDocument, outline: object, hints: Hints) -> Reader:
+    """Returns the reader of the chats in a document. Raises UnknownSpeaker."""
+    chats = scan(document, hints.owner, hints.me)
+    document.source.meter.passes = max(1, len({chat.part for chat in chats}))
+    return Reader(partial(read, document, chats))
+
+
+FORMAT = Format("telegram", "Telegram", (DocumentLayout(recognises, open_document, ("result.json",)),), asks_who=True)

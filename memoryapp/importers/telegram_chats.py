@@ -1,7 +1,7 @@
-"""The chats of a Telegram export: who they are with, who speaks in them, and where their messages lie.
+"""The chats of a Telegram export: their names, their speakers, and the places of their messages.
 
-One look through the document before its messages are read, for a message alone tells neither whose chat it is of
-nor who else is in it.
+The document is scanned once before its messages are read, because a message alone does not show whose chat it belongs
+to or who else speaks there.
 """
 
 from __future__ import annotations
@@ -15,26 +15,24 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memoryapp.importers.document import JsonDocument
+from memoryapp.importers.format import NOBODY
 from memoryapp.importers.record import UnknownSpeaker
 
-# The parts of a document that hold chats, with where one of them lies in it; a single chat is the document.
+# The parts of a document that contain chats, with the place of one chat; the document itself may be a single chat.
 PARTS = {"": "", "chats": "chats.list.item", "left_chats": "left_chats.list.item"}
 GROUPS = {"private_group", "private_supergroup", "public_supergroup"}
 SHARED = {*GROUPS, "private_channel", "public_channel"}
-# What says that none of the speakers is the user.
-NOBODY = "-"
-MOST_NAMED = 20
 
 _BEGINS = {"start_map", "start_array", "string", "number", "boolean", "null"}
 
 
 @dataclass(slots=True)
 class TelegramChat:
-    """A chat's place in the file and what tells the user from the others.
+    """A chat's place in the file, and what distinguishes the user from the other speakers.
 
-    ``count`` messages lie in ``part``, after those of the chats before it. ``owner_id`` is the account's ``user123``
-    where the export names it, ``peer_id`` the other one's in a private chat where messages bear it, ``owner`` the
-    name under which the user imports, ``me`` the speaker whom the importer named, by name or id. ``speakers``
+    ``part`` contains ``count`` messages of the chat, after those of earlier chats. ``owner_id`` is the account's
+    ``user123``, if the export names it; ``peer_id`` is the id of the other speaker in a private chat, if messages have
+    it; ``owner`` is the name of the chat user; ``me`` is the speaker whom a person named, by name or id. ``speakers``
     counts messages by id (or name) and name.
     """
 
@@ -53,25 +51,25 @@ class TelegramChat:
 
 
 def messages_of(part: str) -> str:
-    """Where the messages of a part's chats lie, in ijson's notation."""
+    """Returns the place, in ijson's notation, of the messages of the chats of a part."""
     return f"{PARTS[part]}.messages.item".lstrip(".")
 
 
 def sender(value: object) -> str:
-    """``user123``; exports before 2021 hold the bare number."""
+    """Returns the id of a sender, as ``user123``; exports before 2021 contain only the number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"user{value}"
     return value if isinstance(value, str) else ""
 
 
 def scan(document: JsonDocument, owner: str, me: str) -> list[TelegramChat]:
-    """The chats of the document, part by part. Raises UnknownSpeaker when ``me`` has to be named."""
+    """Returns the chats of the document, part by part. Raises UnknownSpeaker when ``me`` is needed."""
     found = _Scan()
     for prefix, event, value in document.places():
         step = found.steps.get(prefix)
         if step:
             step(event, value)
-    chats = found.found()
+    chats = found.all_chats()
     for chat in chats:
         chat.owner_id, chat.owner, chat.me = found.owner_id, owner.casefold(), me.casefold()
         ids = {id for id, _name in chat.speakers}
@@ -81,7 +79,7 @@ def scan(document: JsonDocument, owner: str, me: str) -> list[TelegramChat]:
 
 
 class _Scan:
-    """Takes the events of a document; ``steps`` has what to do at each place that matters."""
+    """Collects chats from the events of a document; ``steps`` maps each relevant place to a function."""
 
     def __init__(self) -> None:
         self.owner_id = ""
@@ -106,7 +104,7 @@ class _Scan:
         }
         self.steps |= {f"{base}{place}": partial(step, part) for place, step in steps.items()}
 
-    def found(self) -> list[TelegramChat]:
+    def all_chats(self) -> list[TelegramChat]:
         return [chat for part in PARTS for chat in self.chats[part] if part or self.is_chat]
 
     def _account(self, event: str, value: Any) -> None:
@@ -117,7 +115,7 @@ class _Scan:
             self.chats[part].append(TelegramChat(part, f"{part}.list[{len(self.chats[part])}]"))
 
     def _chat(self, part: str) -> TelegramChat:
-        """The chat that is being read; a document that is a chat begins without an event of its own."""
+        """Returns the current chat. A document that is one chat has no event at its beginning, so it is made here."""
         if not self.chats[part]:
             self.chats[part].append(TelegramChat(part, ""))
         return self.chats[part][-1]
@@ -157,7 +155,7 @@ class _Scan:
 
 
 def _check_speakers(chats: Sequence[TelegramChat]) -> None:
-    """Raises UnknownSpeaker when a group does not tell who of it is the user, or ``me`` speaks in no chat."""
+    """Raises UnknownSpeaker when a group does not say which member is the user, or ``me`` speaks in no chat."""
     claimed = [chat for chat in chats if chat.me and chat.me != NOBODY]
     if claimed and not any(_speaks(chat, chat.me) for chat in claimed):
         raise _unknown(_("Nobody in this file is “%(name)s”."), claimed, claimed[0].me)
@@ -176,6 +174,4 @@ def _speaks(chat: TelegramChat, name: str) -> bool:
 
 def _unknown(sentence: str, chats: Sequence[TelegramChat], name: str) -> UnknownSpeaker:
     counted = sum((chat.speakers for chat in chats), Counter[tuple[str, str]]())
-    speakers = [shown or id for (id, shown), _count in counted.most_common(MOST_NAMED)]
-    ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
-    return UnknownSpeaker(f"{sentence % {'name': name}} {ask % {'speakers': ', '.join(speakers)}}", speakers)
+    return UnknownSpeaker(sentence % {"name": name}, [shown or id for (id, shown), _count in counted.most_common()])

@@ -1,7 +1,6 @@
-"""A Telegram message in words: its text, a mark for what is not text, a sentence for what happened.
+"""The text of a Telegram message: its words, a mark for media, a sentence for an event of the chat.
 
-The marks never hold a path or whether the file was exported, so that a second export of the same chat
-reads the same.
+Marks contain neither a path nor whether the file was exported, so a second export of the same chat has the same texts.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ DELETED = "Deleted account"
 
 
 def words(message: Fields) -> str:
-    """What a message says: a mark for its media in brackets, then its text."""
+    """Returns the text of a message, after a mark in brackets for its media."""
     text = plain(message.get("text_entities")) or plain(message.get("text"))
     return " ".join(filter(None, (_mark(message), text)))
 
 
 def plain(text: object) -> str:
-    """A text that is a string, or a list of strings and ``{"type", "text"}`` parts."""
+    """Returns the plain text of a string, or of a list of strings and ``{"type", "text"}`` parts."""
     if isinstance(text, str):
         return "" if text == "..." else text
     if not isinstance(text, list):
@@ -33,25 +32,25 @@ def plain(text: object) -> str:
 
 
 def links(message: Fields) -> list[str]:
-    """Addresses in the text, and those behind words, which the text alone does not show; each once."""
+    """Returns the addresses in the text, and the hidden addresses of links; each once."""
     found = (part.get("href") if part.get("href") else _of(part, "link") for part in _entities(message))
     return list(dict.fromkeys(each for each in found if isinstance(each, str) and each))
 
 
 def hashtags(message: Fields) -> list[str]:
-    """The words marked with a hash, with it; each once."""
+    """Returns the hashtags with their ``#``; each once."""
     found = (_of(part, "hashtag") for part in _entities(message))
     return list(dict.fromkeys(each for each in found if each))
 
 
 def media_types(message: Fields) -> list[str]:
-    """What a message carries beside words: photo, voice message, file, poll and the like; none of it twice."""
+    """Returns the kinds of media in a message, such as photo, voice message, file or poll; each once."""
     marks = (describe(message) for field, describe in _MEDIA.items() if field in message)
     return list(dict.fromkeys(mark.partition(":")[0] for mark in marks))
 
 
 def _entities(message: Fields) -> list[Fields]:
-    """The marked parts of the text; older exports have them in the text itself."""
+    """Returns the entities of the text; older exports have them in the text itself."""
     for name in ("text_entities", "text"):
         parts = message.get(name)
         if isinstance(parts, list):
@@ -64,7 +63,7 @@ def _of(entity: Fields, kind: str) -> str:
 
 
 def name(value: object) -> str:
-    """A person's name; null is a deleted account."""
+    """Returns a person's name; null means a deleted account."""
     if value is None:
         return DELETED
     return value if isinstance(value, str) else ""
@@ -122,7 +121,7 @@ def _poll(message: Fields) -> str:
 
 
 def _invoice(message: Fields) -> str:
-    # The exporter writes this one object as a text that holds JSON.
+    # The exporter writes only this object as a text with JSON.
     invoice = message["invoice_information"]
     if isinstance(invoice, str):
         try:
@@ -154,7 +153,7 @@ def _joined(fields: object, *names: str, between: str = " ") -> str:
     return between.join(str(fields[name]) for name in names if fields.get(name) not in (None, ""))
 
 
-_HAPPENED = {
+_SERVICE_TEXTS = {
     "create_group": "created the group “{title}” with {members}",
     "create_channel": "created the channel “{title}”",
     "edit_group_title": "renamed the group to “{title}”",
@@ -175,20 +174,20 @@ _HAPPENED = {
 }
 
 
-def happened(message: Fields) -> str:
-    """A service message as a sentence: who did what."""
+def service_text(message: Fields) -> str:
+    """Returns a service message as a sentence: who did what."""
     action = message.get("action")
     information = plain(message.get("information_text"))
     if not isinstance(action, str):
         return information or "(service message)"
     actor = name(message["actor"]) if "actor" in message else ""
-    return " ".join(filter(None, (actor, _deed(action, message), information)))
+    return " ".join(filter(None, (actor, _action_text(action, message), information)))
 
 
-def _deed(action: str, message: Fields) -> str:
+def _action_text(action: str, message: Fields) -> str:
     if action == "phone_call":
         return _call(message)
-    form = _HAPPENED.get(action)
+    form = _SERVICE_TEXTS.get(action)
     if form is None:
         return _labelled(action.replace("_", " "), plain(message.get("title")))
     return form.format(title=plain(message.get("title")), members=_members(message), period=message.get("period", "?"))

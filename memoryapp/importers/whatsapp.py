@@ -1,11 +1,12 @@
-"""WhatsApp's exported chats: text, a line a message, written as the phone's language writes dates.
+"""WhatsApp's exported chats: a text with one line a message, and dates in the language of the phone.
 
-Lines have neither ids nor a time zone, and the order of day and month has to be seen from all of them; so the file is
-looked through before it is read. A message is known by its minute (or second) and its words, and where these are the
-same by how many came before: the same in every export of the chat, though an edited message is another one. In which
-zone the phone was the importer is asked; of an hour that comes twice, at the end of summer time, the first is meant.
-Whose memory it is the file does not tell either: the user is who bears the chat user's own name, or who is left where
-the name of the file is that of the other one, or whom the importer names.
+Lines have neither ids nor a time zone, and only all of them together show the order of day and month; so the file is
+scanned before it is read. The id of a message is made from its minute (or second) and its text, with a number for equal
+messages, so it is the same in every export of the chat; an edited message is another one. A person is asked for the
+time zone of the phone. In the hour that comes twice at the end of summer time, the first one is assumed.
+
+The file does not say who the user is, either. It is the speaker with the name of the chat user; or, if the file is
+named after one of two speakers, the other one; or the speaker whom a person names.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from functools import partial
 from typing import NamedTuple
 
 from django.utils.translation import gettext as _
 
+from memoryapp.importers.format import NOBODY, Format, Hints, Reader, TextLayout
 from memoryapp.importers.record import (
     MOST_TEXT,
     BadRecord,
@@ -30,18 +32,17 @@ from memoryapp.importers.record import (
     Rejected,
     UnknownSpeaker,
     message,
-    shown,
+    quote,
 )
 from memoryapp.importers.source import SourceFile, not_utf8
-from memoryapp.importers.telegram_chats import MOST_NAMED, NOBODY
 
 LINES_LOOKED_AT = 20
 LONGEST_AUTHOR = 60
 ORDERS = ("dmy", "mdy", "ymd", "ydm")
-# An hour that comes twice, at the end of summer time, is within them.
+# Minutes whose messages are remembered; enough for the hour that comes twice at the end of summer time.
 MOST_MINUTES = 10_000
 
-# Date, time, perhaps AM or PM, then what ends the head; after the spaces of phones were made plain ones.
+# Date, time, perhaps AM or PM, then the end of the head. Special spaces must be replaced by plain ones first.
 _HEAD = re.compile(
     r"\[?(\d{1,4})([./-]) ?(\d{1,2})[./-] ?(\d{1,4})\.?,? (?:[^\W\d_]{1,5}\.? )?"
     r"(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?: ?([AaPp])\. ?[Mm]\.?| ?([AaPp])[Mm])?(\]| -) ?"
@@ -52,14 +53,14 @@ _MEDIA = re.compile(r"<[^<>:]{3,60}>")
 _ATTACHED = re.compile(r"<[^<>:]{2,30}: ([^<>]{1,200})>")
 _FILE = re.compile(r"([^\s()]{1,200}\.\w{2,4}) \([^()]{3,40}\)")
 _EDITED = re.compile(r"\u200e<[^<>:]{5,60}>\Z")
-# What a notice quotes and no name has.
+# Quotation marks occur in notices, but not in names.
 _QUOTES = frozenset('"“”«»„')
 _PREFIXES = (" with ", " - ", " с ", " mit ", " con ", " avec ", " com ", " met ")
 _COPY = re.compile(r" ?\(\d{1,3}\)\Z")
 
 
 class Head(NamedTuple):
-    """The numbers a line begins with, as they stand: three of the date, the time, and ``a``, ``p`` or nothing."""
+    """The numbers at the beginning of a line, in order: three of the date, the time, and ``a``, ``p`` or empty."""
 
     first: int
     second: int
@@ -82,9 +83,9 @@ class UndatedMessage(NamedTuple):
 
 @dataclass(slots=True)
 class WhatsAppChat:
-    """What looking through found: in which order dates are, and who speaks how often; ``me`` is one of them.
+    """The result of the scan: the order of dates, and how often each speaker speaks; ``me`` is one of them, or empty.
 
-    ``backwards`` counts for each order how often time would run so, ``latest`` is the last time in it.
+    For each order, ``backwards`` counts how often time would run backwards, and ``latest`` is the last time.
     """
 
     title: str = ""
@@ -96,7 +97,7 @@ class WhatsAppChat:
 
 
 class _Alike:
-    """How many messages of the same words a minute had so far; remembered for some hundred minutes."""
+    """Counts messages with equal texts in each minute; it remembers the latest ``MOST_MINUTES``."""
 
     def __init__(self) -> None:
         self._minutes: dict[datetime, Counter[str]] = {}
@@ -111,11 +112,11 @@ class _Alike:
 
 def recognises(beginning: str) -> bool:
     """Whether one of the first lines of a text is a message."""
-    return any(_split(line) for line in beginning.splitlines()[:LINES_LOOKED_AT])
+    return any(_head_and_rest(line) for line in beginning.splitlines()[:LINES_LOOKED_AT])
 
 
 def scan(source: SourceFile, owner: str, me: str, name: str = "") -> WhatsAppChat:
-    """The chat in the file; ``name`` is what people call it. Raises UnknownSpeaker when ``me`` has to be named."""
+    """Returns the chat in the file; ``name`` is what people call the file. Raises UnknownSpeaker."""
     chat = WhatsAppChat(_title(name or source.member or source.path.name))
     impossible: Counter[str] = Counter()
     is_american, dates = False, 0
@@ -132,7 +133,7 @@ def scan(source: SourceFile, owner: str, me: str, name: str = "") -> WhatsAppCha
 
 
 def _weigh(chat: WhatsAppChat, head: Head, impossible: Counter[str]) -> None:
-    """Which orders of day, month and year this date rules out, and in which ones time would run backwards."""
+    """Counts the orders of day, month and year that this date excludes, and those in which time runs backwards."""
     for order in ORDERS:
         try:
             at = _time(head, order)
@@ -145,9 +146,9 @@ def _weigh(chat: WhatsAppChat, head: Head, impossible: Counter[str]) -> None:
 
 
 def _date_order(chat: WhatsAppChat, impossible: Counter[str], dates: int, *, is_american: bool) -> str:
-    """The order in which most dates are dates, and run forwards; where both do, the usual one.
+    """Returns the order in which most dates are valid and run forwards; the usual order if several fit.
 
-    Two digits of a year come first only where days cannot.
+    An order that begins with the year is considered only if at least half of the dates are invalid in the others.
     """
     usual, other = (ORDERS[1], ORDERS[0]) if is_american else ORDERS[:2]
     known = (usual, other) if 2 * min(impossible[usual], impossible[other]) < dates else ORDERS[2:]
@@ -155,7 +156,7 @@ def _date_order(chat: WhatsAppChat, impossible: Counter[str], dates: int, *, is_
 
 
 def _me(chat: WhatsAppChat, owner: str, me: str) -> str:
-    """The speaker who is the user, or nobody. Raises UnknownSpeaker."""
+    """Returns the speaker who is the user; empty for none. Raises UnknownSpeaker."""
     if me == NOBODY:
         return ""
     for wanted in (me,) if me else (owner,):
@@ -167,16 +168,14 @@ def _me(chat: WhatsAppChat, owner: str, me: str) -> str:
         return others[0]
     if not chat.speakers:
         return ""
-    speakers = [name for name, _count in chat.speakers.most_common(MOST_NAMED)]
     sentence = (
         _("Nobody in this file is “%(name)s”.") % {"name": me} if me else _("The chat does not tell who the user is.")
     )
-    ask = _("Say it with --me NAME, or --me - if it is none of them. It has: %(speakers)s.")
-    raise UnknownSpeaker(f"{sentence} {ask % {'speakers': ', '.join(speakers)}}", speakers)
+    raise UnknownSpeaker(sentence, [name for name, _count in chat.speakers.most_common()])
 
 
 def _title(name: str) -> str:
-    """With whom the chat is, where the file is named as WhatsApp names it: ``WhatsApp Chat with Boris.txt``."""
+    """Returns the other speaker or the group from a name that WhatsApp gives, as ``WhatsApp Chat with Boris.txt``."""
     stem = _COPY.sub("", name.rpartition("/")[2].rpartition(".")[0])
     if "WhatsApp" not in stem:
         return ""
@@ -184,7 +183,7 @@ def _title(name: str) -> str:
 
 
 def read(source: SourceFile, chat: WhatsAppChat, clock: Clock) -> Iterator[MessageRecord | Rejected]:
-    """The messages of the chat, in order."""
+    """Yields the messages of the chat, in order."""
     alike = _Alike()
     for number, entry in enumerate(_entries(source)):
         try:
@@ -201,7 +200,7 @@ def _record(
         at = _time(entry.head, chat.order)
     except ValueError:
         date = "/".join(str(part) for part in entry.head[:3])
-        raise BadRecord(_("%(value)s is no date in the order of the others") % {"value": shown(date)}) from None
+        raise BadRecord(_("%(value)s is no date in the order of the others") % {"value": quote(date)}) from None
     is_notice = is_notice or entry.author not in chat.speakers
     digest = hashlib.sha256(entry.text.encode("utf-8", "replace")).hexdigest()[:16]
     key, count = f"whatsapp:{at.isoformat()}:{digest}", alike.count(at, digest)
@@ -220,7 +219,7 @@ def _record(
 
 
 def _text(raw: str) -> tuple[str, dict[str, bool]]:
-    """The words, with marks for what is no text, and whether they were edited."""
+    """Returns the text, with marks for media, and metadata that say whether it was edited."""
     edited = _EDITED.search(raw)
     raw = raw[: edited.start()] if edited else raw
     text = raw.translate(_SPACES).strip(_MARKS + " \n")
@@ -233,7 +232,7 @@ def _text(raw: str) -> tuple[str, dict[str, bool]]:
 
 
 def _time(head: Head, order: str) -> datetime:
-    """Raises ValueError when the day or hour does not exist."""
+    """Returns the local time. Raises ValueError when the day or hour does not exist."""
     parts = dict(zip(order, head[:3], strict=True))
     year = parts["y"] if parts["y"] >= 100 else 2000 + parts["y"]
     hour = head.hour
@@ -243,14 +242,14 @@ def _time(head: Head, order: str) -> datetime:
 
 
 def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
-    """Messages with the lines that belong to them. Raises UnreadableFile where it is no text in UTF-8."""
+    """Yields messages with all of their lines. Raises UnreadableFile when the text is not UTF-8."""
     entry: UndatedMessage | None = None
     rest: list[str] = []
     size = 0
     for number, line in _lines(source):
-        found = _split(line)
+        found = _head_and_rest(line)
         if found is None:
-            # What is longer than a message may be is refused whole; it need not be kept for that.
+            # A message that is too long is rejected as a whole, so the rest of it is not kept.
             if entry and size <= MOST_TEXT:
                 rest.append(line)
                 size += len(line) + 1
@@ -258,7 +257,7 @@ def _entries(source: SourceFile) -> Iterator[UndatedMessage]:
         if entry:
             yield entry._replace(text="\n".join([entry.text, *rest]))
         head, body = found
-        author, text = _spoken(body)
+        author, text = _author_and_text(body)
         entry, rest, size = UndatedMessage(number, head, author, text), [], len(text)
     if entry:
         yield entry._replace(text="\n".join([entry.text, *rest]))
@@ -275,8 +274,8 @@ def _lines(source: SourceFile) -> Iterator[tuple[int, str]]:
             raise not_utf8(source.name, fault, _("from line %(number)s on") % {"number": number + 1}) from None
 
 
-def _split(line: str) -> tuple[Head, str] | None:
-    """The head of a line that begins a message, and what follows it."""
+def _head_and_rest(line: str) -> tuple[Head, str] | None:
+    """Returns the head of a line that begins a message, and the rest of the line; None for other lines."""
     plain = line.lstrip(_MARKS)
     if not plain[:2].lstrip("[").isdigit() and not plain[:1].isdigit():
         return None
@@ -286,12 +285,12 @@ def _split(line: str) -> tuple[Head, str] | None:
     first, second, third, hour, minute = (int(found[place]) for place in (1, 3, 4, 5, 6))
     half = (found[8] or found[9] or "").lower()
     head = Head(first, second, third, hour, minute, int(found[7]) if found[7] else None, half, found[2])
-    # Translated characters are one for one, so places are the same in both.
+    # Each character is replaced by one character, so positions are the same in both.
     return head, plain[found.end() :]
 
 
-def _spoken(body: str) -> tuple[str, str]:
-    """Author and text; a notice has no author."""
+def _author_and_text(body: str) -> tuple[str, str]:
+    """Returns author and text; the author of a notice is empty."""
     author, colon, text = body.partition(":")
     name = author.strip(_MARKS + " ").translate(_SPACES)
     if not colon or not name or len(name) > LONGEST_AUTHOR or _QUOTES & set(name) or text[:1] not in ("", " ", "\n"):
@@ -299,9 +298,15 @@ def _spoken(body: str) -> tuple[str, str]:
     return name, text.removeprefix(" ")
 
 
-def beginning(source: SourceFile) -> str:
-    """The first lines of a text, as far as they can be read."""
-    with source.opened() as file:
-        return "\n".join(
-            line.decode("utf-8", "replace") for line in islice(iter(lambda: file.readline(10_000), b""), 40)
-        )
+def open_text(source: SourceFile, hints: Hints) -> Reader:
+    """Returns the reader of a chat. Raises UnknownSpeaker."""
+    return Reader(partial(read, source, scan(source, hints.owner, hints.me, hints.name)))
+
+
+FORMAT = Format(
+    "whatsapp",
+    "WhatsApp",
+    (TextLayout(recognises, open_text, ("_chat.txt", "*WhatsApp*.txt")),),
+    asks_who=True,
+    asks_zone=True,
+)

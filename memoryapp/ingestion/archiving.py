@@ -1,4 +1,4 @@
-"""Archives sessions: those that are over become topics.
+"""Archives sessions that have ended as topics.
 
 Each session is one transaction. The cutter works outside of it, and the transaction checks the messages again, so a
 crash in between loses nothing and repeats nothing.
@@ -29,7 +29,7 @@ ARCHIVIST = "archive"
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """``busy`` when another worker was archiving this chat user, and nothing was done."""
+    """How much was archived; ``busy`` if another worker was archiving this chat user, so nothing was done."""
 
     sessions: int
     topics: int
@@ -58,11 +58,11 @@ def archive(
     worker: str = work.WORKER,
     report: work.Report = lambda shown: None,
 ) -> Archived:
-    """Topics from the owner's sessions that are over, or from all of them ``now`` or when somebody asked for it.
+    """Archives the owner's sessions that have ended; all of them with ``now``, or if a person asked for it.
 
-    One worker an owner: if another is at it, this one waits up to ``wait``, calling ``meanwhile``, then gives up. How
-    far it is stands in the owner's row of work, and goes to ``report``. Raises IngestionError, and what ``cutter``
-    raises; the sessions before it stay archived.
+    Only one worker archives an owner at a time: if another does, this one calls ``meanwhile`` and waits up to ``wait``,
+    then gives up. The progress is stored in the owner's row of work, and passed to ``report``. Raises IngestionError,
+    and the errors of ``cutter``; earlier sessions stay archived.
     """
     with advisory_locks.exclusive("archive", owner.pk, wait=wait, meanwhile=meanwhile) as alone:
         if not alone:
@@ -92,7 +92,7 @@ def _archive_each(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMark:
-    """A place in the history of some chat users, from which what was archived is counted, whoever did it."""
+    """A place in the history of some chat users, after which archived sessions are counted, whoever archived them."""
 
     owners: Sequence[ChatUser]
     last_edit: int
@@ -110,12 +110,12 @@ class ArchiveMark:
 
 
 def with_active_sessions() -> QuerySet[ChatUser]:
-    """The chat users who have messages in no topic yet."""
+    """Returns the chat users who have messages that are in no topic yet."""
     return ChatUser.objects.filter(pk__in=Message.objects.active().values("owner")).order_by("pk")
 
 
 def latest_sessions(owner: ChatUser, limits: SessionLimits, most: int) -> list[Session]:
-    """The sessions of the owner's ``most`` latest messages that are in no topic, the latest first.
+    """Returns the sessions of the owner's ``most`` latest messages that are in no topic, the latest first.
 
     The oldest of them may have begun earlier.
     """
@@ -156,7 +156,7 @@ def _archive_session(owner: ChatUser, session: Session, cutter: Cutter, limits: 
 
 @transaction.atomic
 def _put(owner: ChatUser, cut: Cut) -> list[Topic]:
-    """The topics of a session; each question to a model that led to them names them."""
+    """Stores the topics of a session, and their numbers with each question to a model that led to them."""
     call = cut.calls[0] if cut.calls else None
     topics = put_topics(owner, cut.drafts, actor=ARCHIVIST, reason=cut.reason, call=call)
     names = [topic.pk for topic in topics]

@@ -1,8 +1,8 @@
-"""Cutters, which cut a session into topics: the splitter, an agent, and the embedded segmenter.
+"""Cutters, which divide a session into topics: the splitter (an agent) and the embedded segmenter.
 
-Where a chat model is connected, it is asked about each session, and what it answers is kept before it is used, so that
-a process killed in between asks nothing twice. What it cuts too small is joined to a neighbour. Where it fails, the
-segmenter cuts the session, so that no session waits for a model; one that failed several times in a row is left alone
+If a chat model is connected, it is asked about each session. Its answer is stored before it is used, so a process that
+is killed in between asks nothing twice. Topics that are too small are joined to a neighbour. If the model fails, the
+segmenter divides the session, so no session waits for a model; after several failures in a row the model is not asked
 for a while.
 """
 
@@ -45,10 +45,10 @@ _LOOKED_AT = 12
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A session cut into drafts that hold each message once.
+    """A session divided into drafts that contain each message once.
 
-    ``calls`` are the questions to a model that led to it, the one about the whole session first; that one may have
-    failed. ``left_out`` counts messages that the model did not mention, ``reason`` says why no model was asked.
+    ``calls`` are the questions to a model that led to it. The first one is about the whole session; it may have failed.
+    ``left_out`` counts messages that the model did not mention; ``reason`` says why no model was asked.
     """
 
     drafts: Sequence[TopicDraft]
@@ -58,7 +58,7 @@ class Cut:
 
 
 class Cutter(Protocol):
-    """Cuts the messages of a session, oldest first. Called outside of transactions and event loops."""
+    """Divides the messages of a session, oldest first. It is called outside of transactions and event loops."""
 
     def __call__(self, messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
         """Raises EmbeddingError."""
@@ -71,7 +71,7 @@ def cutter(owner: ChatUser, embedder: Embedder, open_chat: OpenChat | None) -> C
 
 
 class Segmenter:
-    """The embedded cutter. Its summaries leave out what the owner's messages say everywhere."""
+    """The embedded cutter. Its summaries leave out words that are common in the owner's messages."""
 
     def __init__(self, owner: ChatUser, embedder: Embedder) -> None:
         self._owner, self._embedder = owner, embedder
@@ -82,7 +82,7 @@ class Segmenter:
 
     @cached_property
     def _background(self) -> StemFrequencies:
-        """The words of the owner's messages, of a large memory of some thousands that lie evenly in it."""
+        """The words of the owner's messages; in a large memory, of a sample of some thousands."""
         ids = list(Message.objects.of(self._owner).order_by("pk").values_list("pk", flat=True))
         chosen = ids[:: len(ids) // SAMPLED + 1]
         return background(Message.objects.of(self._owner).filter(pk__in=chosen).values_list("text", flat=True))
@@ -120,7 +120,7 @@ class ModelCutter:
 
 @dataclass
 class _Splitting:
-    """One session on its way through the model."""
+    """The division of one session by the model."""
 
     agent: Agent
     segmenter: Cutter
@@ -136,7 +136,7 @@ class _Splitting:
 
     def _drafts(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
         """Returns the model's drafts, or the segmenter's if the model fails."""
-        asked = self.agent.asked(lambda chat: self.question(messages, chat))
+        asked = self.agent.ask_and_keep(lambda chat: self.question(messages, chat))
         self.calls.append(asked.call)
         try:
             division = asked.ask.result()
@@ -146,7 +146,7 @@ class _Splitting:
         return division.drafts
 
     def _fitting(self, messages: Sequence[MessageContent], drafts: Sequence[TopicDraft]) -> Iterator[TopicDraft]:
-        """``drafts``; one that is too long is cut once more, by the segmenter if the model left everything in it."""
+        """Yields the drafts. One that is too long is divided again, by the segmenter if the model did not divide."""
         for draft in drafts:
             part = _of(messages, draft)
             if self._fits(part):

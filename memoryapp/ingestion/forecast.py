@@ -1,6 +1,6 @@
-"""What an import would lead to: sessions, topics, and what models would be sent for them.
+"""Estimates the sessions and topics of an import, and what models would be sent for them.
 
-Counted as messages pass by, in the order of the file: exact where a file has its messages in order, as exports do.
+Messages are counted in the order of the file; the count of sessions is exact if they are in order, as in exports.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from memoryapp.importers import MessageRecord
 from memoryapp.ingestion.sessions import SessionLimits
 from memoryapp.models import AgentCall, ChatUser, Topic
 
-# Where a memory has no topics yet: how many messages those of the demo have.
+# Messages of a topic in the demo, for a memory that has no topics yet.
 USUAL_MESSAGES = 8.0
-# Characters a token, as providers reckon for English; other languages take more tokens.
+# Characters of a token, as providers estimate for English; other languages need more tokens.
 CHARS_A_TOKEN = 4
-# A message is in its passage and, once more, in the summary and the words around it.
+# A message is embedded in its passage, and in part again with the summary and the words around it.
 TIMES_EMBEDDED = 1.25
-# Tokens of instructions and names in a question about a session or a topic, beside the talk.
+# Tokens of instructions and names in a question about a session or a topic, beside its messages.
 QUESTION_TOKENS = 900
-# How many of an agent's latest questions tell what a token costs.
+# How many of an agent's latest questions the price of a token is computed from.
 MOST_CALLS = 200
 _EMBEDDED = 0.0
 
 
 @dataclass(slots=True)
 class ArchiveForecast:
-    """``sessions`` and ``topics`` of the messages that were counted, and their characters."""
+    """The numbers of ``sessions`` and ``topics`` of the counted messages, and their characters."""
 
     limits: SessionLimits
     messages_a_topic: float = USUAL_MESSAGES
@@ -41,7 +41,7 @@ class ArchiveForecast:
 
     @classmethod
     def of(cls, owner: ChatUser, limits: SessionLimits) -> ArchiveForecast:
-        """With topics as long as the owner's have been so far."""
+        """Returns a forecast that assumes topics of the owner's usual length."""
         usual = Topic.objects.of(owner).live().aggregate(usual=Avg("message_count"))["usual"]
         return cls(limits, max(1.0, float(usual or USUAL_MESSAGES)))
 
@@ -64,16 +64,16 @@ class ArchiveForecast:
 
     @property
     def tokens(self) -> int:
-        """What the embedding model would be sent."""
+        """The tokens that the embedding model would be sent."""
         return round(self.chars * TIMES_EMBEDDED / CHARS_A_TOKEN)
 
     @property
     def chat_tokens(self) -> int:
-        """What the splitter and the archivist would send to a chat model; 0 where none is connected."""
-        return sum(self._asked().values())
+        """The tokens that the splitter and the archivist would send to a chat model; 0 if none is connected."""
+        return sum(self._tokens_by_agent().values())
 
-    def _asked(self) -> dict[str, int]:
-        """Tokens by agent: each reads the whole talk, one session by session, the other topic by topic."""
+    def _tokens_by_agent(self) -> dict[str, int]:
+        """Returns tokens by agent: the splitter reads all messages by session, the archivist by topic."""
         if not settings.LLM_BASE_URL:
             return {}
         talk = self.chars // CHARS_A_TOKEN
@@ -89,13 +89,13 @@ class ArchiveForecast:
 
     @property
     def chat_usd(self) -> float | None:
-        """Dollars, by what the agents' latest questions cost; None if no provider has reported a price yet."""
-        prices = {agent: _price(agent) for agent in self._asked()}
+        """Dollars, from the cost of the agents' latest questions; None if no provider has reported a price yet."""
+        prices = {agent: _price(agent) for agent in self._tokens_by_agent()}
         known = [price for price in prices.values() if price is not None]
         if len(known) < len(prices) and not known:
             return None
-        # One that was not asked yet costs what the other does: they mostly are the same model.
-        return sum(tokens * (prices[agent] or known[0]) for agent, tokens in self._asked().items())
+        # An agent without a price costs as much as the other one; they mostly use the same model.
+        return sum(tokens * (prices[agent] or known[0]) for agent, tokens in self._tokens_by_agent().items())
 
     @property
     def cost_usd(self) -> float | None:
@@ -104,7 +104,7 @@ class ArchiveForecast:
 
 
 def _price(agent: str) -> float | None:
-    """Dollars for each token that the agent sent lately, with those of the answers; None if no price is known."""
+    """Returns dollars for each token that the agent sent lately, including the answers; None if no price is known."""
     latest = AgentCall.objects.filter(agent=agent, cost_usd__gt=0).order_by("-pk").values("cost_usd", "input_tokens")
     found = latest[:MOST_CALLS].aggregate(dollars=Sum("cost_usd"), tokens=Sum("input_tokens"))
     return found["dollars"] / found["tokens"] if found["tokens"] else None

@@ -1,8 +1,8 @@
-"""Imports a chat file into the memory of one chat user, or of the several that it names.
+"""Imports a chat file into the memory of one chat user, or of all chat users that it names.
 
-The messages go to the chat user whom the person at the import names, as long as the file names nobody or one person;
-where it names several, each gets their own. A dry run reads and compares everything and writes nothing, so its
-numbers are those the import will have.
+The messages go to the chat user whom a person chooses if the file names at most one user; if it names several, each of
+them gets their own messages. A dry run reads and compares everything and writes nothing, so its numbers are those of
+the import.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from memoryapp.models import ChatUser, ImportBatch, Message, Work
 MOST_REJECTED_KEPT = 1000
 # How many rejected and changed messages a report names; the rest are only counted.
 MOST_NAMED = 10_000
-# Characters of a batch that is stored before it has its number of messages.
+# A batch of so many characters is stored before it has its number of messages.
 MOST_CHARS = 4_000_000
-# The same of each list of records that waits to be taken.
+# The same for each chunk of records that is read ahead.
 MOST_CHARS_AHEAD = 1_000_000
 
-# From the user a record names to the name of the chat user who gets it: empty for nobody, None for a record that is
-# not asked for.
+# Maps the user that a record names to the name of the chat user who gets it: empty if there is none, None for a record
+# that is left out.
 Addressee = Callable[[str], str | None]
 
 
 class Paused(Exception):
-    """Somebody paused the import; what is stored stays, and the next one goes on."""
+    """A person paused the import. Stored messages stay, and the next import continues."""
 
 
 @dataclass(slots=True)
 class NamedMessages:
-    """Messages to name in a report: the first ones, and how many there are."""
+    """Messages for a report: the first ``MOST_NAMED``, and how many there are."""
 
     items: list[Rejected] = field(default_factory=list)
     count: int = 0
@@ -58,9 +58,11 @@ class NamedMessages:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a file brought. ``users`` are the chat users with at least one message in it; ``changed`` are messages
-    that were edited since they were imported, of which the memory keeps the text it has but for those ``taken``;
-    ``note`` is a sentence when the importer's choice of a chat user was not followed, else empty."""
+    """The result of an import. ``users`` are the chat users with at least one message in the file.
+
+    ``changed`` are messages that were edited since they were imported; the memory keeps their old texts, except for
+    ``taken`` of them. ``note`` is a sentence if the choice of a chat user was not followed, else empty.
+    """
 
     users: tuple[str, ...]
     added: int
@@ -73,13 +75,13 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a file is imported, and who hears of it.
+    """How a file is imported, and what is called on the way.
 
-    ``source`` is what people call the file, ``key`` marks its batches so that an interrupted import goes on in them,
-    ``report`` hears of each step of the work. ``stored`` is called with the number of messages so far after each
-    batch and may raise Paused; ``observe`` sees every record with the name of the chat user who gets it. Texts that
-    changed since they were imported take the place of those before if ``taker`` wants that; empty for nobody.
-    ``opened`` is called with each chat user before anything is stored for them.
+    ``source`` is what people call the file. ``key`` identifies its batches, so an interrupted import continues in them.
+    ``report`` is called with each step of the work; ``stored`` after each batch with the number of messages so far (it
+    may raise Paused); ``observe`` with every record and the name of the chat user who gets it; ``opened`` with each
+    chat user before anything is stored for them. Changed texts replace the old ones in the name of ``taker``, or are
+    only reported if that is empty.
     """
 
     dry_run: bool = False
@@ -94,9 +96,9 @@ class Course:
 
 
 class _SeenIds:
-    """The ids of a file with the hashes of their contents, for a rehearsal, which stores nothing to compare with.
+    """The ids of a file's messages with their content hashes, for a rehearsal, which stores nothing to compare with.
 
-    They are on the disk, for a file may hold millions.
+    They are stored on disk, because a file may contain millions of messages.
     """
 
     def __init__(self) -> None:
@@ -104,7 +106,7 @@ class _SeenIds:
         self._rows.execute("CREATE TABLE seen (owner TEXT, id TEXT, hash TEXT, PRIMARY KEY (owner, id))")
 
     def first(self, owner: str, record: MessageRecord) -> str:
-        """The hash of the record that first had this id in the file; empty if it is this one."""
+        """Returns the hash of the first record in the file with this id; empty if it is this record."""
         row = (owner, record.external_id)
         if self._rows.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", (*row, record.content_hash)).rowcount:
             return ""
@@ -119,8 +121,8 @@ class _SeenIds:
 class _Intake:
     """One chat user's part of a file, stored a batch at a time. ``batch`` and ``steps`` are None in a dry run.
 
-    ``is_resumed`` says that the batch was begun before: what it brought then counts as added. ``wordings`` is the batch
-    of changed texts that are taken over, once there are any.
+    With ``is_resumed``, the batch was begun earlier; messages that it brought then count as added. ``wordings`` is the
+    batch of changed texts, once there are any.
     """
 
     chat: ChatFile
@@ -139,7 +141,7 @@ class _Intake:
     taken: int = 0
 
     def take(self, record: MessageRecord) -> bool:
-        """Whether a batch was full and is stored now."""
+        """Adds a record. Returns whether a full batch was stored."""
         self.waiting.append(record)
         self.chars += len(record.text)
         is_full = len(self.waiting) >= BATCH or self.chars >= MOST_CHARS
@@ -188,7 +190,7 @@ class _Intake:
         if not self.batch:
             return
         if self.is_resumed:
-            # A message that the file has twice was counted twice, for its batch brought it before.
+            # A message that occurs twice in the file was counted twice, because its batch had brought it before.
             total, self.added = self.added + self.skipped, Message.objects.filter(batch=self.batch).count()
             self.batch.added, self.batch.skipped = self.added, total - self.added
             self.skipped = self.batch.skipped
@@ -200,7 +202,7 @@ class _Intake:
 
 
 class _Import:
-    """One file on its way into the memory."""
+    """The import of one file."""
 
     def __init__(self, chat: ChatFile, seen: _SeenIds | None, rows: ExitStack, course: Course) -> None:
         self.chat, self.seen, self.rows, self.course = chat, seen, rows, course
@@ -220,7 +222,7 @@ class _Import:
     def _sort_in(self, record: MessageRecord, name: str) -> None:
         intake = self.intakes.get(name)
         if intake is None:
-            intake = self.intakes[name] = self._opened(name)
+            intake = self.intakes[name] = self._open_intake(name)
         first = self.seen.first(name, record) if self.seen else ""
         if not first:
             if intake.take(record):
@@ -230,7 +232,7 @@ class _Import:
         else:
             intake.conflicts.add([id_conflict(record, is_own=True)])
 
-    def _opened(self, name: str) -> _Intake:
+    def _open_intake(self, name: str) -> _Intake:
         if self.course.dry_run:
             return _Intake(self.chat, self.course, ChatUser.objects.filter(name=name).first(), None, None)
         owner = erasure.found_or_made(name)
@@ -241,7 +243,7 @@ class _Import:
         return _Intake(self.chat, self.course, owner, batch, self.rows.enter_context(row), is_resumed=not is_made)
 
     def _batch(self, owner: ChatUser, source: str) -> tuple[ImportBatch, bool]:
-        """The batch, and whether it is a new one."""
+        """Returns the batch, and whether it is new."""
         if self.course.key is None:
             return ImportBatch.objects.create(owner=owner, source=source, format=self.chat.format), True
         return batch_of(owner, self.course.key, source, self.chat.format)
@@ -266,25 +268,25 @@ class _Import:
 
 
 def batch_of(owner: ChatUser, key: UUID, source: str, format: str) -> tuple[ImportBatch, bool]:
-    """The chat user's batch of the file with this ``key``, and whether it is a new one."""
+    """Returns the chat user's batch of the file with this ``key``, and whether it is new."""
     fields = {"source": source[:300], "format": format}
     found: tuple[ImportBatch, bool] = ImportBatch.objects.get_or_create(owner=owner, file=key, defaults=fields)
     return found
 
 
 def import_chat(chat: ChatFile, user: str = "", **course: Any) -> Imported:
-    """Stores the messages of ``chat`` that are not there yet; any part of it may be repeated.
+    """Stores the messages of ``chat`` that the memory does not have; any part may be repeated.
 
-    A message whose id is there with another text or time is reported as changed and left as it is: passages, topics
-    and past runs were made from what is stored. How far it is stands in a row of work for each chat user; ``course``
-    are fields of ``Course``.
+    A known message with another text or time is reported as changed and not replaced, because passages, topics and past
+    runs were made from the stored text. The progress is stored in a row of work for each chat user. ``course`` are
+    fields of ``Course``.
     """
     addressee, note = addressee_of(chat, user)
     return import_for(chat, addressee, Course(**course), note)
 
 
 def import_for(chat: ChatFile, addressee: Addressee, course: Course, note: str = "") -> Imported:
-    """The same for whom ``addressee`` says. Raises Paused when ``course`` does; it is then done again to go on."""
+    """Does the same for the chat users whom ``addressee`` returns. Raises Paused; a second call continues."""
     paused: Paused | None = None
     with ExitStack() as rows:
         seen = rows.enter_context(closing(_SeenIds())) if course.dry_run else None
@@ -297,18 +299,18 @@ def import_for(chat: ChatFile, addressee: Addressee, course: Course, note: str =
                     running.take(item, name)
             return running.finish(note)
         except Paused as error:
-            # No fault: the rows of work end as they are.
+            # This is no failure, so the rows of work must not end with an error.
             paused = error
     raise paused
 
 
 def _size(item: MessageRecord | Rejected) -> int:
-    """Characters; also has the record make its hash, in the thread that reads."""
+    """Returns the record's characters, and computes its hash in the thread that reads."""
     return len(item.text) + len(item.content_hash if isinstance(item, MessageRecord) else "")
 
 
 def addressee_of(chat: ChatFile, user: str) -> tuple[Addressee, str]:
-    """From the user a record names to the chat user who gets it, and a sentence if ``user`` is not they."""
+    """Returns who gets the messages of each user, and a sentence if that is not ``user``."""
     if not user or not names_several(chat):
         return (lambda named: user or named), ""
     note = _("%(path)s names several users; each keeps their own messages, and %(user)s is not used.")
@@ -316,7 +318,7 @@ def addressee_of(chat: ChatFile, user: str) -> tuple[Addressee, str]:
 
 
 def names_several(chat: ChatFile) -> bool:
-    """Whether the file names more than one user; only JSON Lines and the predecessor's database name any."""
+    """Whether the file names more than one user whose messages can be imported; few formats name any."""
     if len(chat.users()) < 2:
         return False
     first = ""

@@ -1,7 +1,7 @@
 """Stores messages in a memory, some thousands at a time.
 
-Each batch is a short transaction, and a message that is there already is left as it is: an import can be repeated,
-or killed and repeated.
+Each batch is a short transaction, and a message that the memory already has is not changed. So an import can be
+repeated, also after it was killed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ _KNOWN = (
     "SELECT external_id, content_hash, batch_id FROM memoryapp_message "
     "WHERE owner_id = %s AND external_id = ANY(%s::text[])"
 )
-# Hexadecimal digits of its content hash by which another text of a message is known.
+# Hexadecimal digits of the content hash in the id of another text of a message.
 _DIGITS = 16
-# How much of a changed message's new text a report shows.
+# Characters of a changed message's new text that a report shows.
 MOST_SHOWN = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of records: new, there already (``own`` of them from the same batch), and refused because their id
-    means another message; ``changed`` are those refused that are other texts of messages of the memory."""
+    """The result for records: how many are new, how many were known (``own`` of them in the same batch).
+
+    ``rejected`` records have the id of another message; those of them that are another text of a message in the memory
+    are ``changed``.
+    """
 
     added: int
     skipped: int
@@ -46,8 +49,10 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Records by what the memory holds: ``new`` ones, how many came before of the same batch and how many are there
-    of others, and those whose id means another message."""
+    """Records compared with the memory: ``new`` ones, and how many are in the same batch (``own``) or not (``known``).
+
+    ``refused`` and ``changed`` are records with the id of another message, as in ``Added``.
+    """
 
     new: Sequence[MessageRecord]
     own: int
@@ -76,7 +81,7 @@ def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: Im
 
 
 def sort_out(owner: ChatUser, records: Sequence[MessageRecord], batch: ImportBatch | None = None) -> Sorted:
-    """The records by what the owner's memory holds of them."""
+    """Compares the records with the owner's memory and with each other."""
     found = _known(owner, [record.external_id for record in records])
     mine = batch.pk if batch else None
     new: dict[str, MessageRecord] = {}
@@ -109,10 +114,11 @@ def wording_id(record: MessageRecord) -> str:
 
 
 def _known(owner: ChatUser, ids: list[str]) -> dict[str, tuple[str, int | None]]:
-    """Hash and batch of the messages that bear these ids; one parameter, for a thousand take longer than the query.
+    """Returns hash and batch of the messages with these ids, by id.
 
-    The database reckons that some thousand searches of an index cost more than reading every message of everybody; but
-    ids of one batch lie together there, and a few searches find them all.
+    The ids are one parameter, because thousands of parameters take longer than the query. The planner estimates that
+    thousands of index searches cost more than a scan of all messages, but the ids of a batch are close together in the
+    index, and a few pages contain them all.
     """
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
@@ -121,23 +127,24 @@ def _known(owner: ChatUser, ids: list[str]) -> dict[str, tuple[str, int | None]]
 
 
 def _array(ids: list[str]) -> str:
-    """A database's array of ids as text; psycopg's own takes six times as long. NUL is in none of them."""
+    """Returns the ids as the text of an array. psycopg takes six times as long for it. No id contains NUL."""
     joined = "\0".join(ids).replace("\\", r"\\").replace('"', r"\"")
     return '{"' + joined.replace("\0", '","') + '"}' if ids else "{}"
 
 
 def take_statistics() -> None:
-    """Has the database look at whose messages there are, once it has the first thousands of an import.
+    """Updates the statistics of messages and owners, after the first thousands of messages of an import.
 
-    Until then it takes a new chat user for one of a few messages, and reads all of them for each batch to find those
-    that it knows, instead of by their ids. What looks anyway, once a minute, comes too late for an import of a minute.
+    Without them the planner assumes that a new chat user has few messages, and finds known messages by reading all of
+    the user's messages for each batch instead of by id. Autovacuum, which runs once a minute, is too late for an import
+    that takes a minute.
     """
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE (SKIP_LOCKED) {Message._meta.db_table} (owner_id, external_id)")
 
 
 def id_conflict(record: MessageRecord, *, is_own: bool = False) -> Rejected:
-    """The refusal of a record whose id is another message's: one of the memory, or of its own file."""
+    """Returns the rejection of a record with the id of another message in the memory, or in its own file."""
     reason = _("the id %(id)s is already another message's (other text or time); that one was kept")
     known_id = "" if is_own else record.external_id
     text = record.text[:MOST_SHOWN]
@@ -148,14 +155,14 @@ _COLUMNS = (
     *("owner_id", "batch_id", "is_withdrawn", "external_id", "role", "author", "sent_at", "text", "session"),
     *("reply_to", "forwarded_from", "metadata", "content_hash"),
 )
-# What is handed to the database in one piece, which it works on while the next is made.
+# Rows that are sent to the database at once; it stores them while the next ones are made.
 _ROWS_AT_ONCE = 200
 
 
 def store(
     owner: ChatUser, records: Iterable[MessageRecord], batch: ImportBatch | None, *, is_withdrawn: bool = False
 ) -> None:
-    """Stores new messages by COPY, which takes a tenth of the time that rows as objects of the model take."""
+    """Stores new messages by COPY, which takes a tenth of the time of ``bulk_create``."""
     table, columns = Message._meta.db_table, ", ".join(_COLUMNS)
     number = batch.pk if batch else r"\N"
     begin = f"{owner.pk}\t{number}\t{'t' if is_withdrawn else 'f'}\t"
@@ -167,7 +174,7 @@ def store(
 
 
 def _row(record: MessageRecord) -> str:
-    """The columns that a record fills, in the text format of COPY; a row from psycopg takes three times as long."""
+    """Returns a record's columns in the text format of COPY; psycopg's ``write_row`` takes three times as long."""
     columns = (
         record.external_id,
         record.role,
@@ -180,6 +187,6 @@ def _row(record: MessageRecord) -> str:
         json.dumps(record.metadata) if record.metadata else "{}",
         record.content_hash,
     )
-    # NUL is in none of them (``storable``), so what is left of tabs after escaping stands between columns.
+    # No column contains NUL (``storable``), so NUL separates the columns until their own tabs are escaped.
     row = "\0".join(columns).replace("\\", r"\\").replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
     return row.replace("\0", "\t")

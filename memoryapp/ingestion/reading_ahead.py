@@ -1,6 +1,6 @@
-"""An iterator that works in a thread of its own, ahead of whoever takes its items.
+"""Reads items in a thread of its own, ahead of their consumer.
 
-Reading a file takes about as long as storing it, and while the database stores, this process only waits.
+Reading a file takes about as long as storing it, and while the database stores, this process would only wait.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from queue import Empty, Queue
 from typing import TypeVar
 
-# Items handed over at once, and how many such lists may wait: while the database stores a batch of messages
+# Items in a chunk, and how many chunks may wait. While the database stores a batch of messages
 # (``ingestion.messages.BATCH``), the next one is read.
 AT_ONCE = 500
 MOST_WAITING = 12
-# Seconds after which a thread that computes lets another go on that got its answer from the database. At Python's
-# own 5 ms a batch waits some dozen times so long for the reader. It stays so for the process: of several imports at
-# once none knows whether it is the last, and all else in a worker waits for the database likewise.
+# Seconds after which a computing thread lets another one continue that has received its answer from the database. With
+# Python's default of 5 ms, a batch waits some dozen times that long for the reader. The value stays set in the process:
+# no import knows whether others still run, and other work of a worker waits for the database, too.
 TURN = 0.0005
 
 Item = TypeVar("Item")
@@ -28,21 +28,22 @@ Chunk = list[Item] | BaseException | None
 
 @contextmanager
 def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[Iterator[Item]]:
-    """The items, read in a thread that ends with the block; at most ``most`` of ``size`` go into a list.
+    """Yields an iterator over the items, which a thread reads until the block ends.
 
-    What reading raises is raised where the item would have come.
+    A chunk ends when its items have ``most`` of ``size`` together. An error of the thread is raised in place of the
+    item.
     """
     sys.setswitchinterval(TURN)
     chunks: Queue[Chunk[Item]] = Queue(MOST_WAITING)
     stopped = threading.Event()
-    # The language of messages goes along with the context.
+    # The context contains the language of sentences.
     reading = contextvars.copy_context()
     thread = threading.Thread(
         target=reading.run, args=(_read, items, size, most, chunks, stopped), name="reading ahead", daemon=True
     )
     thread.start()
     try:
-        yield _taken(chunks)
+        yield _items_of(chunks)
     finally:
         stopped.set()
         while thread.is_alive():
@@ -78,7 +79,7 @@ def _cut(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Itera
     yield chunk
 
 
-def _taken(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
+def _items_of(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
     while (chunk := chunks.get()) is not None:
         if isinstance(chunk, BaseException):
             raise chunk
@@ -86,7 +87,7 @@ def _taken(chunks: Queue[Chunk[Item]]) -> Iterator[Item]:
 
 
 def _empty(chunks: Queue[Chunk[Item]]) -> None:
-    """Room for a reader that waits for it."""
+    """Removes all chunks, so that a reader that waits for a free place continues."""
     try:
         while True:
             chunks.get_nowait()

@@ -1,6 +1,6 @@
-"""A file read to its end without a change: what an import would bring, for a person to decide by.
+"""Reads a file to its end and changes nothing, so that a person can see what an import would bring.
 
-The findings are a JSON document, for they are kept in the row of the file.
+The findings are a JSON document, because they are stored in the row of the file.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ MOST_CHARS = 500
 
 @dataclass(slots=True)
 class Findings:
-    """What was found. Times are ISO 8601; ``speakers`` and ``users`` have a count each, the most frequent first.
+    """What a rehearsal found. Times are ISO 8601; ``speakers`` and ``users`` have counts, the most frequent first.
 
-    ``added``, ``skipped`` and ``changed`` are what the import would report, ``taken`` how many changed texts it took,
-    ``artifacts`` how many documents that lie beside the chat;
-    ``borrowed`` messages have a neighbour's time, ``counted`` ones a time counted from the start that was given;
-    ``timeless`` ones were rejected for want of a time. ``tokens`` are what the embedding model would be sent,
-    ``chat_tokens`` what the chat model would; dollars are None where the price is not known. ``restores`` counts the
-    rows of each kind of a whole memory, which the file is, ``brings`` the new topics, facts, people and artifacts that
-    another program had made of its messages.
+    ``added``, ``skipped`` and ``changed`` are the numbers that the import would report; ``taken`` counts the changed
+    texts that it stored, ``artifacts`` the documents from the same zip. ``borrowed`` messages have a neighbour's time,
+    ``counted`` ones a time counted from the given start, and ``timeless`` ones were rejected because they have none.
+    ``tokens`` would be sent to the embedding model, ``chat_tokens`` to the chat model; dollars are None if the price
+    is not known. ``restores`` counts the rows of each kind if the file is the export of a whole memory, ``brings`` the
+    new topics, facts, people and artifacts that another program had made of the messages.
     """
 
     users: list[dict[str, Any]] = field(default_factory=list)
@@ -69,7 +68,7 @@ class Findings:
 
 
 class _Observer:
-    """Counts what passes by."""
+    """Counts the records of an import."""
 
     def __init__(self, forecast: ArchiveForecast, course: Course) -> None:
         self.forecast, self.course = forecast, course
@@ -101,7 +100,7 @@ class _Observer:
 
 
 def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
-    """What importing ``chat`` would bring. ``course.stored`` is called from time to time and may raise Paused."""
+    """Returns what an import of ``chat`` would bring; calls ``course.stored`` for each batch. It may raise Paused."""
     forecast = ArchiveForecast.of(owner, archiving.limits(owner))
     observer = _Observer(forecast, course)
     imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe))
@@ -139,12 +138,12 @@ def _speakers(observer: _Observer) -> list[dict[str, Any]]:
 
 
 def rejections(rejected: NamedMessages) -> list[dict[str, Any]]:
-    """The first ones, each with its place and the reason."""
+    """Returns the first rejections, each with its place and the reason."""
     return [{"line": item.line, "reason": item.reason[:MOST_CHARS]} for item in rejected.items[:MOST_SHOWN]]
 
 
 def _changes(owner: ChatUser, imported: Imported) -> list[dict[str, Any]]:
-    """The changed messages of this memory, each with its text as it is and as the file has it."""
+    """Returns the changed messages of this memory, each with its text here and in the file."""
     found: Sequence[Rejected] = imported.changed.items[:MOST_SHOWN]
     rows: Mapping[str, Message] = {
         row.external_id: row

@@ -1,7 +1,7 @@
-"""Changed texts that a person takes from a file: stored beside the old ones, then put in their places in one edit.
+"""Stores changed texts of messages from a file, and replaces the old texts by them in one edit.
 
-The wordings are in a batch of their own, withdrawn until the edit, so an import that is killed and done again takes
-each once. Their passages are made anew together with those of their neighbours.
+The new texts are messages of a batch of their own, which is withdrawn until the edit. So an import that is killed and
+repeated takes each text once. Their passages, and those of their neighbours, are made again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memoryapp.reading import content
 
 
 def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) -> None:
-    """Stores these texts of messages that have another one, withdrawn, unless they are here. Raises BeingErased."""
+    """Stores new texts of messages as withdrawn messages, unless they are known. Raises BeingErased."""
     with transaction.atomic():
         advisory_locks.acquire_until_commit("messages", owner.pk)
         erasure.check_kept(owner)
@@ -47,14 +47,14 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
 
 
 def _current(owner: ChatUser, ids: Sequence[str]) -> dict[str, str]:
-    """Of messages that were worded anew before, by which id the wording in force is known."""
+    """Returns the ids of the current texts of messages whose text was replaced before, by the original id."""
     rows = Message.objects.of(owner).filter(is_withdrawn=False, metadata__wording_of__in=ids)
     return dict(rows.values_list("metadata__wording_of", "external_id"))
 
 
 @transaction.atomic
 def take(owner: ChatUser, batch: ImportBatch, *, actor: str) -> int:
-    """Puts what was kept for the batch in its places; how many messages have a new text now."""
+    """Replaces the old texts by those of the batch. Returns how many messages have a new text."""
     edit = curation.reword(owner, batch, actor=actor)
     if edit is None:
         return 0
@@ -71,7 +71,7 @@ def take(owner: ChatUser, batch: ImportBatch, *, actor: str) -> int:
 
 
 def _parts(topics: Sequence[int], chosen: set[int]) -> Iterator[list[MessageContent]]:
-    """The chosen messages of each topic, cut where others lie between them."""
+    """Yields runs of consecutive chosen messages of each topic."""
     for topic in topics:
         part: list[MessageContent] = []
         listed = TopicMessage.objects.filter(topic=topic).values("message")

@@ -42,7 +42,7 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Messages that belong together, in order; ``closed`` when another session of the label follows."""
+    """Messages that belong together, in order; ``closed`` if another session of the label follows."""
 
     messages: tuple[Moment, ...]
     closed: bool
@@ -51,12 +51,12 @@ class Session:
         return now >= self.due_at(interval)
 
     def due_at(self, interval: timedelta) -> datetime:
-        """When nothing can join it any more; for a closed session the time of its last message."""
+        """Returns the time after which no message can join it; for a closed session, that of its last message."""
         return self.messages[-1].sent_at + (timedelta(0) if self.closed else interval)
 
 
 def cut_sessions(messages: Iterable[Moment], *, interval: timedelta, most: int) -> list[Session]:
-    """The sessions of messages that are ordered by label and time, oldest session first."""
+    """Returns the sessions of messages that are ordered by label and time; the oldest session comes first."""
     sessions = [
         session
         for _label, stream in groupby(messages, key=lambda message: message.label)
@@ -77,5 +77,5 @@ def _cut_stream(stream: Iterable[Moment], interval: timedelta, most: int) -> Ite
 
 
 def _is_full(messages: Sequence[Moment], most: int) -> bool:
-    """Whether the session ends for its size; a question at its end waits for the answer, within reason."""
+    """Whether the session ends because of its size. A question at its end waits for the answer, within limits."""
     return len(messages) >= most + MOST_WAITED or (len(messages) >= most and not messages[-1].is_question)

@@ -1,4 +1,4 @@
-"""New topics over messages that no topic holds yet, with the passages by which search finds them."""
+"""Stores new topics over messages that are in no topic yet, with the passages by which search finds them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from memoryapp.reading import content
 
 
 class IngestionError(Exception):
-    """These topics cannot be put over these messages; the text is a sentence for people."""
+    """These topics cannot be made from these messages; the text is a sentence for people."""
 
 
 class AlreadyArchived(IngestionError):
-    """Somebody else archived these messages meanwhile, or erased them."""
+    """The messages were archived or erased meanwhile."""
 
 
 @transaction.atomic
 def put_topics(
     owner: ChatUser, drafts: Sequence[TopicDraft], *, actor: str, reason: str = "", call: AgentCall | None = None
 ) -> list[Topic]:
-    """New live topics over messages no topic holds yet, with their passages, in one edit.
+    """Stores new live topics over messages that are in no topic yet, with their passages, in one edit.
 
-    ``call`` is the question to a model about these messages.
+    ``call`` is the question to a model about these messages. ``vectors.embed_pending`` makes the vectors later.
 
-    Raises IngestionError when a draft is empty or two share a message, AlreadyArchived when a message
-    is in a topic by now or gone. Vectors follow, see ``vectors.embed_pending``.
+    Raises IngestionError when a draft is empty or two drafts share a message, and AlreadyArchived when a message is in
+    a topic now or was erased.
     """
     if not drafts:
         return []
@@ -57,7 +57,7 @@ def _by_time(row: Message) -> tuple[datetime, int]:
 
 
 def put_passages(owner: ChatUser, parts: Iterable[Sequence[MessageContent]]) -> None:
-    """Passages over each of the ``parts``, whose messages are in order; their vectors follow."""
+    """Stores the passages of each of the ``parts``, whose messages are in order; vectors are made later."""
     drafts = [draft for part in parts for draft in cut_passages(part)]
     passages = Passage.objects.bulk_create(
         Passage(

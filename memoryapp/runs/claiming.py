@@ -156,4 +156,4 @@ async def _replayed(connection: psycopg.AsyncConnection[Any], claimed: Claim, tr
         return Replayed()
     rows = await (await connection.execute(EVENTS, [claimed.owner_id, claimed.parent_id])).fetchall()
     events = [from_payload(kind, payload) for kind, payload in rows]
-    return trials.replayed(events, tried.name if tried else Prompt.Name.RERANK.value)
+    return trials.replay(events, tried.name if tried else Prompt.Name.RERANK.value)

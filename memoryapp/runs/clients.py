@@ -19,7 +19,7 @@ from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.operations import database
 from memoryapp.operations.database import in_thread
 from memoryapp.runs.journal import Journal
-from memoryapp.runs.leases import Leases, leased
+from memoryapp.runs.leases import Leases, open_leases
 from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.search import profiles
 from memoryapp.search.search_cache import SearchCache
@@ -76,7 +76,7 @@ async def open_clients(*, searches_kept: float = 0.0) -> AsyncIterator[Clients]:
     Results of searches are cached for ``searches_kept`` seconds: by default not at all, because measurements must
     search.
     """
-    async with clients.http_client() as http, database.pool() as pool, leased() as leases:
+    async with clients.http_client() as http, database.pool() as pool, open_leases() as leases:
         serving = Serving(http)
         embedder, profile_id = await serving.embedder()
         if isinstance(embedder, OfflineEmbedder):

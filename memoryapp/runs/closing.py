@@ -37,7 +37,7 @@ def after_fault(error: BaseException) -> RunFinished:
     return events_lost() if isinstance(error, EventsLost) else _nothing_chosen("crashed", CRASHED)
 
 
-def stopped(by: str) -> RunFinished:
+def stopped_event(by: str) -> RunFinished:
     """The last event of a run that a person stopped."""
     return _nothing_chosen("stopped", Note("stopped", {"by": by}), stopped_by=by)
 
@@ -76,7 +76,7 @@ def _close(run_id: UUID, lease: timedelta) -> bool:
         run = _lapsed(lease).select_for_update(skip_locked=True, of=("self",)).filter(pk=run_id).first()
         if run is None:
             return False
-        ending = stopped(run.stopped_by) if run.stopped_by else _nothing_chosen("abandoned", ABANDONED)
+        ending = stopped_event(run.stopped_by) if run.stopped_by else _nothing_chosen("abandoned", ABANDONED)
         events, lost = end(run, ending)
     if lost:
         logger.error("run %s had lost events; %d behind the gap are removed", run_id, lost)

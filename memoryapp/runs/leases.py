@@ -45,7 +45,7 @@ class Leases:
         self._renewing: asyncio.Task[None] | None = None
 
     @contextmanager
-    def renewed(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
+    def renewal(self, run_id: UUID, stop: Callable[[str], None]) -> Iterator[None]:
         """Renews the run's lease, which its claim began, while the body lasts.
 
         ``stop`` is called with the name of the person who asked for the end of the run, or with an empty name.
@@ -84,7 +84,7 @@ class Leases:
 
 
 @asynccontextmanager
-async def leased() -> AsyncIterator[Leases]:
+async def open_leases() -> AsyncIterator[Leases]:
     """Leases that end with the body.
 
     They have a connection of their own: queued behind hundreds of runs, a renewal would come too late for all of them.

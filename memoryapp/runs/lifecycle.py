@@ -32,7 +32,7 @@ from memoryapp.runs import closing, stopping
 from memoryapp.runs.claiming import Claim, claim, request_of
 from memoryapp.runs.clients import Clients
 from memoryapp.runs.notices import Announce, ignore
-from memoryapp.runs.parameters import offered, to_store
+from memoryapp.runs.parameters import strategy_for_new_run, to_store
 from memoryapp.runs.recall.stages import recall
 from memoryapp.runs.recording import Recorder, RunClosed
 from memoryapp.runs.stopping import Stopped
@@ -82,7 +82,7 @@ def start(
     ``messages`` is the running conversation (``id, role, author, ts, text``), None the active session; ``media`` is
     stored already. With ``parent`` the run tries that run again, with the prompt ``prompt``.
     """
-    chosen = offered(strategy)
+    chosen = strategy_for_new_run(strategy)
     return Run.objects.create(
         owner=owner,
         query=storable(query).strip()[:LONGEST_QUERY],
@@ -106,20 +106,20 @@ async def execute(run_id: UUID, clients: Clients, announce: Announce = ignore) -
     if claimed is None:
         return
     with about_run(run_id):
-        await _executed(claimed, clients, announce)
+        await _execute(claimed, clients, announce)
 
 
-async def _executed(claimed: Claim, clients: Clients, announce: Announce) -> None:
+async def _execute(claimed: Claim, clients: Clients, announce: Announce) -> None:
     run_id = claimed.run_id
     recorder = Recorder(run_id, clients.journal, announce)
-    with stopping.stoppable(run_id) as stop, clients.leases.renewed(run_id, stop.ask):
+    with stopping.stoppable(run_id) as stop, clients.leases.renewal(run_id, stop.ask):
         try:
-            await stop.bound(_follow(recorder, claimed, clients))
+            await stop.complete(_follow(recorder, claimed, clients))
         except RunClosed:
             logger.warning("run %s was closed while it was executing", run_id)
         except Stopped as stopped:
             with suppress(RunClosed):
-                await asyncio.shield(recorder.close(closing.stopped(stopped.by)))
+                await asyncio.shield(recorder.close(closing.stopped_event(stopped.by)))
         except BaseException as error:
             with suppress(RunClosed):
                 await asyncio.shield(recorder.close(closing.after_fault(error)))

@@ -27,7 +27,7 @@ class ParameterError(ValueError):
     """An unknown parameter, or a value outside its range; the text is a sentence for people."""
 
 
-def declared() -> dict[str, Declaration]:
+def all_declarations() -> dict[str, Declaration]:
     """Every parameter that a run accepts, by name."""
     return {
         name: declaration
@@ -46,7 +46,7 @@ def strategy_named(name: str) -> AnyStrategy:
     return STRATEGIES[name]
 
 
-def offered(name: str) -> AnyStrategy:
+def strategy_for_new_run(name: str) -> AnyStrategy:
     """``strategy_named`` for a new run. Raises ParameterError also for *react* while it is switched off."""
     if name in PLANNING and not settings.ENABLE_AGENT:
         raise ParameterError(
@@ -83,12 +83,12 @@ def to_store(strategy: AnyStrategy, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     own: Parameters = defaults(strategy)
     calibrated = strategy.calibrated.get(serving_profile().name, {}) if strategy.calibrated else {}
-    return {**own.as_dict(), **calibrated, **checked(given)}
+    return {**own.as_dict(), **calibrated, **validate(given)}
 
 
-def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+def validate(given: Mapping[str, Any]) -> dict[str, Any]:
     """The ``given`` values as numbers, options and texts. Raises ParameterError with a sentence."""
-    known = declared()
+    known = all_declarations()
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ParameterError(

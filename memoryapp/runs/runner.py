@@ -1,6 +1,6 @@
 """Executes runs as tasks of the web process's event loop, with clients that all runs share.
 
-A page starts a run with ``launch``, which returns at once. The API waits with ``finished``; the run goes on even when
+A page starts a run with ``launch``, which returns at once. The API waits with ``complete``; the run goes on even when
 the client disconnects. Without an event loop, or when the process dies before a run began, nobody claims the run's row,
 and the worker executes the run within seconds.
 """
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memoryapp.engine.chat.transfer import unanswered
+from memoryapp.engine.chat.cancellable_requests import unanswered
 from memoryapp.runs import lifecycle
 from memoryapp.runs.clients import Clients, exempt_loaded, open_clients
 from memoryapp.runs.notices import Subscriptions, announce
@@ -54,7 +54,7 @@ class Runner:
         """Starts the run soon, from any thread; False when there is no loop to execute it."""
         return self._submit(run_id) is not None
 
-    async def finished(self, run_id: UUID) -> None:
+    async def complete(self, run_id: UUID) -> None:
         """Starts the run, and returns when this process has finished executing it.
 
         The run has then ended, unless another process claimed it. Cancelling the caller does not cancel the run.

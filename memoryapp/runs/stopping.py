@@ -34,7 +34,7 @@ class Stop:
         self._loop = asyncio.get_running_loop()
         self._limit: asyncio.Timeout | None = None
 
-    async def bound(self, work: Awaitable[None]) -> None:
+    async def complete(self, work: Awaitable[None]) -> None:
         """Does the work to its end. Raises Stopped when a person asked for the end before or meanwhile."""
         limit = self._limit = asyncio.timeout(0 if self.by else None)
         try:
@@ -85,7 +85,7 @@ def stop(run_id: UUID, by: str) -> bool:
             return False
         run.stopped_by = by
         run.save(update_fields=["stopped_by"])
-        ended, _lost = closing.end(run, closing.stopped(by)) if run.state == Run.State.PENDING else ([], 0)
+        ended, _lost = closing.end(run, closing.stopped_event(by)) if run.state == Run.State.PENDING else ([], 0)
     if ended:
         metrics.run_finished(ended, owner=run.owner_id)
     stop_here(run_id, by)

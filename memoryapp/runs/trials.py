@@ -69,7 +69,7 @@ def _used(label: str, variables: Mapping[str, str], messages: Mapping[str, str])
     return UsedPrompt((name, language), int(version), variables, messages)
 
 
-def replayed(events: Sequence[Event], tried: str) -> Replayed:
+def replay(events: Sequence[Event], tried: str) -> Replayed:
     """What a run that tries the prompt of this name takes from the run with these events."""
     outline = Outline.of(events)
     return _before_the_line(outline) if tried == "enrich" else _before_the_choice(outline)

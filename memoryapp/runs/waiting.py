@@ -12,7 +12,7 @@ LOOK_AGAIN = 0.2
 PATIENCE = 60.0
 
 
-async def ended(run: Run) -> None:
+async def wait_for_end(run: Run) -> None:
     """Reads the row until the run has ended. Raises TimeoutError when that takes longer than any run may."""
     async with asyncio.timeout(run.parameters["seconds"] + run.parameters["turn_seconds"] + PATIENCE):
         await in_thread(run.refresh_from_db)

@@ -165,12 +165,12 @@ def versions(owner_id: int) -> tuple[SqlStatement, SqlStatement]:
 
 
 def parts(owner_id: int) -> tuple[SqlStatement, SqlStatement, SqlStatement, SqlStatement]:
-    """The statements whose rows ``built`` puts together."""
+    """The statements whose rows ``build_index`` puts together."""
     owner = {"owner": owner_id}
     return (PASSAGES, owner), (MESSAGES, owner), (MESSAGES_OF, owner), (AUTHORS, owner)
 
 
-def built(
+def build_index(
     edit: Edit, passages: Sequence[Any], messages: Sequence[Any], pairs: Sequence[Any], authors: Sequence[Any]
 ) -> MemoryIndex:
     """An index made of the rows of ``parts``, one row for each statement."""
@@ -190,7 +190,7 @@ async def current(connection: AsyncConnection[Any], owner_id: int, cache: IndexC
 
 async def reread(connection: AsyncConnection[Any], owner_id: int, edit: Edit, cache: IndexCache) -> MemoryIndex:
     """The owner's index after ``edit``, read from the database and kept in ``cache``."""
-    known = built(edit, *[row for (row,) in await together(connection, *parts(owner_id))])
+    known = build_index(edit, *[row for (row,) in await together(connection, *parts(owner_id))])
     cache.keep(owner_id, known)
     return known
 

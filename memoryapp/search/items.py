@@ -57,7 +57,7 @@ class RankedItems:
     artifacts: tuple[_RankedItem, ...]
 
 
-def found(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> RankedItems:
+def find_items(compared: Compared, threshold: float, *, shown: tuple[int, int], most: int) -> RankedItems:
     """The best ``most`` of each kind, of which ``shown`` (people, artifacts) may be shown. Equal scores are ordered by
     number."""
     return RankedItems(

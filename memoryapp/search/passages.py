@@ -36,7 +36,7 @@ def rows_sql(owner_id: int, compared: Compared, at: Positions) -> SqlStatement |
     return (ROWS, {"owner": owner_id, "passages": array(compared.ids[at].tolist())}) if len(at) else None
 
 
-def found(
+def find_passages(
     compared: Compared, at: Positions, rows: Iterable[Sequence[Any]], sayings: Mapping[int, Saying]
 ) -> tuple[FoundPassage, ...]:
     """The passages with the data of ``ROWS``, one of several copies; a passage that was erased meanwhile is

@@ -50,9 +50,9 @@ async def profile_row(profile: Profile) -> EmbeddingProfile:
 
 def profile_of(row: EmbeddingProfile) -> Profile:
     """The profile of a row, as embedders and searches use it."""
-    wanted = clients.profile()
-    if _named(wanted) == _named(row):
-        return wanted
+    current = clients.profile()
+    if _named(current) == _named(row):
+        return current
     return clients.known_profile(row.provider, row.model, row.dimensions, row.threshold)
 
 
@@ -71,7 +71,7 @@ def serving() -> EmbeddingProfile:
     row = EmbeddingProfile.objects.filter(is_serving=True).first()
     if row:
         return row
-    first = wanted()
+    first = configured()
     try:
         with transaction.atomic():
             EmbeddingProfile.objects.filter(pk=first.pk).update(is_serving=True)
@@ -82,7 +82,7 @@ def serving() -> EmbeddingProfile:
     return first
 
 
-def wanted() -> EmbeddingProfile:
+def configured() -> EmbeddingProfile:
     """The row of the profile that the settings ask for."""
     profile = clients.profile()
     row, _made = EmbeddingProfile.objects.get_or_create(
@@ -97,7 +97,7 @@ def wanted() -> EmbeddingProfile:
 def to_make() -> list[EmbeddingProfile]:
     """The profiles whose missing vectors are to be made: the serving one first, then the wanted one if a person agreed
     to it."""
-    first, second = serving(), wanted()
+    first, second = serving(), configured()
     return [first] if first == second or second.asked_at is None else [first, second]
 
 
@@ -115,7 +115,7 @@ def stop(row: EmbeddingProfile) -> None:
 
 def change_over() -> EmbeddingProfile | None:
     """Lets the wanted profile serve once it has all its vectors. Returns that profile, or None when nothing changed."""
-    first, second = serving(), wanted()
+    first, second = serving(), configured()
     if first == second or not missing.is_complete(second) or _is_mostly_refused(second):
         return None
     serve(second)
@@ -134,7 +134,7 @@ def remove_vectors(row: EmbeddingProfile) -> bool:
     Past runs whose queries were compared in this profile then preview an edit by words alone.
     """
     old = EmbeddingProfile.objects.select_for_update().filter(pk=row.pk, is_serving=False)
-    if row == wanted() or not old.exists():
+    if row == configured() or not old.exists():
         return False
     for model in (PassageVector, CardVector, TopicVector, QueryVector, RefusedText):
         model._default_manager.filter(profile=row).delete()
@@ -157,7 +157,7 @@ def undecided() -> EmbeddingProfile | None:
     return EmbeddingProfile.objects.filter(is_serving=True, decision=Decision.DUE).first()
 
 
-def put_off(row: EmbeddingProfile, fault: str) -> None:
+def postpone(row: EmbeddingProfile, fault: str) -> None:
     """Postpones requests to the model, which did not answer; longer after each failure."""
     row.refresh_from_db()
     rest = min(FIRST_REST * 2 ** min(row.failures, 10), LONGEST_REST)

@@ -21,7 +21,7 @@ ON CONFLICT DO NOTHING
 """
 
 
-def kept(run_id: UUID | None, asked: Question) -> list[SqlStatement]:
+def storing_statements(run_id: UUID | None, asked: Question) -> list[SqlStatement]:
     """The statement that stores the vectors of a question; none without a vector, or when the question belongs to no
     run."""
     *typed, last = (wording.vector for wording in asked.wordings)

@@ -118,7 +118,7 @@ async def search(
     texts, cards, index = compared.passages, compared.cards, compared.index
     least = compared.threshold if threshold is None else threshold
     ranked = _ranked(texts, compared.topics, compared.summaries, least, sizes)
-    found = items.found(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
+    found = items.find_items(cards, least, shown=(sizes.people, sizes.artifacts), most=sizes.ranked)
     within = np.unique(compared.topics.places) if asked.where else np.arange(len(texts.ids))
     best = passages.best(texts, sizes.passages, within)
     read_for = dict.fromkeys([*texts.ids[ranked.best.passages].tolist(), *texts.ids[best].tolist()])
@@ -142,7 +142,7 @@ async def search(
         people=items.people(found.people, people),
         artifacts=items.artifacts(found.artifacts, artifacts),
         cards=len(cards.ids),
-        best_passages=passages.found(texts, best, read, index.sayings),
+        best_passages=passages.find_passages(texts, best, read, index.sayings),
         understood=compared.understood,
         threshold=least,
         copies={topic_id(copy): topic_id(original) for copy, original in left_out.items()},

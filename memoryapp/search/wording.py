@@ -37,7 +37,7 @@ class Worded:
     seconds: float = 0.0
 
 
-async def worded(
+async def word_query(
     line: QueryEnriched, talk: Sequence[str], embedder: Embedder, seconds: float, authors: Collection[str] = ()
 ) -> Worded:
     """The query of ``line`` in one or both wordings, with vectors if the embedder makes them within ``seconds``.

@@ -21,6 +21,7 @@ from memoryapp.importers import document
 from memoryapp.importers.jsonl import conversation
 from memoryapp.importers.jsonl import lines as lines_of
 from memoryapp.importers.record import BadRecord, Clock, MessageRecord, UnreadableFile, clean, moment
+from memoryapp.importers.registry import members
 from memoryapp.importers.source import SourceFile, sources
 from memoryapp.ingestion.topics import put_passages
 from memoryapp.models import ChatUser, Media, Message, Topic
@@ -88,7 +89,7 @@ def restore(path: Path, user: str = "", stored: Callable[[int], None] = lambda c
 
 def _first(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the first line with its number, if it is an object."""
-    source = sources(path)[0]
+    source = sources(path, members)[0]
     for number, line in lines_of(source):
         try:
             value = document.parse(line.decode("utf-8", "replace"))
@@ -101,10 +102,10 @@ def _first(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields every line before the last with its number. Raises UnreadableFile."""
-    [source, *_rest] = sources(path)
+    [source, *_rest] = sources(path, members)
     ended = False
     for count, (number, line) in enumerate(lines_of(source)):
-        value = _parsed(source, number, line)
+        value = _parse(source, number, line)
         if value.get(MARK) == "end":
             ended = value.get("lines") == count
             break
@@ -113,7 +114,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UnreadableFile(_("%(path)s was cut off before its end; export it again.") % {"path": path})
 
 
-def _parsed(source: SourceFile, number: int, line: bytes) -> dict[str, Any]:
+def _parse(source: SourceFile, number: int, line: bytes) -> dict[str, Any]:
     try:
         value = clean(document.parse(line.decode()))
     except (ValueError, BadRecord) as error:

@@ -125,8 +125,8 @@ class ChangeForm(forms.Form):
         change = _PLANS[sent["op"]](owner, sent, summarise)
         return StagedChange(
             op=sent["op"],
-            change=_written(change, sent["summary"]),
-            moved=len(_moved(owner, sent)) if sent["op"] == "move" else 0,
+            change=_with_summaries(change, sent["summary"]),
+            moved=len(_messages_to_move(owner, sent)) if sent["op"] == "move" else 0,
             reason=sent["reason"],
             after=sent["next"],
             suggestion=sent["suggestion"],
@@ -153,10 +153,10 @@ def _split(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Ch
 def _move(owner: ChatUser, sent: Mapping[str, Any], summarise: Summarise) -> Change:
     to = sent["to"][0] if sent["to"] else None
     own = sent["summary"][-1] if sent["summary"] and to is None else ""
-    return curation.plan_move(owner, _moved(owner, sent), to, own, summarise=summarise)
+    return curation.plan_move(owner, _messages_to_move(owner, sent), to, own, summarise=summarise)
 
 
-def _moved(owner: ChatUser, sent: Mapping[str, Any]) -> Sequence[int]:
+def _messages_to_move(owner: ChatUser, sent: Mapping[str, Any]) -> Sequence[int]:
     chosen: Sequence[int] = sent["messages"]
     return _with_following(owner, sent["topics"], chosen) if sent["following"] and chosen else chosen
 
@@ -183,7 +183,7 @@ def _with_following(owner: ChatUser, topics: Sequence[int], chosen: Sequence[int
     return list(dict.fromkeys([*chosen, *ids[first:]]))
 
 
-def _written(change: Change, summaries: Sequence[str]) -> Change:
+def _with_summaries(change: Change, summaries: Sequence[str]) -> Change:
     """The change with the summaries that people wrote, if there is one for each topic."""
     if len(summaries) != len(change.put):
         return change
@@ -191,7 +191,7 @@ def _written(change: Change, summaries: Sequence[str]) -> Change:
     return replace(change, put=tuple(replace(draft, summary=summary or draft.summary) for draft, summary in pairs))
 
 
-def retargeted(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> list[tuple[str, str]] | None:
+def retarget(form: ChangeForm, successors: Mapping[int, tuple[int, ...]]) -> list[tuple[str, str]] | None:
     """The same request for the topics that replaced those it was about; None when they cannot be determined.
 
     As fields of a form, by name and value.

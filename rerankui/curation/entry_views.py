@@ -52,7 +52,7 @@ def field_rewordings(noun: str, before: Mapping[str, Any], after: Mapping[str, A
     """How each of a row's values differs; values as people write them, a list line by line."""
     fields = [name for name in knowledge.EDITABLE[noun] if name in before or name in after]
     pairs = (
-        (label(noun, name), written(noun, name, before.get(name)), written(noun, name, after.get(name)))
+        (label(noun, name), form_value(noun, name, before.get(name)), form_value(noun, name, after.get(name)))
         for name in fields
     )
     return [Rewording(name, difference(old, new)) for name, old, new in pairs if old != new]
@@ -62,7 +62,7 @@ def label(noun: str, name: str) -> str:
     return str(knowledge.MODELS[noun]._meta.get_field(name).verbose_name)  # type: ignore[union-attr]
 
 
-def written(noun: str, name: str, value: Any) -> str:
+def form_value(noun: str, name: str, value: Any) -> str:
     """A value as a form shows it."""
     if value is None:
         return ""
@@ -89,10 +89,10 @@ def _of_sources(entry: HistoryEntry) -> Iterator[Rewording]:
     [merged] = entry.put.shown
     for source in entry.out.shown[:MOST_SOURCES]:
         changed = difference(source.summary, merged.summary)
-        yield Rewording(topic_id(source.pk), changed) if changed else Rewording(_kept(source), changed)
+        yield Rewording(topic_id(source.pk), changed) if changed else Rewording(_kept_words(source), changed)
 
 
-def _kept(source: Topic) -> str:
+def _kept_words(source: Topic) -> str:
     return _("%(topic)s: its summary stays") % {"topic": topic_id(source.pk)}
 
 
@@ -112,7 +112,7 @@ def _of_values(change: KnowledgeEdit, names: Mapping[str, str]) -> Iterator[Rewo
 def _values(noun: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A whole row: the name and the text of each value, without the empty ones."""
     for name in knowledge.EDITABLE[noun]:
-        if text := written(noun, name, values.get(name)):
+        if text := form_value(noun, name, values.get(name)):
             yield label(noun, name), text.replace("\n", ", ")
 
 

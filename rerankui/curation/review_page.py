@@ -58,7 +58,7 @@ def pace(owner: ChatUser, actor: str) -> int | None:
     return seconds_each(Finding.objects.filter(owner=owner, decided_by=actor))
 
 
-def shown(owner: ChatUser, finding: Finding) -> Shown:
+def review_of(owner: ChatUser, finding: Finding) -> Shown:
     target = extraction.target_of(finding)
     values = extraction.outcome(finding, target)
     return Shown(

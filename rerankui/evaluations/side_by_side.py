@@ -114,11 +114,11 @@ class QuestionRow:
 
 def columns(reference: Evaluation, others: Sequence[Evaluation]) -> list[StrategyColumn]:
     """The reference first."""
-    first = StrategyColumn(reference, True, _judged(reference, None))
-    return [first, *(StrategyColumn(each, False, _judged(each, reference)) for each in others)]
+    first = StrategyColumn(reference, True, _bounds_of(reference, None))
+    return [first, *(StrategyColumn(each, False, _bounds_of(each, reference)) for each in others)]
 
 
-def _judged(evaluation: Evaluation, reference: Evaluation | None) -> tuple[tuple[str, Bound], ...]:
+def _bounds_of(evaluation: Evaluation, reference: Evaluation | None) -> tuple[tuple[str, Bound], ...]:
     if not has_questions(evaluation):
         return ()
     against = reference.report if reference and has_questions(reference) else None
@@ -153,11 +153,11 @@ def questions(shown: Sequence[StrategyColumn]) -> list[QuestionRow]:
     """What the reference was asked, the worst losses first, then in its own order."""
     reference, *others = (column.evaluation.report for column in shown)
     matched = [{ours["qid"]: theirs for ours, theirs in pairs(reference, other)} for other in others]
-    asked = [_asked(row, [each.get(key) for each in matched]) for key, row in questions_of(reference).items()]
+    asked = [_question_row(row, [each.get(key) for each in matched]) for key, row in questions_of(reference).items()]
     return sorted(asked, key=lambda each: -each.loss)
 
 
-def _asked(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | None]) -> QuestionRow:
+def _question_row(row: Mapping[str, Any], others: Sequence[Mapping[str, Any] | None]) -> QuestionRow:
     return QuestionRow(
         (StrategyAnswer(row), *(StrategyAnswer(other, loss(row, other)) if other else None for other in others))
     )

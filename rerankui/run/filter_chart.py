@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memoryapp.engine.strategies.filtering import Cuts, Fate, FilteredItem, Filtering
+from memoryapp.engine.strategies.cuts import Cuts, Fate, FilteredItem, Filtering
 
 WIDTH, HEIGHT = 960, 240
 _LEFT, _TOP, _BOTTOM = 40, 14, 22

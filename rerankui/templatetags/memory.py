@@ -24,6 +24,7 @@ from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
 
 from memoryapp import work
 from memoryapp.browsing.usage import Day
+from memoryapp.importers import FORMATS
 from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
 from rerankui.text import counts
@@ -177,17 +178,6 @@ _FILE_TYPES = {
     "document": pgettext_lazy("file", "document"),
     "text": pgettext_lazy("file", "text"),
 }
-_FORMATS = {
-    "jsonl": "JSON Lines",
-    "telegram": "Telegram",
-    "chatgpt": "ChatGPT",
-    "claude": "Claude",
-    "whatsapp": "WhatsApp",
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "openai": "OpenAI",
-    "laplaced": "laplaced",
-}
 
 
 @register.filter
@@ -199,7 +189,7 @@ def file_type(code: str) -> str | Promise:
 @register.filter
 def format_name(code: str) -> str:
     """The format of an import, by the name its makers gave it."""
-    return _FORMATS.get(code, code)
+    return FORMATS[code].label if code in FORMATS else code
 
 
 @register.filter

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from memoryapp import history
 from memoryapp.history import Narrowing
 from memoryapp.models import AgentCall, Role, Topic
-from rerankui.access import agent_call_or_404, operator_of, requires, seen_owners
+from rerankui.access import agent_call_or_404, operator_of, requires, visible_owners
 from rerankui.agent_talk import talk_context
 from rerankui.curation.entry_views import entry_views
 from rerankui.filters import AgentFilter
@@ -23,7 +23,7 @@ TOPICS_SHOWN = 30
 @require_safe
 @requires(Role.VIEWER)
 def agents(request: HttpRequest) -> HttpResponse:
-    owners = seen_owners(request)
+    owners = visible_owners(request)
     filters = AgentFilter(request.GET, owners=owners)
     listed = AgentCall.objects.filter(owner__in=owners).select_related("owner").defer("events")
     page = page_of(request, _filtered(listed, filters), filters.order)
@@ -42,11 +42,11 @@ def _filtered(listed: QuerySet[AgentCall], filters: AgentFilter) -> QuerySet[Age
     if chosen["agent"]:
         listed = listed.filter(agent=chosen["agent"])
     if chosen["outcome"]:
-        listed = _ended(listed, chosen["outcome"])
+        listed = _with_outcome(listed, chosen["outcome"])
     return listed
 
 
-def _ended(listed: QuerySet[AgentCall], outcome: str) -> QuerySet[AgentCall]:
+def _with_outcome(listed: QuerySet[AgentCall], outcome: str) -> QuerySet[AgentCall]:
     if outcome == "none":
         return listed.exclude(outcome="")
     return listed.filter(outcome="" if outcome == "answered" else outcome)

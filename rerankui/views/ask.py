@@ -80,7 +80,7 @@ def ask(request: HttpRequest, owner: int) -> HttpResponse:
     if request.method == "POST" and not may_ask:
         form.add_error(None, AskForm.NOT_ALLOWED)
     if request.method == "POST" and form.is_valid():
-        return redirect(_begun(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
+        return redirect(_start_runs(request, memory, form.cleaned_data["query"], form.cleaned_data["strategies"]))
     context = {
         "memory": memory,
         "form": form,
@@ -88,7 +88,7 @@ def ask(request: HttpRequest, owner: int) -> HttpResponse:
         "may_ask": may_ask,
         "agent_is_off": not settings.ENABLE_AGENT,
         "query": runs[0].query if runs else "",
-        "answers": [(run, _drawn(request, run)) for run in runs],
+        "answers": [(run, _answer_html(request, run)) for run in runs],
         "is_live": any(not run.is_finished for run in runs),
         "topics": Topic.objects.of(memory).live().count(),
         "recent": [] if runs else _recent(memory),
@@ -124,7 +124,7 @@ def _initial(runs: Sequence[Run], query: str) -> dict[str, Any]:
     return {"query": runs[0].query if runs else query, "strategies": strategies}
 
 
-def _begun(request: HttpRequest, memory: ChatUser, query: str, strategies: Iterable[str]) -> str:
+def _start_runs(request: HttpRequest, memory: ChatUser, query: str, strategies: Iterable[str]) -> str:
     """The address of the page on which the runs of a question, begun now, stand side by side."""
     operator = operator_of(request).user
     runs = [lifecycle.start(memory, query, strategy=strategy, operator=operator) for strategy in strategies]
@@ -160,7 +160,7 @@ def _recent(memory: ChatUser) -> list[_QuestionRuns]:
     return [each for each in asked if any(run.strategy in ANSWERING for run in each.runs)][:RECENT]
 
 
-def _drawn(request: HttpRequest, run: Run) -> str:
+def _answer_html(request: HttpRequest, run: Run) -> str:
     """The answer as HTML."""
     progress = None if run.is_finished else fragments.progress_of(run.pk)
     context = answer_context(run, following.stored(run.pk), request.user, progress=progress)
@@ -171,7 +171,7 @@ def _drawn(request: HttpRequest, run: Run) -> str:
 @requires(Role.VIEWER)
 def answer(request: HttpRequest, pk: UUID) -> HttpResponse:
     """One answer as it is now; for a page whose socket is blocked."""
-    return HttpResponse(_drawn(request, run_or_404(request, pk)))
+    return HttpResponse(_answer_html(request, run_or_404(request, pk)))
 
 
 @require_safe
@@ -179,7 +179,7 @@ def answer(request: HttpRequest, pk: UUID) -> HttpResponse:
 def source(request: HttpRequest, pk: UUID, n: int) -> HttpResponse:
     """A preview of the message behind ``[n]`` of an answer, with its neighbours, the cited words marked."""
     run = run_or_404(request, pk)
-    found = next((each for each in sources(run, _answered(run)) if each.citation.n == n), None)
+    found = next((each for each in sources(run, _answer_of_run(run)) if each.citation.n == n), None)
     if found is None or found.message is None:
         raise Http404
     around = _around(found.message)
@@ -192,7 +192,7 @@ def source(request: HttpRequest, pk: UUID, n: int) -> HttpResponse:
     return show(request, "pages/ask/source.html", "partials/ask/source.html", context)
 
 
-def _answered(run: Run) -> Any:
+def _answer_of_run(run: Run) -> Any:
     return answer_of([item.event for item in following.stored(run.pk)])
 
 
@@ -222,7 +222,7 @@ def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
     if request.method != "POST":
         return redirect(_QuestionRuns.beside(run).address)
     verdict = request.POST.get("verdict", "")
-    if verdict not in VERDICTS or _answered(run) is None:
+    if verdict not in VERDICTS or _answer_of_run(run) is None:
         raise Http404
     judgements.judge(run, operator_of(request).user, VERDICTS[verdict])
     if cast(Request, request).htmx:

@@ -65,7 +65,7 @@ def _stop(request: HttpRequest, row: EmbeddingProfile) -> None:
 
 
 def _serve(request: HttpRequest, row: EmbeddingProfile) -> None:
-    if row != profiles.wanted():
+    if row != profiles.configured():
         messages.error(request, _("The settings do not ask for %(name)s.") % {"name": row})
         return
     profiles.serve(row)

@@ -59,7 +59,7 @@ def erase(request: HttpRequest, owner: int) -> HttpResponse:
 def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
     """The same for one ``message``, the messages of one ``topic``, or one ``person``, by their numbers."""
     of = owner_or_404(request, owner)
-    wanted = _wanted(request, of)
+    wanted = _erasure_request(request, of)
     context: dict[str, Any] = {"owner": of, "wanted": wanted, "sentence": "", "word": _word()}
     if request.method == "POST":
         if request.POST.get("word", "").strip().lower() == _word():
@@ -84,7 +84,7 @@ def _by_hand(reach: Reach) -> int:
     return Topic.objects.filter(pk__in=reach.rewritten, locked_by_hand=True).count()
 
 
-def _wanted(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
+def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:
     number = {noun: request.GET.get(noun, "") for noun in ("message", "topic", "person")}
     if number["message"].isdecimal():
         message = get_object_or_404(Message.objects.of(owner), pk=number["message"])

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from memoryapp.evaluation.bootstrap import RESAMPLES
 from memoryapp.models import Evaluation, Role, Run
-from rerankui.access import operator_of, requires, seen_owners
+from rerankui.access import operator_of, requires, visible_owners
 from rerankui.evaluations.side_by_side import QuestionRow, StrategyAnswer, StrategyColumn, columns, questions, rows
 from rerankui.pages import page_of, show
 
@@ -35,7 +35,7 @@ class ListedQuestion:
 def evaluations(request: HttpRequest) -> HttpResponse:
     """Each pass once, under the first of its strategies."""
     passes = (
-        _seen(request)
+        _visible(request)
         .filter(reference__isnull=True)
         .prefetch_related(Prefetch("beside", Evaluation.objects.order_by("pk")))
     )
@@ -47,7 +47,7 @@ def evaluations(request: HttpRequest) -> HttpResponse:
 @requires(Role.VIEWER)
 def evaluation(request: HttpRequest, pk: int) -> HttpResponse:
     """The strategies of a pass; ``against`` in the address names another evaluation to compare them with."""
-    seen = _seen(request)
+    seen = _visible(request)
     chosen = get_object_or_404(seen.select_related("reference"), pk=pk)
     first = chosen.reference or chosen
     beside = [first, *first.beside.order_by("pk")]
@@ -69,12 +69,12 @@ def _tables(shown: Sequence[StrategyColumn]) -> dict[str, object]:
     }
 
 
-def _seen(request: HttpRequest) -> QuerySet[Evaluation]:
+def _visible(request: HttpRequest) -> QuerySet[Evaluation]:
     """Those whose every run may be seen; one without any run is the admins'."""
     if operator_of(request).sees_everyone:
         return Evaluation.objects.all()
     runs = Run.objects.filter(evaluation=OuterRef("pk"))
-    owners = seen_owners(request)
+    owners = visible_owners(request)
     return Evaluation.objects.filter(Exists(runs.filter(owner__in=owners)), ~Exists(runs.exclude(owner__in=owners)))
 
 

@@ -19,8 +19,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp.engine.candidates import Candidate
 from memoryapp.engine.outline import Outline
 from memoryapp.engine.parameters import Declaration
+from memoryapp.engine.strategies.cuts import FATES, Cuts, Fate, FilteredItem, Filtering, apply_cuts, presets_of
 from memoryapp.engine.strategies.filter import similarities
-from memoryapp.engine.strategies.filtering import FATES, Cuts, Fate, FilteredItem, Filtering, filtered, presets_of
 from memoryapp.filter_lab import effect, presets
 from memoryapp.models import EmbeddingProfile, Role, Run
 from memoryapp.runs import following
@@ -176,7 +176,7 @@ def _lab(request: HttpRequest, pk: UUID, given: Mapping[str, Any]) -> _Lab:
     if not outline.found or not outline.started or outline.found.by_words_alone:
         raise Http404(_("This run compared no vectors, so there are no similarities to filter."))
     asked = {**outline.started.parameters, **{name: given[name] for name in given}}
-    filtering = filtered(
+    filtering = apply_cuts(
         similarities(outline.found), presets.cuts_in(asked, presets_of(outline.started.profile)["balanced"])
     )
     candidates = {candidate.id: candidate for candidate in outline.found.ranked()}

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from memoryapp.browsing.summary_search import topics_by_words
 from memoryapp.engine.memory import parse_topic_id
 from memoryapp.models import Artifact, ChatUser, Person, Run, Topic
-from rerankui.access import seen_owners
+from rerankui.access import visible_owners
 from rerankui.filters import LONGEST_SEARCH
 from rerankui.frame import PageFrame, Section
 from rerankui.pages import show
@@ -27,13 +27,13 @@ RUNS_LOOKED_AT = 2_000
 @require_safe
 def find(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_SEARCH]
-    frame, seen = PageFrame(request), seen_owners(request)
+    frame, seen = PageFrame(request), visible_owners(request)
     context: dict[str, Any] = {
         "words": words,
         "sections": [page for page in _pages(frame) if words.lower() in page.label.lower()],
     }
     if words:
-        context |= _found(seen, words)
+        context |= _results(seen, words)
     context["is_empty"] = not any(value for name, value in context.items() if name != "words")
     context["has_topics_here"] = any(topic.owner == frame.owner for topic in context.get("topics", ()))
     return show(request, "pages/find.html", "partials/find/found.html", context)
@@ -51,14 +51,14 @@ def _pages(frame: PageFrame) -> list[Section]:
     return [*frame.sections, *below]
 
 
-def _found(seen: QuerySet[ChatUser], words: str) -> dict[str, Any]:
+def _results(seen: QuerySet[ChatUser], words: str) -> dict[str, Any]:
     """What is called so in any memory that may be seen, a few of each; a query for each noun."""
     topics = topics_by_words(Topic.objects.live().filter(owner__in=seen), words, parse_topic_id(words))
     called = Q(display_name__icontains=words) | Q(username__icontains=words) | Q(aliases__icontains=words)
     people = Person.objects.filter(called, owner__in=seen).order_by("-mention_count", "pk")
     artifacts = Artifact.objects.filter(name__icontains=words, owner__in=seen).order_by("-created_at", "-pk")
     latest = Run.objects.filter(owner__in=seen, evaluation__isnull=True).order_by("-created_at", "-id")
-    runs = Run.objects.filter(pk__in=latest.values("pk")[:RUNS_LOOKED_AT]).filter(_asked(words))
+    runs = Run.objects.filter(pk__in=latest.values("pk")[:RUNS_LOOKED_AT]).filter(_run_condition(words))
     return {
         "owners": seen.filter(Q(name__icontains=words) | Q(display_name__icontains=words))[:FEW],
         "topics": topics.select_related("owner").order_by("-ended_at", "-id")[:FEW],
@@ -68,6 +68,6 @@ def _found(seen: QuerySet[ChatUser], words: str) -> dict[str, Any]:
     }
 
 
-def _asked(words: str) -> Q:
+def _run_condition(words: str) -> Q:
     """A run by the words of its query, or by the beginning of its id."""
     return Q(query__icontains=words) | Q(id__istartswith=words)

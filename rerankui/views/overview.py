@@ -22,7 +22,7 @@ from memoryapp.browsing.usage import usage, worst_runs
 from memoryapp.models import Artifact, ChatUser, Fact, Person, Role, Run, Topic
 from memoryapp.operations import heartbeats
 from memoryapp.search.profiles import awaiting_consent, serving_profile, undecided
-from rerankui.access import Request, operator_of, owner_or_404, seen_owners
+from rerankui.access import Request, operator_of, owner_or_404, visible_owners
 from rerankui.filters import OwnerFilter
 from rerankui.pages import page_of, show
 from rerankui.text.embedding_words import undecided_words
@@ -44,7 +44,7 @@ class NextStep:
 
 @require_safe
 def overview(request: Request) -> HttpResponse:
-    seen = seen_owners(request)
+    seen = visible_owners(request)
     filters = OwnerFilter(request.GET)
     found = _named(seen, filters.chosen["q"])
     page = page_of(request, found, filters.order)

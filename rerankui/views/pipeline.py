@@ -20,7 +20,7 @@ from memoryapp.models import ChatUser, Role, Work
 from memoryapp.operations import heartbeats
 from memoryapp.pipeline import stages
 from memoryapp.search.profiles import serving_profile, undecided
-from rerankui.access import Request, operator_of, owner_or_404, requires, seen_owners
+from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
 from rerankui.addresses import next_address
 from rerankui.pages import show
 
@@ -43,7 +43,7 @@ def memory_pipeline(request: Request, owner: int) -> HttpResponse:
 def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
     operator, now, profile = operator_of(request), timezone.now(), serving_profile()
     sees_all = owner is None and operator.sees_everyone
-    found = stages(seen_owners(request), profile, now=now, owner=owner, erasures=sees_all)
+    found = stages(visible_owners(request), profile, now=now, owner=owner, erasures=sees_all)
     context: dict[str, Any] = {
         "owner": owner,
         "stages": found,
@@ -62,7 +62,7 @@ def _shown(request: Request, owner: ChatUser | None) -> HttpResponse:
 
 def _costs(request: HttpRequest, owner: ChatUser | None) -> dict[str, Any]:
     """What the last days cost, on the reader's calendar."""
-    owners = ChatUser.objects.filter(pk=owner.pk) if owner else seen_owners(request)
+    owners = ChatUser.objects.filter(pk=owner.pk) if owner else visible_owners(request)
     now, zone = timezone.now(), timezone.get_current_timezone()
     return {
         "cost_stages": costs.STAGES,

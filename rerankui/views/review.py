@@ -20,7 +20,7 @@ from memoryapp.proposals import is_model_connected
 from rerankui import toasts
 from rerankui.access import operator_of, owner_or_404
 from rerankui.curation.decisions import Decisions
-from rerankui.curation.review_page import around, pace, shown
+from rerankui.curation.review_page import around, pace, review_of
 from rerankui.pages import is_partial, show
 from rerankui.rows import FORMS, RowForm
 
@@ -87,7 +87,7 @@ def _page(
         "backlog": extraction.backlog(owner),
     }
     if current is not None:
-        view = shown(owner, current)
+        view = review_of(owner, current)
         context |= {"current": view, "around": around(owner, current), "form": form or _form(view.finding, view.values)}
     return show(request, "pages/review.html", "partials/review/review.html", context, status=status)
 

@@ -26,7 +26,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from memoryapp.accounts import tokens
 from memoryapp.models import ApiToken, ChatUser, Role
-from rerankui.access import requires, seen_owners
+from rerankui.access import requires, visible_owners
 from rerankui.forms import TokenForm
 from rerankui.pages import page_of
 
@@ -93,7 +93,7 @@ def _listing(token: Any, made_by: str = "", revoked_by: str = "") -> ListedToken
 def token_make(request: HttpRequest) -> HttpResponse:
     """The form of a new token; a post makes it and answers with the one page that shows its text."""
     is_sent = request.method == "POST"
-    form = TokenForm(request.POST if is_sent else None, seen=seen_owners(request))
+    form = TokenForm(request.POST if is_sent else None, seen=visible_owners(request))
     number = _number_in(request.POST.get("number", ""))
     if number and ApiToken.objects.filter(pk=number).exists():
         return _shown_before(request, number)
@@ -128,7 +128,7 @@ def _shown_before(request: HttpRequest, number: int) -> HttpResponse:
 
 def _example(request: HttpRequest, row: ListedToken, text: str) -> str:
     """A line for a shell that uses the token: one that changes nothing, if its scopes allow any."""
-    owner = next(iter(row.owners), None) or seen_owners(request).order_by("name").first()
+    owner = next(iter(row.owners), None) or visible_owners(request).order_by("name").first()
     name = owner.name if owner else "anna"
     body: dict[str, Any] = {}
     may = row.token.scopes

@@ -19,7 +19,7 @@ from memoryapp import work
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.sessions import Session
 from memoryapp.models import ChatUser, Message, Role, Work
-from rerankui.access import Request, operator_of, owner_or_404, requires, seen_owners
+from rerankui.access import Request, operator_of, owner_or_404, requires, visible_owners
 from rerankui.addresses import next_address
 from rerankui.pages import show
 
@@ -46,7 +46,7 @@ class ActiveSession:
 @require_safe
 def all_work(request: HttpRequest) -> HttpResponse:
     """What goes on for every chat user; the panel is asked for every two seconds while something does."""
-    return _shown(request, panel_of(seen_owners(request), reverse("work")))
+    return _shown(request, panel_of(visible_owners(request), reverse("work")))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

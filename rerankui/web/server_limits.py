@@ -72,7 +72,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]
         if self._is_refused:
             return self.channel.loseConnection()
         if self._is_upload:
-            self.requestHeaders.setRawHeaders(uploads.HEADER, [uploads.named(self.content)])
+            self.requestHeaders.setRawHeaders(uploads.HEADER, [uploads.body_name(self.content)])
             self.content.close()
             self.content = BytesIO()
         return super().process()

@@ -66,7 +66,7 @@ def new_file(prefix: str) -> IO[bytes]:
     return Path(path).open("wb")
 
 
-def named(body: IO[bytes]) -> str:
+def body_name(body: IO[bytes]) -> str:
     """The value of the header that names this body."""
     return signing.Signer(salt=_SALT).sign(Path(body.name).name)
 
@@ -107,7 +107,7 @@ class Received:
 
 
 @contextmanager
-def received(request: HttpRequest) -> Iterator[list[Received]]:
+def receive(request: HttpRequest) -> Iterator[list[Received]]:
     """The files that came with a request; those that nobody moved are removed afterwards."""
     to_disk = _ToDisk(request)
     request.upload_handlers = [to_disk]

@@ -32,7 +32,7 @@ def test_a_token_opens_what_it_was_made_for_and_only_its_digest_is_kept(anna: Ch
     grant = tokens.check(text)
     assert grant is not None
     assert (grant.may(Scope.RECALL), grant.may(Scope.READ)) == (True, False)
-    assert list(grant.seen()) == [anna]
+    assert list(grant.visible_owners()) == [anna]
     kept = json.dumps(ApiToken.objects.values(*[field.name for field in ApiToken._meta.fields])[0], default=str)
     assert text not in kept
     assert text[len(token.prefix) :] not in kept
@@ -41,7 +41,7 @@ def test_a_token_opens_what_it_was_made_for_and_only_its_digest_is_kept(anna: Ch
 def test_a_token_without_chat_users_opens_every_memory(anna: ChatUser, boris: ChatUser) -> None:
     grant = tokens.check(tokens.make("bot", [Scope.READ])[1])
     assert grant
-    assert set(grant.seen()) == {anna, boris}
+    assert set(grant.visible_owners()) == {anna, boris}
 
 
 def test_erasing_the_chat_user_of_a_token_does_not_open_the_others_to_it(anna: ChatUser, boris: ChatUser) -> None:
@@ -49,7 +49,7 @@ def test_erasing_the_chat_user_of_a_token_does_not_open_the_others_to_it(anna: C
     anna.delete()
     grant = tokens.check(text)
     assert grant
-    assert not grant.seen().exists()
+    assert not grant.visible_owners().exists()
 
 
 @pytest.mark.parametrize("wrong", ["", "mnemo_", "mnemo_" + "a" * 43, "\x00", "\ud800", "Bearer x", "ä" * 10_000])
@@ -90,7 +90,7 @@ def test_the_command_prints_a_token_that_works(anna: ChatUser, boris: ChatUser) 
     }  # fmt: skip
     grant = tokens.check(document["token"])
     assert grant
-    assert set(grant.seen()) == {anna, boris}
+    assert set(grant.visible_owners()) == {anna, boris}
     out = StringIO()
     call_command("create_token", "bot", "--scope", "read", stdout=out, stderr=StringIO())
     assert tokens.check(out.getvalue().strip())

@@ -281,7 +281,7 @@ def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     async def nothing_yet(run: Run) -> dict[str, Any]:
         return {}
 
-    monkeypatch.setattr(recall_door, "_ended", nothing_yet)
+    monkeypatch.setattr(recall_door, "_document_at_end", nothing_yet)
     return lambda: Run.objects.all().delete() and None
 
 

@@ -314,7 +314,7 @@ async def test_an_answer_is_waited_for_when_another_process_works_on_it(
     async def away(run_id: UUID) -> None:
         elsewhere.append(asyncio.create_task(taken(run_id)))
 
-    monkeypatch.setattr(runner, "finished", away)
+    monkeypatch.setattr(runner, "complete", away)
     assert (await post(client, "/v1/recall")).json()["topics"]
     await elsewhere[0]
 

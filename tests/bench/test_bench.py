@@ -129,7 +129,7 @@ def test_a_worker_that_embeds_at_the_same_time_stands_in_nobodys_way(anna: ChatU
 
 
 def test_no_worker_takes_over_what_a_bench_has_asked_for(anna: ChatUser) -> None:
-    asked = async_to_sync(stage.asked)(stage.BenchStage(anna, "", ("cake",)), 0)
+    asked = async_to_sync(stage.create_run)(stage.BenchStage(anna, "", ("cake",)), 0)
     assert (Run.objects.get().pk, lifecycle.unclaimed(timedelta(0))) == (asked.pk, [])
 
 

@@ -110,7 +110,7 @@ def test_an_embedding_model_that_is_away_is_named_within_the_width_of_a_phone(
     topics: list[Topic], admin: Operator, browse: Browse
 ) -> None:
     address = "https://embeddings.a-rather-long-name.example.com:8443/v1/embeddings"
-    profiles.put_off(profiles.serving(), f"The embedding endpoint {address} cannot be reached")
+    profiles.postpone(profiles.serving(), f"The embedding endpoint {address} cannot be reached")
     with browse(admin) as page:
         page.set_viewport_size({"width": 390, "height": 844})
         page.goto("/embedding/")

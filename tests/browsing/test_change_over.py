@@ -36,8 +36,8 @@ def browser(admin: Operator) -> Client:
 def coming(served: list[Topic], settings: Any) -> EmbeddingProfile:
     """The profile of the model "new", whose vectors somebody agreed to while "old" serves."""
     connect(settings, "new")
-    profiles.ask(profiles.wanted(), "olga")
-    return profiles.wanted()
+    profiles.ask(profiles.configured(), "olga")
+    return profiles.configured()
 
 
 class Watched(Hashing):

@@ -34,7 +34,7 @@ def browser(admin: Operator) -> Client:
 def changed(served: list[Topic], settings: Any) -> EmbeddingProfile:
     """The settings name the model "new", and "old" serves."""
     connect(settings, "new")
-    return profiles.wanted()
+    return profiles.configured()
 
 
 def page(browser: Client) -> str:

@@ -13,7 +13,7 @@ from django.test import Client
 
 from memoryapp import curation
 from memoryapp.browsing.topic_map import last_run, topic_map
-from memoryapp.engine.plane import plane
+from memoryapp.engine.projection import project
 from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Topic, TopicEdit, TopicVector
 from tests.conftest import signed_in
 from tests.support.browsing import cost, get, grow, run_of, topic_of
@@ -32,7 +32,7 @@ def placed(owner: ChatUser, topics: list[Topic], vectors: np.ndarray[Any, Any]) 
 
 def test_the_plane_is_that_of_a_whole_decomposition() -> None:
     vectors = np.random.default_rng(3).standard_normal((300, 64)).astype(np.float32) * np.linspace(3, 0.1, 64)
-    places, shown = plane(vectors.astype(np.float32))
+    places, shown = project(vectors.astype(np.float32))
     centred = vectors - vectors.mean(axis=0)
     _left, values, axes = np.linalg.svd(centred, full_matrices=False)
     exact = centred @ axes[:2].T
@@ -42,19 +42,19 @@ def test_the_plane_is_that_of_a_whole_decomposition() -> None:
 
 def test_the_same_vectors_lie_in_the_same_places() -> None:
     vectors = np.random.default_rng(5).standard_normal((40, 16)).astype(np.float32)
-    assert np.array_equal(plane(vectors)[0], plane(vectors)[0])
+    assert np.array_equal(project(vectors)[0], project(vectors)[0])
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (1, 8), (2, 8), (5, 1)])
 def test_few_vectors_have_places_too(shape: tuple[int, int]) -> None:
-    places, shown = plane(np.random.default_rng(1).standard_normal(shape).astype(np.float32))
+    places, shown = project(np.random.default_rng(1).standard_normal(shape).astype(np.float32))
     assert places.shape == (shape[0], 2)
     assert np.isfinite(places).all()
     assert 0 <= shown <= 1
 
 
 def test_equal_vectors_lie_on_one_spot() -> None:
-    places, shown = plane(np.ones((7, 4), np.float32))
+    places, shown = project(np.ones((7, 4), np.float32))
     assert not places.any()
     assert shown == 0
 
@@ -64,7 +64,7 @@ def test_two_thousand_vectors_take_less_than_a_blink() -> None:
     taken = []
     for _ in range(3):
         began = time.process_time()
-        plane(vectors)
+        project(vectors)
         taken.append(time.process_time() - began)
     assert min(taken) < 1.0, "the fastest, for the others may have met with what else the machine does"
 

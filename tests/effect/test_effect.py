@@ -26,7 +26,7 @@ from memoryapp.engine.events import (
     Selected,
     to_payload,
 )
-from memoryapp.engine.json_values import written
+from memoryapp.engine.json_values import to_text
 from memoryapp.engine.memory import ANYWHERE, Where, parse_topic_id
 from memoryapp.models import (
     ChatUser,
@@ -283,7 +283,7 @@ class TestRuns:
         self, anna: ChatUser, knees: list[Topic], where: Where, counted: int
     ) -> None:
         found = RunEvent.objects.get(run=asked(anna, "my knee", [knees[0]]), kind="candidates_found")
-        found.payload["understood"] = json.loads(written(UnderstoodQuery(where=where)))
+        found.payload["understood"] = json.loads(to_text(UnderstoodQuery(where=where)))
         found.save()
         assert effect_of(anna, curation.plan_merge(anna, [knees[0].pk, knees[1].pk])).affected == counted
 

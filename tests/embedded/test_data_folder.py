@@ -79,7 +79,7 @@ def test_a_cluster_that_an_earlier_version_put_elsewhere_is_used_on(tmp_path: Pa
 
 def reading(path: Path, account: Account) -> int:
     """The exit code of a process of that account that reads the file."""
-    return subprocess.run(["cat", str(path)], capture_output=True, cwd="/", **account.becoming()).returncode
+    return subprocess.run(["cat", str(path)], capture_output=True, cwd="/", **account.process_options()).returncode
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")
@@ -111,7 +111,7 @@ def test_processes_of_nobody_read_none_of_the_files_and_do_not_reach_the_socket(
         assert reading(files[0], account) == 0
         ready = [paths.binaries(account) / "pg_isready", "-h", inside.socket, "-t", "5", "-U", paths.ROLE]
         reached = [
-            subprocess.run(ready, capture_output=True, cwd="/", **who.becoming()).returncode
+            subprocess.run(ready, capture_output=True, cwd="/", **who.process_options()).returncode
             for who in (account, Account(nobody.pw_uid, account.gid))
         ]
         assert reached == [0, 2]  # 2: no answer
@@ -140,7 +140,7 @@ def test_programs_in_a_closed_folder_are_copied_to_where_they_run(
     account = Cluster(folder / "postgres").account
     program = paths.binaries(account) / "postgres"
     assert program.is_relative_to(folder)
-    subprocess.run([program, "--version"], check=True, capture_output=True, cwd="/", **account.becoming())
+    subprocess.run([program, "--version"], check=True, capture_output=True, cwd="/", **account.process_options())
     assert paths.binaries(account) / "postgres" == program
 
 
@@ -160,7 +160,7 @@ def test_an_ordinary_user_has_a_server_of_their_own(folder: Path) -> None:
         text=True,
         cwd="/",
         env=environment,
-        **someone.becoming(),
+        **someone.process_options(),
     )
     assert (done.stdout, done.stderr, done.returncode) == ("up\n", "", 0)
 
@@ -171,7 +171,7 @@ def _python_for(account: Account, environment: dict[str, str]) -> str | None:
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             tried = subprocess.run(
-                [python, "-c", check], capture_output=True, cwd="/", env=environment, **account.becoming()
+                [python, "-c", check], capture_output=True, cwd="/", env=environment, **account.process_options()
             )
         except OSError:
             continue

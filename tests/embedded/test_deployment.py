@@ -224,7 +224,7 @@ default_pool_size = 20
         nobody = pwd.getpwnam("nobody")
         for path in (folder, *folder.iterdir()):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
-    becoming = server.account.becoming()
+    becoming = server.account.process_options()
     with subprocess.Popen(
         [PGBOUNCER, "-q", str(folder / "pgbouncer.ini")], cwd=folder, stderr=subprocess.DEVNULL, **becoming
     ) as process:

@@ -29,7 +29,7 @@ def question(chat: Any, seconds: float = 5.0, **given: Any) -> Ask[int]:
 
 async def asked(*steps: Step, **given: Any) -> tuple[Ask[int], ScriptedChat]:
     chat = ScriptedChat(*steps)
-    return await question(chat, **given).finished(), chat
+    return await question(chat, **given).complete(), chat
 
 
 async def test_an_answer_is_one_turn_with_the_prompt_its_variables_and_what_it_cost() -> None:
@@ -134,7 +134,7 @@ async def test_whoever_leaves_in_the_middle_closes_the_chat_and_the_next_questio
             if isinstance(event, Retried):
                 break
     assert open_now == []
-    assert (await question(chat).finished()).result() == 42
+    assert (await question(chat).complete()).result() == 42
 
 
 async def test_a_conversation_tells_each_message_once() -> None:

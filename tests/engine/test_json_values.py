@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memoryapp.engine.json_values import built, written
+from memoryapp.engine.json_values import build, to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class Line:
 
 def test_a_value_comes_back_as_it_was() -> None:
     line = Line((Word("привет", {"a": 0.1}), Word("b\\u0000")), (1, 2), None, Word("main"))
-    assert built(Line, json.loads(written(line))) == line
+    assert build(Line, json.loads(to_text(line))) == line
 
 
 def test_what_no_database_stores_is_replaced_wherever_it_stands() -> None:
-    stored = json.loads(written(Line((Word("a\x00b \ud800", {"\x00": 1.0}),))))
+    stored = json.loads(to_text(Line((Word("a\x00b \ud800", {"\x00": 1.0}),))))
     assert stored["words"][0] == {"text": "a\ufffdb \ufffd", "weights": {"\ufffd": 1.0}}
 
 
 def test_a_field_that_came_later_has_its_default_and_an_unknown_one_is_left_out() -> None:
-    assert built(Line, {"words": [{"text": "a"}], "colour": "red"}) == Line((Word("a"),))
+    assert build(Line, {"words": [{"text": "a"}], "colour": "red"}) == Line((Word("a"),))
 
 
 def test_a_missing_field_is_named() -> None:
     with pytest.raises(ValueError, match="Word lacks text"):
-        built(Line, {"words": [{}]})
+        build(Line, {"words": [{}]})

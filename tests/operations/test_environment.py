@@ -19,7 +19,7 @@ from memoryapp import settings as module
 from memoryapp.embedded.paths import CHECKOUT
 from memoryapp.environment import SettingError
 from memoryapp.operations.logs import JsonFormatter, LineFormatter
-from memoryapp.runs.parameters import declared
+from memoryapp.runs.parameters import all_declarations
 
 NEUTRAL = {
     "DATABASE_URL": "postgresql://someone@/memory",
@@ -159,7 +159,7 @@ def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:
 
 @pytest.mark.parametrize(("name", "parameter"), TIMEOUTS.items())
 def test_a_timeout_may_be_what_a_run_may_ask_for(read: Any, name: str, parameter: str) -> None:
-    least, most = declared()[parameter].least, declared()[parameter].most
+    least, most = all_declarations()[parameter].least, all_declarations()[parameter].most
     assert [read(**{name: f"{value}s"})[name] for value in (least, most)] == [least, most]
     for value in (least / 2, most + 1):
         with pytest.raises(SettingError, match=name):

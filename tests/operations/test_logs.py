@@ -114,7 +114,7 @@ async def finished(chat: Chat) -> str:
     """The answer to an agent's question about what was said. Raises LLMError."""
     now = timezone.now()
     topic = TopicContent(1, "", now, 10, (MessageContent(1, "user", "", now, "мандрагора"),))
-    return (await propose_summary([topic], chat=chat, seconds=5).finished()).result()
+    return (await propose_summary([topic], chat=chat, seconds=5).complete()).result()
 
 
 async def test_a_model_that_refuses_with_what_was_said_puts_none_of_it_into_the_log() -> None:

@@ -21,7 +21,7 @@ from memoryapp.models import ChatUser, Run
 from memoryapp.operations.database import conninfo
 from memoryapp.runs import closing, lifecycle
 from memoryapp.runs.clients import Clients, open_clients
-from tests.engine.chat.test_transfer import until
+from tests.engine.chat.test_cancellable_requests import until
 from tests.operations.test_database_kills import kill_a_backend
 from tests.support.clock import PATIENCE
 from tests.support.executing import QUERY, memory_of_three, start

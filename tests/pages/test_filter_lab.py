@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from memoryapp.engine.events import CandidatesFound, to_payload
-from memoryapp.engine.strategies.filtering import PRESETS, Cuts, filtered, presets_of
+from memoryapp.engine.strategies.cuts import PRESETS, Cuts, apply_cuts, presets_of
 from memoryapp.models import ChatUser, EmbeddingProfile, FilterPreset, Message, Run, RunEvent, Topic
 from rerankui.run.filter_chart import chart
 from tests.conftest import talk
@@ -43,11 +43,11 @@ def test_it_opens_with_the_balanced_cuts_and_every_topic_has_a_fate(as_viewer: C
 
 def test_small_similarities_fill_the_picture_and_the_names_of_near_cuts_stand_apart() -> None:
     found = {"Topic:1": 0.28, "Topic:2": 0.14, "Topic:3": float("nan")}
-    drawn = chart(filtered(found, Cuts(10, 0.10, 0.11, 0.08, 3)))
+    drawn = chart(apply_cuts(found, Cuts(10, 0.10, 0.11, 0.08, 3)))
     assert [round(tick.value, 2) for tick in drawn.ticks] == [0.0, 0.1, 0.2, 0.3]
     assert drawn.bars[0].height > 0.9 * (drawn.base - drawn.ticks[-1].y)
     assert [(line.name, line.is_under) for line in drawn.lines] == [("initial", True), ("threshold", False)]
-    apart = chart(filtered(found, Cuts(10, 0.10, 0.6, 0.08, 3)))
+    apart = chart(apply_cuts(found, Cuts(10, 0.10, 0.6, 0.08, 3)))
     assert max(tick.value for tick in apart.ticks) == 0.75
     assert not any(line.is_under for line in apart.lines)
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from memoryapp.engine.chat.transfer import send
+from memoryapp.engine.chat.cancellable_requests import send
 from memoryapp.runs import readiness
 from memoryapp.runs.runner import Runner
 

@@ -20,7 +20,7 @@ from memoryapp.models import ChatUser, Topic
 from memoryapp.operations import database
 from memoryapp.runs.clients import Clients, open_clients
 from memoryapp.runs.lifecycle import execute
-from memoryapp.runs.parameters import checked, defaults
+from memoryapp.runs.parameters import defaults, validate
 from memoryapp.runs.recall.stages import recall
 from tests.engine.scripted import ScriptedChat, asks, chooses, says, slow
 from tests.runs.test_recall_stages import asked, one
@@ -51,7 +51,7 @@ async def locked(table: str) -> AsyncIterator[None]:
 async def events_with(clients: Clients, owner: ChatUser, **parameters: Any) -> list[Any]:
     known = await background_of(owner.pk)
     request = replace(
-        asked(owner, query=QUERY, background=known), parameters=replace(defaults(), **checked(parameters))
+        asked(owner, query=QUERY, background=known), parameters=replace(defaults(), **validate(parameters))
     )
     return [event async for event in recall(request, clients)]
 

@@ -98,11 +98,11 @@ async def test_a_fault_of_its_own_is_not_taken_for_a_stop() -> None:
 
     bounded = stopping.Stop()
     with pytest.raises(TimeoutError):
-        await bounded.bound(late())
+        await bounded.complete(late())
     bounded.ask("ada")
     bounded.ask("boris")
     with pytest.raises(stopping.Stopped, match="ada"):
-        await bounded.bound(asyncio.sleep(60))
+        await bounded.complete(asyncio.sleep(60))
 
 
 async def test_who_may_ask_may_stop_and_the_page_says_who_did(memory: ChatUser, admin: Operator) -> None:

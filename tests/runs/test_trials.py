@@ -57,26 +57,26 @@ def test_a_prompt_that_no_model_was_told_cannot_be_tried(events: list[Event], na
 
 
 def test_a_reranker_meets_the_same_line_and_candidates_at_no_cost() -> None:
-    replayed = trials.replayed(WHOLE, "rerank")
+    replayed = trials.replay(WHOLE, "rerank")
     assert replayed.query == replace(ENRICHED, seconds=0.0, input_tokens=0, output_tokens=0, cost_usd=0.0)
     assert (replayed.found, replayed.baseline) == (replace(FOUND, seconds=0.0), ("Topic:1",))
     assert replayed.rerank_variables == TURN.variables
 
 
 def test_an_enricher_meets_the_same_question_and_what_it_leads_to_is_made_anew() -> None:
-    replayed = trials.replayed(WHOLE, "enrich")
+    replayed = trials.replay(WHOLE, "enrich")
     assert (replayed.query, replayed.found, replayed.baseline) == (None, None, ())
     assert replayed.enrich_variables == ASKED
     assert replayed.rerank_variables == {**ASKED, "inner_circle": "> Misha"}
 
 
 def test_a_reranker_that_was_never_asked_is_told_of_who_asks_what_the_enricher_was() -> None:
-    assert trials.replayed(without(TurnStarted), "enrich").rerank_variables == ASKED
+    assert trials.replay(without(TurnStarted), "enrich").rerank_variables == ASKED
 
 
 @pytest.mark.parametrize("tried", ["rerank", "enrich"])
 def test_of_a_run_that_never_searched_nothing_is_taken(tried: str) -> None:
-    assert trials.replayed([STARTED], tried) == Replayed()
+    assert trials.replay([STARTED], tried) == Replayed()
 
 
 # Either line of an enricher has to do with it.

@@ -188,7 +188,7 @@ def test_those_not_searched_for_longest_make_room() -> None:
     cache.of(1)
     cache.keep(3, of_ten())
     assert kept(cache, 1, 2, 3) == [1, 3]
-    cache.keep(3, index_cache.built(None, (None, None, None), (None, None, None, None), (None, None), (None,)))
+    cache.keep(3, index_cache.build_index(None, (None, None, None), (None, None, None, None), (None, None), (None,)))
     cache.keep(4, of_ten())
     assert kept(cache, 1, 3, 4) == [1, 3, 4]
 

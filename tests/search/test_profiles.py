@@ -82,7 +82,7 @@ def test_another_model_costs_nothing_and_serves_nobody_until_a_person_agrees(
     tasks.embed_pending()
     assert "new" not in endpoints.asked
     assert profiles.serving_profile().model == "old"
-    profiles.ask(profiles.wanted(), "olga")
+    profiles.ask(profiles.configured(), "olga")
     tasks.embed_pending()
     assert profiles.serving_profile().model == "new"
     assert len(endpoints.asked["new"]) == Passage.objects.count() + 2
@@ -96,7 +96,7 @@ def test_the_old_model_serves_what_is_new_while_the_other_is_made_and_killed_in_
     served: list[Topic], endpoints: Endpoints, settings: Any, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect(settings, "new")
-    profiles.ask(profiles.wanted(), "olga")
+    profiles.ask(profiles.configured(), "olga")
     monkeypatch.setattr("memoryapp.search.vectors.embed_pending.__defaults__", (None, 1))
     endpoints.killed_after = len(endpoints.asked["old"]) + 4
     endpoints.asked["new"] = [""] * (endpoints.killed_after - 2)
@@ -117,7 +117,7 @@ def test_a_model_that_is_away_for_a_while_keeps_the_other_from_nothing(
     served: list[Topic], endpoints: Endpoints, settings: Any, anna: ChatUser, caplog: pytest.LogCaptureFixture
 ) -> None:
     connect(settings, "new")
-    profiles.ask(profiles.wanted(), "olga")
+    profiles.ask(profiles.configured(), "olga")
     endpoints.away = {"new"}
     talk(anna, ("dogs", ["any?", "none"]))
     tasks.embed_pending()
@@ -134,7 +134,7 @@ def test_a_model_that_refuses_nearly_everything_does_not_take_over(
     served: list[Topic], endpoints: Endpoints, settings: Any
 ) -> None:
     connect(settings, "new")
-    profiles.ask(profiles.wanted(), "olga")
+    profiles.ask(profiles.configured(), "olga")
     endpoints.refused = {"new"}
     tasks.embed_pending()
     assert profiles.serving_profile().model == "old"
@@ -146,20 +146,20 @@ def test_what_was_asked_for_can_be_stopped_and_what_was_made_is_not_paid_for_aga
     served: list[Topic], endpoints: Endpoints, settings: Any, anna: ChatUser
 ) -> None:
     connect(settings, "new")
-    profiles.ask(profiles.wanted(), "olga")
+    profiles.ask(profiles.configured(), "olga")
     tasks.embed_pending()
     connect(settings, "old")
     tasks.embed_pending()
     assert profiles.serving_profile().model == "old", "a profile that lacks nothing serves without a word"
     talk(anna, ("dogs", ["any?", "none"]))
     connect(settings, "new")
-    profiles.ask(profiles.wanted(), "olga")
-    profiles.stop(profiles.wanted())
+    profiles.ask(profiles.configured(), "olga")
+    profiles.stop(profiles.configured())
     before = len(endpoints.asked["new"])
     tasks.embed_pending()
     assert profiles.serving_profile().model == "old"
     assert len(endpoints.asked["new"]) == before
-    profiles.ask(profiles.wanted(), "olga")
+    profiles.ask(profiles.configured(), "olga")
     tasks.embed_pending()
     assert len(endpoints.asked["new"]) == before + 2
 
@@ -181,7 +181,7 @@ def test_runs_that_begin_later_search_in_the_profile_that_took_over(
 
     async def profiles_take_over() -> None:
         connect(settings, "new")
-        await sync_to_async(profiles.serve)(await sync_to_async(profiles.wanted)())
+        await sync_to_async(profiles.serve)(await sync_to_async(profiles.configured)())
 
     assert async_to_sync(models)() == ["old", "new"]
 

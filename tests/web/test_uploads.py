@@ -22,7 +22,7 @@ def body(tmp_path: Path, settings: Any) -> str:
     settings.IMPORT_DIR = tmp_path / "imports"
     with uploads.new_file("body-") as file:
         file.write(b"a chat")
-        return uploads.named(file)
+        return uploads.body_name(file)
 
 
 async def answered(path: str, header: str) -> int:

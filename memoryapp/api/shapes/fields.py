@@ -27,7 +27,7 @@ from memoryapp.engine.parameters import Declaration
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.importers.record import LONGEST, ROLES, clean
 from memoryapp.runs.lifecycle import LONGEST_QUERY
-from memoryapp.runs.parameters import declared
+from memoryapp.runs.parameters import all_declarations
 
 EXAMPLE_MESSAGE: dict[str, Any] = {
     "id": "m1",
@@ -188,7 +188,7 @@ def _parameter(declaration: Declaration) -> dict[str, Any]:
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
-    "properties": {name: _parameter(declaration) for name, declaration in declared().items()},
+    "properties": {name: _parameter(declaration) for name, declaration in all_declarations().items()},
     "additionalProperties": False,
     "default": {},
 }

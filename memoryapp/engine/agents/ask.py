@@ -135,7 +135,7 @@ class Ask(Generic[_Answer]):
             incomplete = self._incomplete.request if self._incomplete else ""
             self._conversation.say(incomplete or ANSWER_AGAIN[self.prompt.language])
 
-    async def finished(self) -> Self:
+    async def complete(self) -> Self:
         """Asks the model to the end."""
         async with aclosing(self.turns()) as events:
             async for _ in events:

@@ -17,12 +17,12 @@ from typing import Any, cast
 import httpx
 
 from memoryapp.engine.budget import Budget, Usage
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.completions import as_json, error_in, parse_reply, usage_of
 from memoryapp.engine.chat.protocol import PartialReply, Reply
 from memoryapp.engine.chat.retries import is_passing, retry_after
 from memoryapp.engine.chat.streaming import EventStream, Transcript
-from memoryapp.engine.chat.transfer import TooLong, send, whole
-from memoryapp.engine.json_values import written
+from memoryapp.engine.json_values import to_text
 from memoryapp.engine.threads import apart
 
 _CONNECT_SECONDS = 5.0
@@ -79,7 +79,7 @@ async def attempt(
             return
         try:
             async with budget.spending():
-                response = await whole(response, _MOST_BYTES)
+                response = await read_body(response, _MOST_BYTES)
         except TooLong:
             yield AttemptEnd(Problem(502, _TOO_LONG))
             return
@@ -91,7 +91,7 @@ async def _send(
 ) -> httpx.Response:
     left = max(seconds, 0.001)
     within = httpx.Timeout(left, connect=min(left, _CONNECT_SECONDS))
-    content, extensions = written(body).encode(), {"timeout": within.as_dict()}
+    content, extensions = to_text(body).encode(), {"timeout": within.as_dict()}
     return await send(
         client, httpx.Request("POST", _address(url), headers=headers, content=content, extensions=extensions)
     )

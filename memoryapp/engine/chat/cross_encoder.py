@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 import httpx
 import numpy as np
 
+from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.redaction import redacted, without_login
-from memoryapp.engine.chat.transfer import TooLong, send, whole
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.lexical import Floats
 from memoryapp.engine.threads import apart
@@ -69,7 +69,7 @@ class HttpCrossEncoder:
             return np.zeros(0)
         try:
             async with asyncio.timeout(seconds):
-                return await self._asked(storable(query), [storable(text)[:_MOST_CHARS] for text in texts])
+                return await self._ask(storable(query), [storable(text)[:_MOST_CHARS] for text in texts])
         except TimeoutError:
             raise self._failure(f"did not answer within {seconds:.3g} seconds.") from None
         except TooLong:
@@ -77,7 +77,7 @@ class HttpCrossEncoder:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failure(f"cannot be reached: {error or type(error).__name__}.") from error
 
-    async def _asked(self, query: str, texts: Sequence[str]) -> Floats:
+    async def _ask(self, query: str, texts: Sequence[str]) -> Floats:
         response = await self._post(self._shape or _SHAPES[0], query, texts)
         if response.status_code in _REFUSALS and self._shape is None:
             other = await self._post(_SHAPES[1], query, texts)
@@ -98,7 +98,7 @@ class HttpCrossEncoder:
         body = {**model, "query": query, shape: texts, **more}
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
         async with aclosing(await send(self._http, request)) as response:
-            return await whole(response, _MOST_BYTES)
+            return await read_body(response, _MOST_BYTES)
 
     def _failure(self, words: str) -> CrossEncoderError:
         """The sentence; without the API key, which the endpoint may have repeated."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from memoryapp.engine.json_values import written
+from memoryapp.engine.json_values import to_text
 
 _INSTEAD = "[API key]"
 # A shorter key is no secret, but a word that local servers accept in place of one; it may appear in plain text.
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def holds(value: object, secret: str) -> bool:
     """Whether any text in ``value`` has the ``secret`` in it, which is found out far quicker than it is replaced."""
-    return len(secret) >= _SHORTEST and written(secret)[1:-1] in written(value)
+    return len(secret) >= _SHORTEST and to_text(secret)[1:-1] in to_text(value)
 
 
 def redacted(value: T, secret: str) -> T:

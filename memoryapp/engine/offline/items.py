@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memoryapp.engine.offline.pointing import points_at
+from memoryapp.engine.offline.file_references import refers_to
 from memoryapp.engine.text.lexical import normal, stems, words
 from memoryapp.engine.text.lines import NOT_ANALYSED
 from memoryapp.engine.text.names import forms
@@ -86,7 +86,7 @@ def choose_files(query: str, files: Sequence[KnownItem]) -> list[ItemChoice]:
     """The files that may contain the answer: those the query refers to first, then by shared words; equal ones keep
     their order."""
     terms = _terms(query)
-    here = [each for each in files if each.in_session and points_at(query, each.file_type, each.file_name)]
+    here = [each for each in files if each.in_session and refers_to(query, each.file_type, each.file_name)]
     described = [
         ItemChoice(each, "described", shared)
         for each in files

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memoryapp.engine.fusion import fused_score, z_scores
-from memoryapp.engine.offline.wants import wants_judgement, wants_several
+from memoryapp.engine.offline.question_kinds import wants_judgement, wants_several
 from memoryapp.engine.text.irregular import bases
 from memoryapp.engine.text.lexical import K1, B, Floats, idf, is_wide, normal, stems, words
 from memoryapp.engine.text.names import forms

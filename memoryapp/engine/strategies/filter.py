@@ -16,7 +16,7 @@ from memoryapp.engine.events import CandidatesFound, Event, Filtered, QueryEnric
 from memoryapp.engine.fusion import z_scores
 from memoryapp.engine.notes import Note
 from memoryapp.engine.parameters import Parameters, number
-from memoryapp.engine.strategies.filtering import CALIBRATED, PRESETS, Cuts, FilteredItem, Filtering, filtered
+from memoryapp.engine.strategies.cuts import CALIBRATED, PRESETS, Cuts, FilteredItem, Filtering, apply_cuts
 from memoryapp.engine.strategies.ports import Found, Ports, StrategyRequest
 from memoryapp.engine.strategies.strategy import NEAREST, Strategy
 from memoryapp.engine.text.lexical import Floats, Weighed
@@ -59,7 +59,7 @@ async def recall(request: StrategyRequest[FilterParameters], ports: Ports) -> As
     if found.event.by_words_alone:
         yield RunFinished((), (), "no_vectors", notes=found.event.notes)
         return
-    filtering = filtered(similarities(found.event), request.parameters.cuts)
+    filtering = apply_cuts(similarities(found.event), request.parameters.cuts)
     for stage in stages(filtering):
         yield stage
     yield _finished(filtering, found)

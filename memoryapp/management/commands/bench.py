@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryapp import clients
-from memoryapp.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, weather
+from memoryapp.bench import borders, effects, imports, memory, pages, processes, reranks, search, stages, timeouts
 from memoryapp.bench import stage as staged
 from memoryapp.bench.reranks import Load
 from memoryapp.bench.stage import BenchStage
@@ -78,7 +78,7 @@ def _on_stage(stage: BenchStage, quick: bool) -> Iterator[BenchRow]:
     yield from _all(lambda: stages.enricher_rows(stage, runs))
     yield from _all(lambda: stages.scorer_rows(stage, runs))
     if not quick:
-        yield from _all(lambda: weather.rows(stage))
+        yield from _all(lambda: timeouts.rows(stage))
     yield from pages.rows(stage)
 
 
@@ -92,7 +92,7 @@ def _large(stage: BenchStage, profile: EmbeddingProfile) -> Iterator[BenchRow]:
 def _all(rows: Callable[[], AsyncIterator[BenchRow]]) -> list[BenchRow]:
     """Returns the rows of one benchmark, which has its own event loop."""
 
-    async def gathered() -> list[BenchRow]:
+    async def gather() -> list[BenchRow]:
         return [row async for row in rows()]
 
-    return async_to_sync(gathered)()
+    return async_to_sync(gather)()

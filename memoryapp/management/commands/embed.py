@@ -32,7 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, yes: bool, topics_anew: bool, **options: Any) -> None:
-        first, row = profiles.serving(), profiles.wanted()
+        first, row = profiles.serving(), profiles.configured()
         expected, made = forecast(row, topics_anew=topics_anew), 0
         if not options["json"]:
             self._describe(first, row, expected)

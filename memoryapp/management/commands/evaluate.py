@@ -24,7 +24,7 @@ from memoryapp.evaluation.vectors import warnings
 from memoryapp.management.arguments import settings_given, utf8
 from memoryapp.models import Evaluation
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.parameters import ParameterError, checked, strategy_named
+from memoryapp.runs.parameters import ParameterError, strategy_named, validate
 
 # Differs from 1, the exit code of a command that failed.
 REGRESSED = 3
@@ -58,7 +58,7 @@ class Command(BaseCommand):
         stored = _stored(options["gate"], names) if options["gate"] else {}
         try:
             cuts = _cuts(k, [strategy_named(name) for name in names])
-            checked(parameters)
+            validate(parameters)
             read = read_questions(questions, options["user"])
             for warning in warnings(read.asked):
                 self.stderr.write(warning)

@@ -19,13 +19,12 @@ from django.utils.translation import ngettext
 
 from memoryapp import transfer
 from memoryapp.erasure import BeingErased
-from memoryapp.importers import FORMATS, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
+from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
-from memoryapp.importers.telegram_chats import NOBODY
 from memoryapp.ingestion.imports import Imported, addressee_of, batch_of, import_chat
 from memoryapp.management.arguments import utf8
-from memoryapp.transfer import predecessor
-from memoryapp.transfer.predecessor import Brought
+from memoryapp.transfer import distilled
+from memoryapp.transfer.distilled import DistilledCounts
 from memoryapp.work import ProgressLines, Report
 
 MOST_SHOWN = 20
@@ -48,7 +47,7 @@ class Command(BaseCommand):
             metavar="NAME",
             help="whose memory it is, unless the file names several users",
         )
-        parser.add_argument("--format", default="auto", choices=("auto", *FORMATS))
+        parser.add_argument("--format", default="auto", choices=("auto", *sorted(FORMATS)))
         parser.add_argument(
             "--me",
             type=utf8,
@@ -69,13 +68,13 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def handle(self, *args: Any, path: Path, user: str, format: str, dry_run: bool, **options: Any) -> None:
-        user = _checked(user)
+        user = _valid_name(user)
         hints = Hints(user, options["me"], options["start"], options["any_dates"], zone=options["timezone"])
-        if not dry_run and self._restored(path, user, as_json=options["json"]):
+        if not dry_run and self._restore(path, user, as_json=options["json"]):
             return
         try:
-            chat = self._opened(path, format, hints, may_ask=not options["json"])
-            imported, brought = _imported(chat, user, dry_run, ProgressLines(self.stderr.write))
+            chat = self._open(path, format, hints, may_ask=not options["json"])
+            imported, brought = _import(chat, user, dry_run, ProgressLines(self.stderr.write))
         except (UnreadableFile, BeingErased) as error:
             raise CommandError(error) from None
         if imported.note:
@@ -85,9 +84,9 @@ class Command(BaseCommand):
         else:
             self._print(imported, brought, dry_run)
         if not imported.users:
-            raise CommandError(_nothing(path, imported))
+            raise CommandError(_nothing_sentence(path, imported))
 
-    def _restored(self, path: Path, user: str, *, as_json: bool) -> bool:
+    def _restore(self, path: Path, user: str, *, as_json: bool) -> bool:
         """Restores an exported memory; returns whether it did. A memory that is not empty gets only the messages."""
         try:
             if not transfer.recognises(path):
@@ -114,7 +113,7 @@ class Command(BaseCommand):
             )
         return True
 
-    def _opened(self, path: Path, format: str, hints: Hints, *, may_ask: bool) -> ChatFile:
+    def _open(self, path: Path, format: str, hints: Hints, *, may_ask: bool) -> ChatFile:
         """Returns the opened file; asks a person at a terminal which member of a group is the user."""
         try:
             return open_chat(path, format, hints)
@@ -124,7 +123,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             return open_chat(path, format, replace(hints, me=input(_("Who is the user? ")).strip() or NOBODY))
 
-    def _print(self, imported: Imported, brought: Brought, dry_run: bool) -> None:
+    def _print(self, imported: Imported, brought: DistilledCounts, dry_run: bool) -> None:
         if imported.users:
             form = _("%(users)s: %(added)s would be added, %(skipped)s are there already.")
             if not dry_run:
@@ -135,7 +134,7 @@ class Command(BaseCommand):
             form = _("Also new: %(rows)s.") if dry_run else _("Also added: %(rows)s.")
             self.stdout.write(form % {"rows": ", ".join(f"{n:,} {kind}" for kind, n in brought.new.items())})
         if imported.changed.count:
-            self.stderr.write(_changed(imported))
+            self.stderr.write(_changed_sentence(imported))
         imported.rejected.join(brought.refused)
         for item in imported.rejected.items[:MOST_SHOWN]:
             place = f"line {item.line}" if isinstance(item.line, int) else item.line
@@ -147,16 +146,16 @@ class Command(BaseCommand):
             )
 
 
-def _imported(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, Brought]:
+def _import(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[Imported, DistilledCounts]:
     """Returns the results for the messages, and for what another program had made from them."""
     addressee, _note = addressee_of(chat, user)
     if dry_run:
-        return import_chat(chat, user, dry_run=True, report=report), predecessor.rehearse(chat, addressee)
+        return import_chat(chat, user, dry_run=True, report=report), distilled.rehearse(chat, addressee)
     key = uuid4()
-    with predecessor.together(chat, addressee) as opened:
+    with distilled.one_transaction(chat, addressee) as opened:
         imported = import_chat(chat, user, key=key, report=report, opened=opened)
         batch = partial(batch_of, key=key, source=chat.path.name, format=chat.format)
-        return imported, predecessor.bring(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
+        return imported, distilled.store(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
 
 
 def _date(text: str) -> datetime:
@@ -174,7 +173,7 @@ def _zone(name: str) -> ZoneInfo:
         raise ArgumentTypeError(_("There is no time zone %(name)s.") % {"name": name}) from None
 
 
-def _changed(imported: Imported) -> str:
+def _changed_sentence(imported: Imported) -> str:
     ids = [item.known_id for item in imported.changed.items[:MOST_SHOWN]]
     return ngettext(
         "%(count)s message was edited since it was imported; the memory keeps the text it has: %(ids)s",
@@ -183,20 +182,20 @@ def _changed(imported: Imported) -> str:
     ) % {"count": imported.changed.count, "ids": ", ".join(ids) + ("…" if imported.changed.count > len(ids) else "")}
 
 
-def _nothing(path: Path, imported: Imported) -> str:
+def _nothing_sentence(path: Path, imported: Imported) -> str:
     sentence = _("No message could be read from %(path)s.") % {"path": path}
     first = imported.rejected.items[:1]
     return f"{sentence} {first[0].line}: {first[0].reason}." if first else sentence
 
 
-def _checked(user: str) -> str:
+def _valid_name(user: str) -> str:
     user = user.strip()
     if len(user) > 200 or not user.isprintable():
         raise CommandError(_("A chat user's name is at most 200 characters in one line."))
     return user
 
 
-def _document(imported: Imported, brought: Brought) -> dict[str, Any]:
+def _document(imported: Imported, brought: DistilledCounts) -> dict[str, Any]:
     return {
         "users": list(imported.users),
         "messages_added": imported.added,
@@ -209,7 +208,7 @@ def _document(imported: Imported, brought: Brought) -> dict[str, Any]:
     }
 
 
-def _rest(brought: Brought) -> dict[str, Any]:
+def _rest(brought: DistilledCounts) -> dict[str, Any]:
     """Returns what had been made from the messages, by kind."""
     return {
         "brought": dict(brought.new),

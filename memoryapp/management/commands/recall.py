@@ -35,7 +35,7 @@ class Command(BaseCommand):
         if not query.strip():
             raise CommandError("The query is empty.")
         try:
-            run = async_to_sync(_ended)(owner, query, strategy, settings_given(options["set"]))
+            run = async_to_sync(_run_to_end)(owner, query, strategy, settings_given(options["set"]))
         except ParameterError as error:
             raise CommandError(str(error)) from error
         document = recall_document.document(run)
@@ -44,13 +44,13 @@ class Command(BaseCommand):
         )
 
 
-async def _ended(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:
+async def _run_to_end(owner: ChatUser, query: str, strategy: str, parameters: Mapping[str, Any]) -> Run:
     """Executes a run; returns it at its end. It starts when all clients are open: else the worker would execute it."""
     async with open_clients() as clients:
         run = await sync_to_async(lifecycle.start)(owner, query, strategy=strategy, parameters=parameters)
         await lifecycle.execute(run.pk, clients)
     try:
-        await waiting.ended(run)
+        await waiting.wait_for_end(run)
     except TimeoutError:
         raise CommandError(f"Another process works on run {run.pk} and has not ended it; look at it later.") from None
     return run

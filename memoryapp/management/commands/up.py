@@ -89,7 +89,7 @@ class Command(BaseCommand):
             startup.check_not_newer()
         except startup.UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from None
-        if _unmigrated():
+        if _has_unapplied_migrations():
             self._say("Bringing the database's tables up to date ...")
             call_command("migrate", interactive=False, verbosity=0)
         statics.collect()
@@ -254,7 +254,7 @@ def _free_port(host: str, taken: int) -> int:
     return 0
 
 
-def _unmigrated() -> bool:
+def _has_unapplied_migrations() -> bool:
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
@@ -268,7 +268,7 @@ def _children(listener: socket.socket, host: str, port: int) -> list[Child]:
         "DATA_DIR": str(settings.DATA_DIR),
         "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
         # In this folder the metrics of all children are added up.
-        "PROMETHEUS_MULTIPROC_DIR": str(_emptied(settings.DATA_DIR / "metrics")),
+        "PROMETHEUS_MULTIPROC_DIR": str(_empty_metrics_folder(settings.DATA_DIR / "metrics")),
     }
     if not environment.text("ALLOWED_HOSTS") and host not in settings.ALLOWED_HOSTS:
         shared["ALLOWED_HOSTS"] = ",".join([*settings.ALLOWED_HOSTS, host])
@@ -308,7 +308,7 @@ def _webs(
     ]
 
 
-def _emptied(folder: Path) -> Path:
+def _empty_metrics_folder(folder: Path) -> Path:
     """Returns the folder of the metrics, without the counts of earlier processes."""
     paths.open_folder(folder)
     for file in folder.glob("*.db"):

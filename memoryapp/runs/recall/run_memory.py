@@ -30,7 +30,7 @@ from memoryapp.runs.recall.clients import RecallClients
 from memoryapp.runs.recall.request import RecallRequest
 from memoryapp.search import index_cache, query_vectors, reranking, retrieval, search_cache
 from memoryapp.search.similarity import Question
-from memoryapp.search.wording import Worded, worded
+from memoryapp.search.wording import Worded, word_query
 
 # Shares of the remaining seconds that the enricher, the query's vectors and the cross-encoder may take, so that enough
 # time is left to choose.
@@ -103,7 +103,7 @@ class RunMemory:
         talk = [message.text for message in self.request.background.messages]
         seconds = min(self.request.parameters.turn_seconds, self.budget.left * VECTORS_SHARE)
         authors = await self._authors()
-        query = await worded(line, talk, self.clients.embedder, seconds, authors)
+        query = await word_query(line, talk, self.clients.embedder, seconds, authors)
         self.budget.charge(query.seconds)
         return PreparedSearch(query.line, partial(self._find, query))
 
@@ -163,7 +163,7 @@ class RunMemory:
                 asked,
                 clients.search_cache,
                 sizes=sizes,
-                keep=query_vectors.kept(request.run_id, asked),
+                keep=query_vectors.storing_statements(request.run_id, asked),
                 index=clients.index_cache,
                 fusion=fusion,
             )

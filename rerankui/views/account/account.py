@@ -38,13 +38,13 @@ def account(request: HttpRequest) -> HttpResponse:
     login_sessions.note(request)
     user = cast(User, request.user)
     if request.method == "POST":
-        return _ended(request, user, request.POST.get("end", ""))
+        return _end_sessions(request, user, request.POST.get("end", ""))
     rows = login_sessions.of_user(user)[:MOST_SESSIONS]
     listed = [SignedIn(row, login_sessions.digest_of(row), _is_this_one(request, row)) for row in rows]
     return render(request, "pages/account/account.html", {"sessions": listed, "everywhere": EVERYWHERE})
 
 
-def _ended(request: HttpRequest, user: User, named: str) -> HttpResponse:
+def _end_sessions(request: HttpRequest, user: User, named: str) -> HttpResponse:
     sessions = login_sessions.of_user(user)
     chosen = [row for row in sessions if named in (EVERYWHERE, login_sessions.digest_of(row))]
     ends_this_one = any(_is_this_one(request, row) for row in chosen)

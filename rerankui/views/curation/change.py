@@ -30,7 +30,7 @@ from rerankui.curation.change_form import (
     StagedChange,
     commit,
     fields_of,
-    retargeted,
+    retarget,
 )
 from rerankui.curation.change_words import would_words
 from rerankui.text.differences import Difference, difference
@@ -72,12 +72,12 @@ def change(request: HttpRequest, owner: int) -> HttpResponse:
     try:
         staged = form.staged(memory, proposals.summary_extracted)
         if request.method == "POST" and request.POST.get("commit"):
-            return _committed(request, commit(request, memory, staged), staged)
+            return _redirect_after(request, commit(request, memory, staged), staged)
     except Stale as stale:
         return _page(request, memory, form=form, overtaken=_overtaken(memory, form, stale), status=409)
     except CurationError as error:
         return _page(request, memory, form=form, sentence=str(error), status=422)
-    return _page(request, memory, form=form, **_staged(memory, staged))
+    return _page(request, memory, form=form, **_preview_context(memory, staged))
 
 
 @require_http_methods(READS)
@@ -95,10 +95,10 @@ def change_effect(request: HttpRequest, owner: int) -> HttpResponse:
         return _page(request, memory, form=form, sentence=str(error), status=422)
     if cast(access.Request, request).htmx:
         return render(request, "partials/curation/effect.html", {"effect": effect})
-    return _page(request, memory, form=form, effect=effect, **_staged(memory, staged))
+    return _page(request, memory, form=form, effect=effect, **_preview_context(memory, staged))
 
 
-def _staged(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
+def _preview_context(owner: ChatUser, staged: StagedChange) -> dict[str, Any]:
     return {
         "staged": staged,
         "sides": sides(owner, staged.change),
@@ -121,7 +121,7 @@ def _sentence_of(form: ChangeForm) -> str:
     return f"{name}: {errors[0]}"
 
 
-def _committed(request: HttpRequest, edit: TopicEdit, staged: StagedChange) -> HttpResponse:
+def _redirect_after(request: HttpRequest, edit: TopicEdit, staged: StagedChange) -> HttpResponse:
     after = own_address(request, staged.after)
     return redirect(after) if after else redirect("topic", pk=curation.put_in(edit)[0].pk)
 
@@ -142,7 +142,7 @@ def _overtaken(owner: ChatUser, form: ChangeForm, stale: Stale) -> Overtaken:
             for old, new in pairs
             if old.summary != new.summary
         ],
-        again=retargeted(form, stale.successors),
+        again=retarget(form, stale.successors),
         summaries=sent["summary"],
         topics=list(dict.fromkeys(now)),
     )

@@ -27,14 +27,14 @@ from rerankui.curation.merged_summary import MODEL, survivor
 from rerankui.curation.overlap import strips
 from rerankui.filters import TopicFilter
 from rerankui.pages import show
-from rerankui.views.topics.topics import filtered
+from rerankui.views.topics.topics import filtered_topics
 
 
 @require_safe
 @requires(Role.CURATOR)
 def merge(request: HttpRequest, owner: int) -> HttpResponse:
     """The comparison; for htmx only the result of merging the topics that are not left out."""
-    return _compared(request, owner_or_404(request, owner), request.GET)
+    return _comparison_page(request, owner_or_404(request, owner), request.GET)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -46,16 +46,16 @@ def merge_proposal(request: HttpRequest, owner: int) -> HttpResponse:
     """
     of = owner_or_404(request, owner)
     if request.method != "POST":
-        return _compared(request, of, request.GET)
+        return _comparison_page(request, of, request.GET)
     fields = request.POST.copy()
     # The content of the field came with the form, even without the script that marks it as a person's own.
     fields["written"] = "1"
-    return _compared(request, of, fields, *_proposal(of, fields, request.user.get_username()))
+    return _comparison_page(request, of, fields, *_proposal(of, fields, request.user.get_username()))
 
 
 def _proposal(owner: ChatUser, fields: QueryDict, asked_by: str) -> tuple[str, str]:
     """The model's summary and an empty text, or an empty text and a sentence."""
-    topics, _retired = _live(owner, _asked(owner, fields)[:MOST_TOPICS])
+    topics, _retired = _live(owner, _asked_topics(owner, fields)[:MOST_TOPICS])
     try:
         curation.plan_merge(owner, [topic.pk for topic in topics])
         return proposals.summary_proposed(owner, topics, asked_by), ""
@@ -63,10 +63,10 @@ def _proposal(owner: ChatUser, fields: QueryDict, asked_by: str) -> tuple[str, s
         return "", str(error)
 
 
-def _compared(
+def _comparison_page(
     request: HttpRequest, owner: ChatUser, fields: QueryDict, proposed: str = "", sentence: str = ""
 ) -> HttpResponse:
-    asked = _asked(owner, fields)
+    asked = _asked_topics(owner, fields)
     topics, retired = _live(owner, asked[:MOST_TOPICS])
     context: dict[str, Any] = {"owner": owner, "retired": retired, "unshown": len(asked[MOST_TOPICS:])}
     context |= {"topics": topics, "sentence": sentence, "reason": fields.get("reason", "")}
@@ -80,11 +80,11 @@ def _compared(
     return show(request, "pages/curation/merge.html", "partials/curation/merge_result.html", context)
 
 
-def _asked(owner: ChatUser, fields: QueryDict) -> list[int]:
+def _asked_topics(owner: ChatUser, fields: QueryDict) -> list[int]:
     """The topics named in the address or form; with ``all``, those that its filter lists."""
     filters = TopicFilter(fields)
     if fields.get("all"):
-        found = filtered(owner, filters).order_by("started_at", "pk")
+        found = filtered_topics(owner, filters).order_by("started_at", "pk")
         return list(found.values_list("pk", flat=True)[: MOST_TOPICS + 1])
     return filters.chosen["topics"] or []
 
@@ -93,11 +93,11 @@ def _live(owner: ChatUser, asked: Sequence[int]) -> tuple[list[Topic], list[str]
     """The live topics that hold what was requested, oldest first, and a sentence for each retired one."""
     holders = curation.successors(owner.pk, asked)
     live = Topic.objects.of(owner).in_bulk([number for found in holders.values() for number in found][:MOST_TOPICS])
-    sentences = [_gone(number, found) for number, found in holders.items() if found != (number,)]
+    sentences = [_retired_sentence(number, found) for number, found in holders.items() if found != (number,)]
     return sorted(live.values(), key=lambda topic: (topic.started_at, topic.pk)), sentences
 
 
-def _gone(number: int, holders: Sequence[int]) -> str:
+def _retired_sentence(number: int, holders: Sequence[int]) -> str:
     now = ", ".join(map(topic_id, holders[:5]))
     if not now:
         return _("%(topic)s is retired and its messages are in no topic.") % {"topic": topic_id(number)}

@@ -78,7 +78,7 @@ def _carry_out(request: HttpRequest, owner: ChatUser, decided: Suggestion) -> No
         raise CurationError(_("Say whether to merge, or never to suggest it again."))
     topics = list(Topic.objects.of(owner).filter(pk__in=decided.topics))
     chosen, written = request.POST.get("from", ""), request.POST.get("summary", "").strip()
-    change = survivor(owner, topics, chosen, written, _proposed(decided)).change
+    change = survivor(owner, topics, chosen, written, _proposed_summary(decided)).change
     edit = suggestions.accept(decided, change, kind=TopicEdit.Kind.MERGE, actor=actor, call=decided.call)
     toasts.add(request, made_words(edit.kind, change), back, _("Undo"))
 
@@ -103,7 +103,7 @@ def _judge(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResp
     return _page(request, owner, _suggestion_or_404(owner, shown.pk))
 
 
-def _proposed(suggestion: Suggestion) -> str:
+def _proposed_summary(suggestion: Suggestion) -> str:
     """The merger's summary; empty where it has judged nothing, or would keep the topics apart."""
     verdict = suggestions.verdict_of(suggestion)
     return verdict.summary if verdict else ""
@@ -152,7 +152,7 @@ def _evidence(owner: ChatUser, current: Suggestion) -> dict[str, Any]:
     asked = urlencode({"topics": current.topics, "next": back, "suggestion": current.pk}, doseq=True)
     evidence["opens"] = f"{reverse('merge', args=[owner.pk])}?{asked}"
     if len(topics) > 1:
-        proposed = _proposed(current)
+        proposed = _proposed_summary(current)
         kept = survivor(owner, topics, MODEL if proposed else "", proposed=proposed)
         evidence |= {"proposed": proposed, "check": _check(current)}
         evidence |= {"survivor": kept, "would": would_words(TopicEdit.Kind.MERGE, kept.change)}

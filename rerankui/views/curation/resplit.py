@@ -52,7 +52,7 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
     messages = list(Message.objects.of(topic.owner_id).filter(topic=topic).in_order())
     proposal = _proposal(request, topic)
     cuts = canvas.cuts_among(messages, proposal.cuts)[: MOST_TOPICS - 1]
-    kept = {} if proposal.by == "model" else _kept(request, messages, cuts)
+    kept = {} if proposal.by == "model" else _typed_summaries(request, messages, cuts)
     known = _summaries(topic, messages, cuts, {**proposal.summaries, **kept})
     title = headline(topic.summary)
     answer = show(
@@ -67,7 +67,7 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
             "sentence": proposal.sentence,
             "by": proposal.by,
             "model": settings.SPLITTER_MODEL if proposals.is_model_connected() else "",
-            **_drawn(topic, messages, cuts, known),
+            **_canvas_context(topic, messages, cuts, known),
         },
     )
     if "ask" in request.POST and not proposal.sentence:
@@ -75,7 +75,9 @@ def resplit(request: HttpRequest, pk: int) -> HttpResponse:
     return answer
 
 
-def _drawn(topic: Topic, messages: Sequence[Message], cuts: Sequence[int], known: Mapping[int, str]) -> dict[str, Any]:
+def _canvas_context(
+    topic: Topic, messages: Sequence[Message], cuts: Sequence[int], known: Mapping[int, str]
+) -> dict[str, Any]:
     """The canvas and the parts below it."""
     axis = time_axis.axis([message.sent_at for message in messages])
     stretches = [[message.pk for message in stretch] for stretch in canvas.stretches(messages, cuts)]
@@ -136,7 +138,7 @@ def _read(drafts: Sequence[TopicDraft]) -> tuple[set[int], dict[int, str]]:
     return set(summaries), summaries if len(drafts) > 1 else {}
 
 
-def _kept(request: HttpRequest, messages: Sequence[Message], cuts: Sequence[int]) -> dict[int, str]:
+def _typed_summaries(request: HttpRequest, messages: Sequence[Message], cuts: Sequence[int]) -> dict[int, str]:
     """What the parts were called, by their first messages: what a person typed stays with the part that begins
     there, and what was proposed as long as the part is the same.
     """

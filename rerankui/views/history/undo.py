@@ -25,7 +25,7 @@ from memoryapp.curation import CurationError, Depends
 from memoryapp.history import Record
 from memoryapp.models import ChatUser, KnowledgeEdit, Role, TopicEdit
 from rerankui import toasts
-from rerankui.access import Request, owner_or_404, requires, seen_owners
+from rerankui.access import Request, owner_or_404, requires, visible_owners
 from rerankui.addresses import next_address, undo_address
 from rerankui.curation.change_words import actor_words
 from rerankui.curation.entry_views import entry_views
@@ -55,7 +55,7 @@ def undo_change(request: HttpRequest, owner: int, change: int) -> HttpResponse:
 @requires(Role.CURATOR)
 def undo(request: HttpRequest, pk: int) -> HttpResponse:
     """``undo_edit`` under an address without the chat user, which older links have."""
-    seen = TopicEdit.objects.filter(owner__in=seen_owners(request))
+    seen = TopicEdit.objects.filter(owner__in=visible_owners(request))
     edit = get_object_or_404(seen.select_related("owner"), pk=pk)
     cast(Request, request).owner = edit.owner
     return _undo(request, edit.owner, edit)
@@ -72,13 +72,13 @@ def _undo(request: HttpRequest, owner: ChatUser, record: Record) -> HttpResponse
             sentence = str(error)
         else:
             _show_toast(request, made, back)
-            return redirect(back or _restored_address(made))
+            return redirect(back or _address_after(made))
     context = {
         "owner": owner,
         "shown": entry_views([shown])[0],
         "later": entry_views(history.entries(owner, later[:MOST_SHOWN])),
         "later_count": len(later),
-        "seen": _seen(later),
+        "seen": _fingerprint(later),
         "sentence": sentence or _why_not(shown),
         "back": back,
         "reason": request.POST.get("reason", ""),
@@ -94,7 +94,7 @@ def _dependents(record: Record) -> Sequence[Record]:
 
 def _undone(request: HttpRequest, owner: ChatUser, record: Record, later: Sequence[Record]) -> Sequence[Record]:
     by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
-    if later and request.POST.get("seen") != _seen(later):
+    if later and request.POST.get("seen") != _fingerprint(later):
         raise Depends(_("Later changes depend on this one and have to be undone with it."), ())
     return history.undo_with_dependents(owner, record, **by)
 
@@ -117,7 +117,7 @@ def _show_toast(request: HttpRequest, made: Record, back: str) -> None:
     toasts.add(request, sentence % what, undo_address(made, back), word)
 
 
-def _restored_address(made: Record) -> str:
+def _address_after(made: Record) -> str:
     """Where one goes by default: to the topic or the row that is back, else to their list."""
     if isinstance(made, TopicEdit):
         back = curation.put_in(made)
@@ -146,7 +146,7 @@ def undo_range(request: HttpRequest, owner: int) -> HttpResponse:
         "count": len(wanted),
         "rows": entry_views(history.entries(of, wanted[:MOST_SHOWN])),
         "blocking": entry_views(history.entries(of, blocking[:MOST_SHOWN])),
-        "seen": _seen(wanted),
+        "seen": _fingerprint(wanted),
     }
     return render(request, "pages/history/undo_range.html", context, status=409 if context.get("sentence") else 200)
 
@@ -154,7 +154,7 @@ def undo_range(request: HttpRequest, owner: int) -> HttpResponse:
 def _range_undone(
     request: HttpRequest, owner: ChatUser, wanted: Sequence[Record], by: str, since: datetime, until: datetime
 ) -> HttpResponse:
-    if request.POST.get("seen") != _seen(wanted):
+    if request.POST.get("seen") != _fingerprint(wanted):
         raise Depends(_("Something changed since this page was loaded; check it again."), ())
     undone_by = {"actor": request.user.get_username(), "reason": request.POST.get("reason", "").strip()}
     made = history.undo_between(owner, by, since, until, **undone_by)
@@ -174,6 +174,6 @@ def _range(asked: Mapping[str, str]) -> tuple[str, datetime, datetime]:
     return asked.get("by", "").replace("\0", "")[:200], since or BEGINNING, until or timezone.now()
 
 
-def _seen(records: Sequence[Record]) -> str:
+def _fingerprint(records: Sequence[Record]) -> str:
     """What a page showed, for its form to send back: by number, for others' changes come in between."""
     return ",".join(f"{'t' if isinstance(record, TopicEdit) else 'k'}{record.pk}" for record in records)

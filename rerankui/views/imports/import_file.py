@@ -22,6 +22,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
 from memoryapp import import_files, work
+from memoryapp.importers import FORMATS, NOBODY
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -35,18 +36,13 @@ from memoryapp.models import (
     TopicEdit,
     Work,
 )
-from rerankui.access import operator_of, owner_or_404, requires, seen_owners
+from rerankui.access import operator_of, owner_or_404, requires, visible_owners
 from rerankui.curation.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
 
-# The formats in which the user may be any of the speakers.
-ASKS_WHO = {"telegram", "whatsapp"}
-NOBODY = "-"
 # What people are shown of a whole memory; the rest comes along with it.
 _SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
-# The formats whose times have no time zone.
-ZONELESS = {"whatsapp"}
 
 
 @csrf_exempt
@@ -69,7 +65,7 @@ def _upload(request: HttpRequest, owner: ChatUser, ticket: str) -> str:
     if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
         messages.error(request, _("This page was open for too long; choose the file once more."))
         return here
-    with uploads.received(request) as found:
+    with uploads.receive(request) as found:
         who = request.user.get_username()
         zone = timezone.get_current_timezone_name()
         staged = [import_files.stage(owner, file.path, file.name, who, zone) for file in found if file.size]
@@ -167,11 +163,11 @@ def _may_fill_all(request: HttpRequest, row: ImportFile) -> bool:
     if operator_of(request).sees_everyone:
         return True
     names = {user["name"] for user in row.findings.get("users", ())}
-    return len(names) < import_files.MOST_USERS and seen_owners(request).filter(name__in=names).count() == len(names)
+    return len(names) < import_files.MOST_USERS and visible_owners(request).filter(name__in=names).count() == len(names)
 
 
 def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
-    findings = row.findings
+    findings, format = row.findings, FORMATS.get(row.format)
     return {
         "owner": row.owner,
         "file": row,
@@ -189,8 +185,8 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         ],
         "batches": import_files.batches(row) if row.state != ImportFile.State.REHEARSING else (),
         "percent": int(row.share * 100),
-        "asks_who": row.format in ASKS_WHO,
-        "zones": sorted(available_timezones()) if row.format in ZONELESS and row.state == row.State.READY else (),
+        "asks_who": bool(format and format.asks_who),
+        "zones": sorted(available_timezones()) if format and format.asks_zone and row.state == row.State.READY else (),
         "restores": _kinds(findings.get("restores", {})),
         "brings": _kinds(findings.get("brings", {})),
         "nobody": NOBODY,

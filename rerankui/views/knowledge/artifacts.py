@@ -68,7 +68,7 @@ def _take_over(request: HttpRequest, owner: ChatUser, ticket: str) -> None:
     if not uploads.admits(ticket, owner.pk, int(request.user.pk or 0)):
         messages.error(request, _("This page was open for too long; choose the file once more."))
         return
-    with uploads.received(request) as found:
+    with uploads.receive(request) as found:
         for file in found:
             _put(request, owner, file)
     if not found:

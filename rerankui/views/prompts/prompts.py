@@ -25,7 +25,7 @@ from memoryapp import prompt_versions
 from memoryapp.engine.prompts import BUILT_IN, PromptText, faults
 from memoryapp.models import Prompt, Role, Run, RunEvent
 from memoryapp.prompt_versions import Key, Since
-from rerankui.access import operator_of, requires, seen_owners
+from rerankui.access import operator_of, requires, visible_owners
 from rerankui.forms import PromptForm
 from rerankui.text.differences import Difference, difference
 from rerankui.text.prompt_words import PARTS, fault_words, label_of, variables_of, words_of
@@ -85,7 +85,7 @@ def text_or_404(key: Key, version: int) -> PromptText:
 def prompts(request: HttpRequest) -> HttpResponse:
     forced = _by_key(Prompt.objects.filter(in_force=True))
     newest = _by_key(prompt_versions.newest_versions())
-    used = prompt_versions.used_lately(seen_owners(request))
+    used = prompt_versions.used_lately(visible_owners(request))
     book, since = prompt_versions.in_force_now(), prompt_versions.in_force_since()
     listed = [
         {**_listed(book[key], forced.get(key), newest.get(key), used), "since": _since(since, book[key])}
@@ -164,7 +164,7 @@ def _page(request: HttpRequest, key: Key, serving: PromptText) -> dict[str, Any]
 
 def _versions(request: HttpRequest, key: Key, rows: list[Prompt]) -> list[tuple[Prompt | None, int]]:
     """The versions, newest first, each with how many recent runs were told it; None is the built-in text."""
-    used = prompt_versions.used_lately(seen_owners(request))
+    used = prompt_versions.used_lately(visible_owners(request))
     saved: list[tuple[Prompt | None, int]] = [(row, used.get(str(row), 0)) for row in rows[:SHOWN_VERSIONS]]
     return [*saved, (None, used.get(BUILT_IN[key].label, 0))]
 
@@ -221,7 +221,7 @@ def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:
     """Recent runs that were told a version of this prompt, to try another one on."""
-    seen = Run.objects.by_hand().filter(owner__in=seen_owners(request), state=Run.State.FINISHED)
+    seen = Run.objects.by_hand().filter(owner__in=visible_owners(request), state=Run.State.FINISHED)
     recent = list(seen.select_related("owner")[:LOOKED_THROUGH])
     name, language = key
     labels = _enriched_by(recent) if name == Prompt.Name.ENRICH else {run.pk: run.prompt_version for run in recent}

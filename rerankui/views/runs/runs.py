@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from memoryapp.models import Role, Run
-from rerankui.access import requires, seen_owners
+from rerankui.access import requires, visible_owners
 from rerankui.filters import RunFilter
 from rerankui.pages import page_of, show
 
@@ -17,7 +17,7 @@ from rerankui.pages import page_of, show
 @require_safe
 @requires(Role.VIEWER)
 def run_list(request: HttpRequest) -> HttpResponse:
-    owners = seen_owners(request)
+    owners = visible_owners(request)
     filters = RunFilter(request.GET, owners=owners)
     listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
     page = page_of(request, _filtered(listed, filters.chosen), filters.order)
@@ -32,11 +32,11 @@ def _filtered(listed: QuerySet[Run], chosen: Mapping[str, str]) -> QuerySet[Run]
     if chosen["strategy"]:
         listed = listed.filter(strategy=chosen["strategy"])
     if chosen["outcome"]:
-        listed = listed.filter(_ended(chosen["outcome"]), state=Run.State.FINISHED)
+        listed = listed.filter(_outcome_condition(chosen["outcome"]), state=Run.State.FINISHED)
     return listed
 
 
-def _ended(outcome: str) -> Q:
+def _outcome_condition(outcome: str) -> Q:
     """``chosen`` and ``none`` are the model's own answers, with anything of the memory and with nothing of it."""
     if outcome not in ("chosen", "none"):
         return Q(fallback=outcome)

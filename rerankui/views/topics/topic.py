@@ -59,7 +59,7 @@ def topic(request: HttpRequest, pk: int) -> HttpResponse:
         "facts": _facts(shown, former),
         "artifacts": Artifact.objects.filter(owner=shown.owner, message__topicmessage__topic=shown)[:20],
     }
-    made_by = _made_by(context["lineage"])
+    made_by = _maker(context["lineage"])
     context |= {"made_by": made_by, "made_again": made_by is not None and curation.is_again(made_by)}
     return render(request, "pages/topics/topic.html", context)
 
@@ -110,7 +110,7 @@ def _place(topic: Topic, rows: Sequence[Message]) -> int:
     return _messages(topic).filter(earlier).count()
 
 
-def _made_by(lineage: curation.Lineage) -> TopicEdit | None:
+def _maker(lineage: curation.Lineage) -> TopicEdit | None:
     """The edit that the topic lives by, when a way leads back from it."""
     last = lineage.edits[0] if lineage.edits else None
     return last if last and last.kind != TopicEdit.Kind.ARCHIVE else None

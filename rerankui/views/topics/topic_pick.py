@@ -42,12 +42,12 @@ def topic_pick(request: HttpRequest, pk: int) -> HttpResponse:
         "chosen": chosen,
         "following": bool(request.GET.get("following")),
         "back": next_address(request),
-        "found": found(topic, words) if words else neighbours(topic, MOST),
+        "found": matches(topic, words) if words else neighbours(topic, MOST),
     }
     return show(request, "pages/topics/topic_pick.html", "partials/topics/picked.html", context)
 
 
-def found(topic: Topic, words: str) -> list[Neighbour]:
+def matches(topic: Topic, words: str) -> list[Neighbour]:
     """Topics by words, then by meaning, each once and never the topic itself; similarity 0 where only words match."""
     live = Topic.objects.of(topic.owner_id).live().exclude(pk=topic.pk)
     by_words = topics_by_words(live, words, parse_topic_id(words)).order_by("-ended_at", "-id")[: MOST // 2]
@@ -58,4 +58,4 @@ def found(topic: Topic, words: str) -> list[Neighbour]:
 
 def _alike(topic: Topic, words: str) -> list[Neighbour]:
     near = proposals.topics_alike(topic.owner, words, MOST + 1)
-    return [found for found in near if found.topic.pk != topic.pk]
+    return [each for each in near if each.topic.pk != topic.pk]

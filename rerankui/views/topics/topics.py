@@ -25,7 +25,7 @@ STATES = {
 def topics(request: HttpRequest, owner: int) -> HttpResponse:
     of = owner_or_404(request, owner)
     filters = TopicFilter(request.GET)
-    found = filtered(of, filters)
+    found = filtered_topics(of, filters)
     page = page_of(request, found, filters.order)
     context = {"owner": of, "filters": filters, "page": page, "total": found.count()}
     context |= {"may_change": operator_of(request).may(Role.CURATOR), "most_compared": MOST_TOPICS}
@@ -33,7 +33,7 @@ def topics(request: HttpRequest, owner: int) -> HttpResponse:
     return show(request, "pages/topics/topics.html", "partials/topics/topics.html", context)
 
 
-def filtered(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
+def filtered_topics(owner: ChatUser, filters: TopicFilter) -> QuerySet[Topic]:
     """The owner's topics that the list shows."""
     found = Topic.objects.of(owner).filter(**STATES.get(filters.chosen["state"] or "", {"is_live": True}))
     if filters.chosen["topics"]:

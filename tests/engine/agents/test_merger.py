@@ -18,7 +18,7 @@ from tests.engine.scripted import ScriptedChat, message, says, topic
 def merged(answer: str) -> str:
     topics = [topic(1, summary="Tea with Marina"), topic(2, summary="Cake for Marina")]
     ask = propose_summary(topics, chat=ScriptedChat(says(answer), says(answer)), seconds=5)
-    return asyncio.run(ask.finished()).result()
+    return asyncio.run(ask.complete()).result()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_summary_is_one_line_that_fits_and_can_be_stored(answer: str) -> None:
 def test_of_merged_topics_each_is_read_in_its_share() -> None:
     chat = ScriptedChat(says("fine"))
     large = [topic(id, *(message(id * 1_000 + n, f"t{id} " * 500) for n in range(90))) for id in range(1, 11)]
-    asyncio.run(propose_summary(large, chat=chat, seconds=5).finished())
+    asyncio.run(propose_summary(large, chat=chat, seconds=5).complete())
     prompt = chat.requests[0].messages[1]["content"]
     assert len(prompt) <= MOST_CHARS * 1.1
     assert all(f'"topic": {id}' in prompt and f"t{id} t{id}" in prompt for id in range(1, 11))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memoryapp.engine.offline.choosing import choose, expected_f1
 from memoryapp.engine.offline.judging import JudgedTopic, judge
-from memoryapp.engine.offline.wants import wants_judgement, wants_several
+from memoryapp.engine.offline.question_kinds import wants_judgement, wants_several
 
 CHANCES = st.lists(st.floats(0.01, 0.99), min_size=1, max_size=6)
 

@@ -18,8 +18,8 @@ from memoryapp.engine.memory import ANYWHERE, Background, Where
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.prompts import BUILT_IN
 from memoryapp.engine.strategies import filter as filter_strategy
+from memoryapp.engine.strategies.cuts import PRESETS, Cuts, Fate, Filtering, apply_cuts
 from memoryapp.engine.strategies.filter import FilterParameters
-from memoryapp.engine.strategies.filtering import PRESETS, Cuts, Fate, Filtering, filtered
 from memoryapp.engine.strategies.ports import Found, PreparedSearch, StrategyRequest
 from tests.engine.scripted import candidate, message
 from tests.engine.strategies.test_vector import ports
@@ -44,20 +44,20 @@ def kept(result: Filtering) -> list[float]:
 
 
 def test_most_is_removed_by_the_threshold() -> None:
-    result = filtered(by_rank(ARCHITECTURE), PRESETS["balanced"])
+    result = apply_cuts(by_rank(ARCHITECTURE), PRESETS["balanced"])
     assert (result.initial, removed(result), kept(result)) == (10, (5, 0, 2), [0.89, 0.84, 0.71])
 
 
 def test_a_drop_between_neighbours_ends_what_is_kept() -> None:
-    result = filtered(by_rank(SETUP), PRESETS["balanced"])
+    result = apply_cuts(by_rank(SETUP), PRESETS["balanced"])
     assert (result.initial, removed(result), kept(result)) == (8, (2, 3, 0), [0.92, 0.88, 0.85])
     assert (result.cliff, result.drop) == (3, (0.85, 0.67))
 
 
 def test_nothing_found_and_everything_filtered_are_two_things() -> None:
-    nothing = filtered(by_rank((0.29, 0.1)), Cuts())
+    nothing = apply_cuts(by_rank((0.29, 0.1)), Cuts())
     assert (nothing.initial, nothing.counts["below_initial"]) == (0, 2)
-    everything = filtered(by_rank((0.47, 0.4)), Cuts())
+    everything = apply_cuts(by_rank((0.47, 0.4)), Cuts())
     assert (everything.initial, everything.counts["below_threshold"], everything.kept) == (2, 2, ())
 
 
@@ -71,20 +71,20 @@ def test_nothing_found_and_everything_filtered_are_two_things() -> None:
     ],
 )
 def test_the_presets(preset: str, architecture: tuple[int, ...], setup: tuple[int, ...]) -> None:
-    assert removed(filtered(by_rank(ARCHITECTURE), PRESETS[preset])) == architecture
-    assert removed(filtered(by_rank(SETUP), PRESETS[preset])) == setup
+    assert removed(apply_cuts(by_rank(ARCHITECTURE), PRESETS[preset])) == architecture
+    assert removed(apply_cuts(by_rank(SETUP), PRESETS[preset])) == setup
 
 
 @pytest.mark.parametrize("high", [value / 100 for value in range(45, 100)])
 def test_a_drop_of_exactly_the_gap_never_cuts(high: float) -> None:
     # Floats alone would cut at about half of these.
-    at_gap = filtered({"a": high, "b": round(high - 0.15, 2)}, Cuts(threshold=0.3))
+    at_gap = apply_cuts({"a": high, "b": round(high - 0.15, 2)}, Cuts(threshold=0.3))
     assert at_gap.cliff == 0
-    assert filtered({"a": high, "b": round(high - 0.16, 2)}, Cuts(threshold=0.25, initial_threshold=0.2)).cliff == 1
+    assert apply_cuts({"a": high, "b": round(high - 0.16, 2)}, Cuts(threshold=0.25, initial_threshold=0.2)).cliff == 1
 
 
 def test_thresholds_let_in_what_equals_them_and_no_number_is_below_all() -> None:
-    result = filtered({"nan": float("nan"), "edge": 0.5}, Cuts())
+    result = apply_cuts({"nan": float("nan"), "edge": 0.5}, Cuts())
     assert [(item.id, item.fate) for item in result.items] == [("edge", "kept"), ("nan", "below_initial")]
 
 
@@ -101,7 +101,7 @@ CUTS = st.builds(
 
 @given(VALUES, CUTS)
 def test_every_item_has_one_fate_and_the_numbers_add_up(values: list[float], cuts: Cuts) -> None:
-    result = filtered(by_rank(tuple(values)), cuts)
+    result = apply_cuts(by_rank(tuple(values)), cuts)
     assert sum(result.counts.values()) == len(values)
     assert result.initial == len(result.kept) + sum(removed(result))
     assert all(before >= behind for before, behind in pairwise(item.similarity for item in result.items))

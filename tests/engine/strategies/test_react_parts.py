@@ -15,7 +15,7 @@ from memoryapp.engine.strategies.react.coverage import borne_out, coverage, cove
 from memoryapp.engine.strategies.react.planning import distinct
 from memoryapp.engine.strategies.react.pool import Document, diverse
 from memoryapp.engine.strategies.react.quoting import QuestionTerms
-from memoryapp.engine.strategies.react.router import filters_of, routed
+from memoryapp.engine.strategies.react.router import filters_of, route_of
 from memoryapp.engine.strategies.react.searching import is_flat
 from memoryapp.engine.text.lexical import Weighed
 from tests.engine.strategies.react_memory import Memory, answer
@@ -36,7 +36,7 @@ TODAY = date(2026, 3, 1)
     ],
 )
 def test_a_route_prefers_one_order_and_excludes_none(question: str, route: str, reason: str) -> None:
-    found = routed(question, TODAY)
+    found = route_of(question, TODAY)
     assert (found.route, found.meaning > 0, found.words > 0) == (route, True, True)
     assert reason in ("", *found.reasons)
 

@@ -56,7 +56,7 @@ class Draft:
     notes: Notes = ()
 
 
-def written(text: str, sources: Mapping[int, Document]) -> Draft:
+def model_draft(text: str, sources: Mapping[int, Document]) -> Draft:
     """A model's answer; empty when the model says that the sources contain none."""
     if NOT_IN_MEMORY in text:
         return Draft(Statements((), {}), "model", notes=(Note("nothing_found"),))
@@ -65,7 +65,7 @@ def written(text: str, sources: Mapping[int, Document]) -> Draft:
     return Draft(statements, "model", _claims([each.text for each in statements.kept], sources), notes)
 
 
-def extracted(
+def extractive_draft(
     wanted: QuestionTerms,
     sources: Mapping[int, Document],
     topics: Sequence[TopicContent],
@@ -76,7 +76,7 @@ def extracted(
     """The most telling sentence of each topic that probably contains an answer; ``why`` says why no model wrote the
     answer."""
     cited = {document.topic for document in sources.values()}
-    read = [_judged(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
+    read = [_to_judge(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
     chosen = likeliest(judge(wanted.question, read, len(candidates)))
     found = [wanted.best(_of_topic(sources, each.topic.id)) for each in chosen]
     quotes = [_quote(sources[number], place) for number, place in found]
@@ -86,7 +86,7 @@ def extracted(
     return Draft(statements, "extracts", _claims([quote for _head, quote in quotes], sources), notes)
 
 
-def _judged(topic: TopicContent, candidates: Mapping[str, Candidate]) -> JudgedTopic:
+def _to_judge(topic: TopicContent, candidates: Mapping[str, Candidate]) -> JudgedTopic:
     found = candidates.get(topic_id(topic.id))
     authors, texts = zip(*((message.author, message.text) for message in topic.messages), strict=True)
     return JudgedTopic(topic_id(topic.id), found.score if found else 0.0, authors, texts)
@@ -110,7 +110,7 @@ def _claims(texts: Sequence[str], sources: Mapping[int, Document]) -> tuple[str,
     return tuple(sorted(checkable, key=lambda text: -len(terms_of(text))))
 
 
-def answered(
+def answer_event(
     draft: Draft, coverage: float, support: float | None, parameters: ReactParameters, language: Language
 ) -> Answered:
     """The answer, as it stands, softened, or refused."""
@@ -156,7 +156,7 @@ def _outcome(
     return ("softened" if stands else "refused"), notes
 
 
-def finished(
+def end_event(
     event: Answered, draft: Draft, candidates: Mapping[str, Candidate], baseline: tuple[str, ...]
 ) -> RunFinished:
     """The cited topics in the order of their citations, each with the quotations from it."""

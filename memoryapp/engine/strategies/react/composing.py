@@ -72,15 +72,15 @@ class Composing:
 
     def coverage(self, documents: Iterable[Document]) -> float:
         """The coverage of the question by these documents."""
-        weights = self.pool.weights(self._asked())
+        weights = self.pool.weights(self._question_stems())
         return coverage(weights, [document.text for document in documents], self.pool.meaning)
 
     @property
-    def wanted(self) -> QuestionTerms:
+    def question_terms(self) -> QuestionTerms:
         """The words and the kind of thing by which a sentence with the answer is recognised."""
-        return QuestionTerms.of(self.question, self.pool.weights(self._asked()))
+        return QuestionTerms.of(self.question, self.pool.weights(self._question_stems()))
 
-    def _asked(self) -> frozenset[str]:
+    def _question_stems(self) -> frozenset[str]:
         """What the question asks for: its stems, without the names of speakers and the dates in it."""
         authors = {message.author for document in self.pool.documents.values() for message in document.messages}
         matter = matter_of(self.question, authors).texts[-1]

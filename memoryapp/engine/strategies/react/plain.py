@@ -14,7 +14,7 @@ from memoryapp.engine.notes import Note
 from memoryapp.engine.parameters import Parameters, number
 from memoryapp.engine.prompts import language_of, topic_number
 from memoryapp.engine.strategies.ports import Ports, StrategyRequest
-from memoryapp.engine.strategies.react.answering import Draft, answered, extracted, finished
+from memoryapp.engine.strategies.react.answering import Draft, answer_event, end_event, extractive_draft
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.searching import Searching
@@ -57,9 +57,9 @@ async def recall(request: StrategyRequest[PlainParameters], ports: Ports) -> Asy
     candidates = {candidate.id: candidate for candidate in found.ranked()}
     draft = await _extract(composing, candidates, ports)
     coverage = composing.coverage(draft.statements.sources.values())
-    answer = answered(draft, coverage, None, parameters, language)
+    answer = answer_event(draft, coverage, None, parameters, language)
     yield answer
-    yield finished(answer, draft, candidates, searching.pool.baseline)
+    yield end_event(answer, draft, candidates, searching.pool.baseline)
 
 
 def _unheard(event: Event | ModelProgress) -> None:
@@ -79,7 +79,9 @@ async def _extract(composing: Composing, candidates: Mapping[str, Candidate], po
     wanted = list(dict.fromkeys(document.topic for document in composing.sources.values()))[:_MOST_TOPICS]
     topics = await ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
     why = Note("extracts_only")
-    return extracted(composing.wanted, composing.sources, topics, candidates, language_of(composing.question), why)
+    return extractive_draft(
+        composing.question_terms, composing.sources, topics, candidates, language_of(composing.question), why
+    )
 
 
 STRATEGY = Strategy("plain", recall, PlainParameters, answers=True)

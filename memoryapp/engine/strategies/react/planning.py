@@ -41,25 +41,25 @@ class Planning:
         if self.writer is None:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_model")
         if asked.found_little:
-            return await self._expanded(asked.query, emit)
+            return await self._expand(asked.query, emit)
         if not self.always and len(stems(asked.query)) <= SHORT_STEMS:
             return PlanOutput(queries=(asked.query,), by="nobody", why="short")
-        found = await self._asked("plan", asked.query, object_schema(queries=_TEXTS), emit)
+        found = await self._ask("plan", asked.query, object_schema(queries=_TEXTS), emit)
         planned = distinct(asked.query, _texts(found, "queries"))[: asked.most]
         if not planned:
             return PlanOutput(queries=(asked.query,), by="nobody", why="no_plan")
         return PlanOutput(queries=(asked.query, *planned), by="model")
 
-    async def _expanded(self, question: str, emit: Emit) -> PlanOutput:
+    async def _expand(self, question: str, emit: Emit) -> PlanOutput:
         """A passage that might contain the answer, and paraphrases of the question."""
         schema = object_schema(passage=TEXT, paraphrases=_TEXTS)
-        found = await self._asked("expand", question, schema, emit)
+        found = await self._ask("expand", question, schema, emit)
         passage = " ".join(str(found.get("passage") or "").split())[:_LONGEST_PASSAGE]
         paraphrases = distinct(question, _texts(found, "paraphrases"))[:_MOST_PARAPHRASES]
         queries = (question, *((passage,) if passage else ()), *paraphrases)
         return PlanOutput(queries=queries, by="model" if len(queries) > 1 else "nobody", why="found_little")
 
-    async def _asked(self, name: str, question: str, schema: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:
+    async def _ask(self, name: str, question: str, schema: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:
         """The model's answer as an object; empty when it fails."""
         assert self.writer
         text = self.prompts[name, language_of(question)]

@@ -53,7 +53,7 @@ _FIELD = {word: field for field, line in _FIELDS.items() for word in line.split(
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def routed(question: str, today: date) -> RouterOutput:
+def route_of(question: str, today: date) -> RouterOutput:
     """The route of a ``question`` as seen on ``today``, with codes that explain it."""
     reasons = tuple(_lexical(question, today))
     route: Route = "bm25" if reasons else "hybrid"

@@ -22,11 +22,11 @@ from memoryapp.engine.kinds.react import Phase, StepStarted
 from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts import language_of, topic_number
 from memoryapp.engine.strategies.ports import Ports, PreparedSearch, SearchTimeout, StrategyRequest
-from memoryapp.engine.strategies.react.answering import Draft, answered, extracted, finished, written
+from memoryapp.engine.strategies.react.answering import Draft, answer_event, end_event, extractive_draft, model_draft
 from memoryapp.engine.strategies.react.composing import Composing
 from memoryapp.engine.strategies.react.parameters import ReactParameters
 from memoryapp.engine.strategies.react.planning import Planning
-from memoryapp.engine.strategies.react.router import routed
+from memoryapp.engine.strategies.react.router import route_of
 from memoryapp.engine.strategies.react.searching import Searching, is_flat
 from memoryapp.engine.strategies.react.shapes import (
     MOST_QUERIES,
@@ -136,7 +136,7 @@ class _Agent:
         )
 
     async def _routed(self, asked: RouterInput, emit: Emit) -> RouterOutput:
-        return routed(asked.query, self._request.today)
+        return route_of(asked.query, self._request.today)
 
     async def work(self) -> Events:
         """Every event from the first step to the last event of the run. Raises SearchTimeout when every
@@ -256,16 +256,18 @@ class _Agent:
         support = sum(check.verified for check in checks) / len(checks) if checks else None
         extracts = draft.statements.sources.values()
         coverage = self._composing.coverage(extracts) if draft.by == "extracts" else self._coverage
-        answer = answered(draft, coverage, support, self._parameters, self._language)
+        answer = answer_event(draft, coverage, support, self._parameters, self._language)
         yield answer
-        yield finished(answer, draft, candidates, self._pool.baseline)
+        yield end_event(answer, draft, candidates, self._pool.baseline)
 
     async def _extract(self, candidates: Mapping[str, Candidate]) -> Draft:
         """The answer without a model's words, out of whole topics."""
         wanted = list(dict.fromkeys(document.topic for document in self._composing.sources.values()))[:_MOST_TOPICS]
         topics = await self._ports.read_topics([topic_number(id) for id in wanted]) if wanted else ()
         why = Note("model_failed" if self._ports.writer else "extracts_only")
-        return extracted(self._composing.wanted, self._composing.sources, topics, candidates, self._language, why)
+        return extractive_draft(
+            self._composing.question_terms, self._composing.sources, topics, candidates, self._language, why
+        )
 
     async def _write(self) -> Events:
         """A model's answer; the model may search while a step is left. ``_draft`` stays None when it gives none."""
@@ -280,7 +282,7 @@ class _Agent:
                 "sources": _numbered(self._composing.texts),
             },
             limits=TurnLimits(max(budget.left, 0.0), self._parameters.turn_seconds),
-            tools=self._toolbox.offered(),
+            tools=self._toolbox.model_tools(),
         )
         while True:
             may_search = self._toolbox.step < self._parameters.max_steps
@@ -296,7 +298,7 @@ class _Agent:
                 yield event
         budget.charge(conversation.budget.spent)
         if reply and reply.text.strip() and not conversation.failure:
-            self._draft = written(reply.text, self._composing.sources)
+            self._draft = model_draft(reply.text, self._composing.sources)
 
     async def _read_on(self, conversation: Conversation) -> Events:
         """Numbers what the model has found beside its sources; the model answers in the next step."""

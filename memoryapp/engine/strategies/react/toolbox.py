@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from memoryapp.engine.conversation import Tool, ToolResult
 from memoryapp.engine.events import Event, ModelProgress, ToolCall
-from memoryapp.engine.json_values import written
+from memoryapp.engine.json_values import to_text
 from memoryapp.engine.kinds.react import ToolName, ToolOutcome, ToolUsed
 from memoryapp.engine.notes import Note, english
 from memoryapp.engine.strategies.ports import SearchTimeout
@@ -141,7 +141,7 @@ class Toolbox:
             asked_by=asked_by,
         )
 
-    def offered(self) -> tuple[Tool, ...]:
+    def model_tools(self) -> tuple[Tool, ...]:
         """The allowed tools that a model may call, in the form that a conversation takes."""
         return tuple(Tool(_declaration(tool), self._run, self._refuse) for tool in self._tools.values() if tool.purpose)
 
@@ -152,7 +152,7 @@ class Toolbox:
         content = {"outcome": used.outcome, **({"code": used.code} if used.code else {}), "result": used.result}
         if self.result:
             content["result"] = self.result.model_dump()
-        return ToolResult(written(content), used)
+        return ToolResult(to_text(content), used)
 
     def _refuse(self, call: ToolCall, turn: int, why: Note) -> ToolResult:
         late = why.code == "out_of_time"

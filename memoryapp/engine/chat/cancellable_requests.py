@@ -27,7 +27,7 @@ _unanswered: WeakKeyDictionary[httpx.AsyncClient, int] = WeakKeyDictionary()
 async def send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
     """The response, once its headers have arrived; the caller closes it. Raises what ``client.send`` raises."""
     try:
-        response = await Transfer(client, request).response()
+        response = await CancellableRequest(client, request).response()
     except BaseException:
         _unanswered[client] = unanswered(client) + 1
         raise
@@ -44,7 +44,7 @@ class TooLong(Exception):
     """A body is longer than any answer may be."""
 
 
-async def whole(response: httpx.Response, most: int) -> httpx.Response:
+async def read_body(response: httpx.Response, most: int) -> httpx.Response:
     """The response with all of its body, decoded. Raises TooLong beyond ``most`` bytes, and httpx.RequestError."""
     content = bytearray()
     async for part in response.aiter_bytes():
@@ -55,7 +55,7 @@ async def whole(response: httpx.Response, most: int) -> httpx.Response:
     return httpx.Response(response.status_code, headers=headers, content=bytes(content), extensions=response.extensions)
 
 
-class Transfer(httpx.AsyncByteStream):
+class CancellableRequest(httpx.AsyncByteStream):
     """One request that is being sent, and the body of its response."""
 
     def __init__(self, client: httpx.AsyncClient, request: httpx.Request) -> None:
@@ -66,12 +66,12 @@ class Transfer(httpx.AsyncByteStream):
         self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(1)
         self._request = request
         request.extensions["trace"] = self._trace
-        self._task = asyncio.create_task(self._transfer(client))
+        self._task = asyncio.create_task(self._send(client))
         _under_way.add(self._task)
         self._task.add_done_callback(_forget)
 
     async def response(self) -> httpx.Response:
-        """The response, whose body is this transfer. Raises what ``client.send`` raises."""
+        """The response, whose body this request yields. Raises what ``client.send`` raises."""
         try:
             await asyncio.wait((self._head, self._task), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -100,12 +100,12 @@ class Transfer(httpx.AsyncByteStream):
         if not self._is_opening:
             self._scope.cancel()
 
-    async def _transfer(self, client: httpx.AsyncClient) -> None:
+    async def _send(self, client: httpx.AsyncClient) -> None:
         with self._scope:
             try:
                 await self._read(await client.send(self._request, stream=True))
             finally:
-                # Otherwise request and transfer would reference each other.
+                # Otherwise this object and the request of httpx would reference each other.
                 del self._request.extensions["trace"]
                 await self._parts.put(None)
 

@@ -14,7 +14,7 @@ from memoryapp.importers import MessageRecord, Rejected, open_chat
 from memoryapp.ingestion.imports import Course, addressee_of, import_for
 from memoryapp.invariants import violations
 from memoryapp.models import ChatUser, Message
-from memoryapp.transfer import predecessor
+from memoryapp.transfer import distilled
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
 from tests.transfer.laplaced import database, message
@@ -50,7 +50,7 @@ def importing(path: Path, second: str, is_there: threading.Event, other: threadi
         chat = open_chat(path)
         addressee, _note = addressee_of(chat, "")
         try:
-            with predecessor.together(chat, addressee) as opened:
+            with distilled.one_transaction(chat, addressee) as opened:
                 import_for(chat, addressee, Course(opened=opened, observe=observe))
         finally:
             connections.close_all()

@@ -15,7 +15,7 @@ _DIRECTIONS = 12
 _PASSES = 6
 
 
-def plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
+def project(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
     """The position of each of ``vectors``, shape (n, d), in the plane: shape (n, 2), direction of largest variance
     first.
 

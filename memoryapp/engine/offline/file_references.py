@@ -105,7 +105,7 @@ _HOW_TO = re.compile(
 )
 
 
-def points_at(query: str, file_type: str, name: str) -> bool:
+def refers_to(query: str, file_type: str, name: str) -> bool:
     """Whether the query refers to a file of this type and name, which is part of the conversation."""
     text = normal(query)
     if _names(text, name) or _WHAT_IS_IT.search(text):

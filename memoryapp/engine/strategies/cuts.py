@@ -107,7 +107,7 @@ class Filtering:
         return self.items[self.cliff - 1].similarity, self.items[self.cliff].similarity
 
 
-def filtered(similarities: Mapping[str, float], cuts: Cuts) -> Filtering:
+def apply_cuts(similarities: Mapping[str, float], cuts: Cuts) -> Filtering:
     """The fate of each item. Equal items keep their order in ``similarities``; NaN passes no threshold."""
     ordered = sorted(similarities.items(), key=lambda pair: -_comparable(pair[1]))
     values = [value for _id, value in ordered]

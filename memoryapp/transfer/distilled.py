@@ -38,7 +38,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class DistilledCounts:
     """How many items of each kind are new, and how many known; what was refused, with the reasons."""
 
     new: Counter[str] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class Brought:
 
 
 @contextmanager
-def together(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[ChatUser], None]]:
+def one_transaction(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[ChatUser], None]]:
     """If the file has distilled items, stores its messages and these items in one transaction.
 
     So no process archives messages before their topics are stored, even if the import is killed. Imports of files that
@@ -64,13 +64,13 @@ def together(chat: ChatFile, addressee: Addressee) -> Iterator[Callable[[ChatUse
         yield lock_owner
 
 
-def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:
-    """Returns what ``bring`` would return after an import of the messages, and writes nothing."""
+def rehearse(chat: ChatFile, addressee: Addressee) -> DistilledCounts:
+    """Returns what ``store`` would return after an import of the messages, and writes nothing."""
     coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for item in chat.records() if chat.is_distilled else ():
         if isinstance(item, MessageRecord) and "topic" in item.metadata and (name := addressee(item.user)):
             coming[name][str(item.metadata["topic"])] += 1
-    found = Brought()
+    found = DistilledCounts()
     for name, kind, items in _portions(chat, addressee, found):
         owner = ChatUser.objects.filter(name=name).first()
         if kind == "topic":
@@ -80,9 +80,11 @@ def rehearse(chat: ChatFile, addressee: Addressee) -> Brought:
     return found
 
 
-def bring(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], ImportBatch], *, actor: str) -> Brought:
+def store(
+    chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], ImportBatch], *, actor: str
+) -> DistilledCounts:
     """Stores what is new; ``batch_of`` returns the import of a chat user. Raises BeingErased."""
-    found = Brought()
+    found = DistilledCounts()
     for name, kind, items in _portions(chat, addressee, found):
         owner = erasure.found_or_made(name)
         with transaction.atomic():
@@ -94,14 +96,16 @@ def bring(chat: ChatFile, addressee: Addressee, batch_of: Callable[[ChatUser], I
     return found
 
 
-def _portions(chat: ChatFile, addressee: Addressee, found: Brought) -> Iterator[tuple[str, str, Sequence[Distilled]]]:
+def _portions(
+    chat: ChatFile, addressee: Addressee, found: DistilledCounts
+) -> Iterator[tuple[str, str, Sequence[Distilled]]]:
     """Yields the items of each chat user, one kind at a time, in portions; adds rejected ones to ``found``."""
-    for (name, kind), items in groupby(_wanted(chat, addressee, found), key=lambda pair: (pair[0], pair[1].kind)):
+    for (name, kind), items in groupby(_addressed(chat, addressee, found), key=lambda pair: (pair[0], pair[1].kind)):
         while part := [item for _name, item in islice(items, _AT_ONCE)]:
             yield name, kind, part
 
 
-def _wanted(chat: ChatFile, addressee: Addressee, found: Brought) -> Iterator[tuple[str, Distilled]]:
+def _addressed(chat: ChatFile, addressee: Addressee, found: DistilledCounts) -> Iterator[tuple[str, Distilled]]:
     for item in chat.distilled():
         name = addressee(item.user)
         if isinstance(item, Rejected) and name is not None:
@@ -121,7 +125,7 @@ class _Place:
 @dataclass(frozen=True, slots=True)
 class _Topics:
     owner: ChatUser | None
-    found: Brought
+    found: DistilledCounts
 
     def put(self, items: Sequence[Distilled], actor: str) -> None:
         assert self.owner
@@ -181,7 +185,7 @@ class _Rows:
 
     owner: ChatUser | None
     kind: str
-    found: Brought
+    found: DistilledCounts
 
     def put(self, items: Sequence[Distilled], actor: str, batch: ImportBatch) -> None:
         assert self.owner

@@ -15,8 +15,8 @@ import pytest
 from memoryapp.clients import LIMITS, http_client
 from memoryapp.engine.budget import Budget
 from memoryapp.engine.chat.attempt import AttemptEnd, attempt
+from memoryapp.engine.chat.cancellable_requests import send
 from memoryapp.engine.chat.protocol import Reply
-from memoryapp.engine.chat.transfer import send
 from tests.support.clock import PATIENCE
 
 # More turns of the loop than a request takes on a connection that has to be opened first.
