@@ -86,7 +86,9 @@ class HttpChat:
                     else:
                         yield step
             outcome = answer.outcome
-            if isinstance(outcome, Reply) and "stream" in body and not answer.streamed:
+            if answer.streamed:
+                self._learnt.streamed(can)
+            elif isinstance(outcome, Reply) and "stream" in body:
                 whole = unstreamed(can)
                 yield self._learnt.learn(whole)
                 can = whole.applied(can)
