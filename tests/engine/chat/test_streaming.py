@@ -366,7 +366,7 @@ async def test_an_ignored_forced_choice_is_found_in_a_stream_too() -> None:
 
 async def test_a_stream_without_end_is_given_up(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memoryapp.engine.chat.attempt._MOST_BYTES", 1_000)
-    endpoint = Endpoint(lambda _: streams(*(delta(content="x" * 100) for _ in range(50))))
+    endpoint = Endpoint(lambda _: streams(*(delta(content="x" * 100) for _ in range(200))))
     assert "too long" in str(await failure(endpoint, stream=True))
 
 
