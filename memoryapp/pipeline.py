@@ -50,7 +50,7 @@ _MEANT = ("", "disabled", "stopped", "no_candidates")
 
 @dataclass(frozen=True, slots=True)
 class StageFault:
-    """A failure of the last day: whose memory, when, why.
+    """A failure of the last day: whose memory, when, why, in a sentence and as a note of ``Work``.
 
     ``count`` is the number of equal failures. ``call`` is the call of an agent that shows it, ``topic`` a topic that
     could not be read, ``code`` the outcome if that is the reason, ``file`` a file whose import failed and that waits
@@ -60,6 +60,7 @@ class StageFault:
     owner: ChatUser | None
     at: datetime | None
     why: str = ""
+    note: Mapping[str, Any] | None = None
     code: str = ""
     count: int = 1
     call: int | None = None
@@ -281,7 +282,8 @@ def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
     is_shown = Q(kind=Work.Kind.IMPORT) & Exists(named)
     failed = Work.objects.filter(~is_shown, state=Work.State.FAILED, at__gte=scope.day_ago)
     for row in scope.of(failed).select_related("owner").order_by("-at")[:50]:
-        found.setdefault(row.kind, []).append(StageFault(row.owner, row.at, why=row.fault, is_work=True))
+        fault = StageFault(row.owner, row.at, why=row.fault, note=row.fault_note, is_work=True)
+        found.setdefault(row.kind, []).append(fault)
     unanswered = AgentCall.objects.filter(at__gte=scope.day_ago).exclude(outcome="")
     for call in scope.of(unanswered).select_related("owner").defer("events").order_by("-at")[:50]:
         fault = StageFault(call.owner, call.at, code=call.outcome, call=call.pk)

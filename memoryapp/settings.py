@@ -237,7 +237,10 @@ LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"run": {"()": "memoryapp.operations.logs.RunLogFilter"}},
+    "filters": {
+        "run": {"()": "memoryapp.operations.logs.RunLogFilter"},
+        "discarded": {"()": "memoryapp.operations.logs.DiscardedConnectionFilter"},
+    },
     "formatters": {
         "line": {"()": "memoryapp.operations.logs.LineFormatter"},
         "json": {"()": "memoryapp.operations.logs.JsonFormatter"},
@@ -250,6 +253,7 @@ LOGGING = {
         # They log addresses, headers and the words of an endpoint, which may contain its key.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        "psycopg.pool": {"filters": ["discarded"]},
     },
 }
 

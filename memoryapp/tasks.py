@@ -86,7 +86,7 @@ def embed_pending() -> None:
         try:
             async_to_sync(vectors.embed_pending)(clients.embedder_of(profiles.profile_of(row)))
         except EmbeddingError as error:
-            profiles.postpone(row, cause(str(error)))
+            profiles.postpone(row, cause(str(error)), error.note)
             logger.warning("Vectors are missing and will be requested again: %s", cause(error))
     if changed := profiles.change_over():
         logger.warning("The embedding profile %s has all its vectors and serves searches from now on.", changed)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.db.models import Q, QuerySet
@@ -20,6 +22,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memoryapp.engine.notes import Note, NotedError, english
 from memoryapp.models import ChatUser, Pause, StagePause, Work
 from memoryapp.operations.logs import cause
 from memoryapp.operations.pauses import StagePaused
@@ -32,6 +35,7 @@ SILENT = timedelta(seconds=60)
 REMEMBERED = timedelta(days=1)
 
 WORKER = "worker"
+UNBEGUN: Mapping[str, Any] = MappingProxyType({"done": 0, "share": 0.0, "fault": "", "fault_note": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +78,22 @@ class Steps:
             if self._heeds_pauses and is_paused(Work.Kind(self._row.kind), self._row.owner_id):
                 raise StagePaused
 
-    def write(self, state: Work.State, fault: str = "") -> None:
+    def write(self, state: Work.State, fault: str = "", note: Note | None = None) -> None:
         row = self._row
-        row.state, row.fault, row.at = state, fault, timezone.now()
+        row.state, row.fault, row.fault_note, row.at = state, fault, note.stored() if note else None, timezone.now()
         # An update, because the chat user may be erased meanwhile.
-        fields = ("state", "fault", "at", "done", "share")
+        fields = ("state", "fault", "fault_note", "at", "done", "share")
         Work.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in fields})
 
 
 def process(name: str) -> str:
-    """Returns a name for this process, for people who ask who is at work."""
-    return _("%(name)s (process %(pid)s)") % {"name": name, "pid": os.getpid()}
+    """Returns a name for this process, which ``process_words`` puts into words for people who ask who is at work."""
+    return f"{name}#{os.getpid()}"
+
+
+def process_words(process: str) -> str:
+    name, _mark, pid = process.rpartition("#")
+    return _("%(name)s (process %(pid)s)") % {"name": name, "pid": pid} if name else process
 
 
 @contextmanager
@@ -94,10 +103,8 @@ def tracked(
     """Keeps the row of a piece of work while the block runs; afterwards the row is done, or failed with the reason."""
     owner_id = owner if isinstance(owner, int) else owner.pk
     began = timezone.now()
-    fields = {"state": Work.State.GOING_ON, "worker": process(worker), "started_at": began}
-    row, _made = Work.objects.update_or_create(
-        owner_id=owner_id, kind=kind, source=source[:300], defaults={**fields, "done": 0, "share": 0.0, "fault": ""}
-    )
+    begins = {"state": Work.State.GOING_ON, "worker": process(worker), "started_at": began, **UNBEGUN}
+    row, _made = Work.objects.update_or_create(owner_id=owner_id, kind=kind, source=source[:300], defaults=begins)
     steps = Steps(row, report, heeds_pauses=worker == WORKER)
     try:
         yield steps
@@ -107,7 +114,7 @@ def tracked(
     except BaseException as error:
         # The lost connection may be the reason of the failure; a row without heartbeat says the same.
         with suppress(DatabaseError, InterfaceError):
-            steps.write(Work.State.FAILED, _fault(error))
+            steps.write(Work.State.FAILED, *_fault(error))
             if isinstance(error, Exception):
                 Work.objects.filter(pk=row.pk).update(asked_at=None)
         raise
@@ -117,8 +124,12 @@ def tracked(
     Work.objects.filter(pk=row.pk, asked_at=row.asked_at).update(asked_at=None)
 
 
-def _fault(error: BaseException) -> str:
-    return cause(str(error)) if isinstance(error, Exception) and str(error) else _("It was interrupted.")
+def _fault(error: BaseException) -> tuple[str, Note | None]:
+    """Returns the fault as a sentence, and as a code with values, where there is one."""
+    if isinstance(error, Exception) and str(error):
+        return cause(str(error)), error.note if isinstance(error, NotedError) else None
+    interrupted = Note("interrupted")
+    return english([interrupted]), interrupted
 
 
 class JointWork:
@@ -184,7 +195,7 @@ class ProgressLines:
 def ask_to_archive(owner: ChatUser, asked_by: str) -> None:
     """Asks the worker to archive the owner's sessions soon, including active ones; a second call changes nothing."""
     asked = {"asked_at": timezone.now(), "asked_by": asked_by[:150]}
-    waits = {**asked, "state": Work.State.WAITING, "done": 0, "share": 0.0, "fault": ""}
+    waits = {**asked, "state": Work.State.WAITING, **UNBEGUN}
     row, made = Work.objects.get_or_create(owner=owner, kind=Work.Kind.ARCHIVE, source="", defaults=waits)
     if not made:
         is_at_it = _going_on()
@@ -282,7 +293,7 @@ def line(shown: WorkProgress) -> str:
         parts.append(_("%(rate)s a second") % {"rate": rate})
     if shown.seconds_left is not None:
         parts.append(_("%(time)s left") % {"time": duration(shown.seconds_left)})
-    return ", ".join([*parts, shown.work.worker])
+    return ", ".join([*parts, process_words(shown.work.worker)])
 
 
 def counted(shown: WorkProgress) -> str:

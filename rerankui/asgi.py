@@ -20,7 +20,7 @@ from memoryapp.operations import startup  # noqa: E402
 from memoryapp.operations.database import in_thread  # noqa: E402
 from memoryapp.runs.runner import runner  # noqa: E402 rows can be imported only once Django is set up
 from rerankui.routing import sockets  # noqa: E402
-from rerankui.web import server_limits, uploads  # noqa: E402
+from rerankui.web import server_limits, socket_closes, uploads  # noqa: E402
 from rerankui.web.origins import OwnOrigin  # noqa: E402
 from rerankui.web.socket_limits import SocketLimit  # noqa: E402
 
@@ -55,6 +55,7 @@ async def _refuse_unusable_database() -> None:
 
 _warm_up()
 server_limits.limit()
+socket_closes.allow()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

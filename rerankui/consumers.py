@@ -12,18 +12,19 @@ from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
-from channels.generic.websocket import AsyncWebsocketConsumer
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
 
 from memoryapp.operations import metrics
 from memoryapp.operations.database import in_thread
+from memoryapp.operations.outages import reason
 from memoryapp.runs import following
 from memoryapp.runs.runner import runner
 from rerankui import answer_fragments, fragments
 from rerankui.access import run_seen_by, run_still_seen_by
 from rerankui.web.languages import language_of
 from rerankui.web.local_time import reader_zone
+from rerankui.web.page_socket import PageSocket
 
 BETWEEN_FRAMES = 0.1
 CHECK_AGAIN = 2.0
@@ -34,7 +35,7 @@ TRY_AGAIN = 1011
 logger = logging.getLogger(__name__)
 
 
-class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+class RunConsumer(PageSocket):
     """One viewer of one run. Closes with 1000 at the run's end, on which htmx does not reconnect."""
 
     async def connect(self) -> None:
@@ -42,7 +43,12 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self.following: asyncio.Task[None] | None = None
         self.checked_at = asyncio.get_running_loop().time()
         await self.accept()
-        if not await in_thread(run_seen_by, self.scope["user"], self.run_id):
+        try:
+            is_seen = await in_thread(run_seen_by, self.scope["user"], self.run_id)
+        except DatabaseError as error:
+            await self._try_again(error)
+            return
+        if not is_seen:
             await self.close(NOT_FOUND)
             return
         self.following = asyncio.create_task(self._follow())
@@ -58,11 +64,14 @@ class RunConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         except PermissionDenied:
             await self.close(NOT_FOUND)
         except (DatabaseError, OSError) as error:
-            # On this code the page reconnects, and its first frame contains everything that was missed.
-            logger.warning("the rows of run %s are out of reach: %s", self.run_id, error)
-            await self.close(TRY_AGAIN)
+            await self._try_again(error)
         else:
             await self.close(ENDED)
+
+    async def _try_again(self, error: Exception) -> None:
+        """Closes with a code on which the page reconnects; its first frame contains everything that was missed."""
+        logger.warning("the rows of run %s are out of reach: %s", self.run_id, reason(error))
+        await self.close(TRY_AGAIN)
 
     async def _send_frames(self) -> None:
         seen = fragments.Seen()

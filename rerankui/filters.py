@@ -183,7 +183,13 @@ class OfOwnersFilter(Filter):
 
 class RunFilter(OfOwnersFilter):
     placeholder = _("Words of the query")
-    SORTS = {"newest": ("-created_at", "-id")}
+    SORTS = {
+        "newest": ("-created_at", "-id"),
+        "oldest": ("created_at", "id"),
+        "longest": ("-seconds", "-id"),
+        "shortest": ("seconds", "id"),
+        "costliest": ("-cost_usd", "-id"),
+    }
     strategy = _choice(_("Strategy"), _("all strategies"), [(name, name) for name in STRATEGIES])
     outcome = _choice(
         _("Outcome"),

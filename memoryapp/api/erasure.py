@@ -12,6 +12,7 @@ from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
 from memoryapp.api.curation import actor_of
+from memoryapp.api.lists import router as users
 from memoryapp.api.shapes.erasure import ErasedAnswer
 from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
@@ -57,6 +58,16 @@ async def erase(request: HttpRequest, name: str) -> JsonResponse:
     memory.
     """
     return document(request, await in_thread(_erased, grant_of(request), name))
+
+
+# A path with both methods belongs to one router.
+@users.delete("/users", auth=Token(Scope.CURATE), tags=["users"], response=described(ErasedAnswer, 404, 422))
+async def erase_user(request: HttpRequest, user: KnownName) -> JsonResponse:
+    """Erase the chat user `user` for good, as above: in a path, the name `bob/people/3` would mean a person of `bob`.
+
+    The token must open every memory.
+    """
+    return document(request, await in_thread(_erased, grant_of(request), user))
 
 
 def _opened(grant: Grant, name: str) -> ChatUser:

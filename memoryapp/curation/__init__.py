@@ -19,7 +19,7 @@ from memoryapp.curation.plans import (
     propose_split,
 )
 from memoryapp.curation.rewording import reword, wordings
-from memoryapp.curation.swapping import put_in, settled_by_hand, swap, taken_out
+from memoryapp.curation.swapping import first_taken_out, put_in, settled_by_hand, swap, taken_out
 from memoryapp.curation.undoing import (
     dependents,
     in_effect,
@@ -42,6 +42,7 @@ __all__ = [
     "Stale",
     "dependents",
     "extractive",
+    "first_taken_out",
     "former",
     "heirs",
     "in_effect",

@@ -118,6 +118,12 @@ def taken_out(edit: TopicEdit) -> list[Topic]:
     return _on_side(edit, EditedTopic.Side.OUT)
 
 
+def first_taken_out(edit: TopicEdit) -> Topic | None:
+    """The topic that the change named first: of a move the one that its messages came from. None for an archive."""
+    named_first = EditedTopic.objects.filter(owner=edit.owner_id, edit=edit, side=EditedTopic.Side.OUT).order_by("pk")
+    return Topic.objects.filter(pk__in=named_first.values("topic")[:1]).first()
+
+
 def settled_by_hand(owner_id: int, ids: Collection[int]) -> tuple[int, ...]:
     """Those of ``ids`` that a person made or brought back. Automatic runs may suggest changes of them, but not make
     any."""

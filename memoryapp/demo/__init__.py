@@ -31,7 +31,7 @@ from memoryapp.importers.record import message, moment
 from memoryapp.ingestion.archiving import ARCHIVIST
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
-from memoryapp.models import Artifact, ChatUser, Fact, Message, Operator, Person, Role, Topic
+from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Operator, Person, Role, Topic
 from memoryapp.search.vectors import embed_pending
 
 LOGIN = "demo"
@@ -57,12 +57,12 @@ class DemoTalk:
 
 
 def load() -> bool:
-    """Loads the demo into a memory without chat users; returns False if it has one.
+    """Loads the demo into a new memory; returns False if there is a chat user, or was one that was erased.
 
     The sweep makes the vectors that could not be made now, as for any other topic.
     """
     if not _fill_empty_memory():
-        logger.info("The memory holds chat users already; the demo was left out.")
+        logger.info("The memory holds or held chat users; the demo was left out.")
         return False
     try:
         async_to_sync(embed_pending)(embedder())
@@ -73,7 +73,7 @@ def load() -> bool:
 
 @transaction.atomic
 def _fill_empty_memory() -> bool:
-    if ChatUser.objects.exists():
+    if ChatUser.objects.exists() or Erasure.objects.exists():
         return False
     for name in AUTHORS:
         _put_user(name)

@@ -45,13 +45,14 @@ _Step = Retried | SteppedDown | PartialReply | Reply
 class Failure:
     """The reason why there is no usable reply. ``words`` are those of the client or the model, possibly empty.
     ``spent`` is what failed attempts were billed, ``status`` the HTTP status if the endpoint answered. ``is_final``
-    means that the endpoint would refuse the same request again."""
+    means that the endpoint would refuse the same request again. ``note`` is what the client says, as a code."""
 
     cause: Cause
     words: str = ""
     spent: Usage = Usage()
     is_final: bool = False
     status: int = 0
+    note: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +239,12 @@ class Conversation:
             async with clock.spending():
                 step = await anext(steps, Reply(text=""))
         except LLMTimeout as error:
-            self.failure = Failure(late, str(error), error.spent)
+            self.failure = Failure(late, str(error), error.spent, note=error.note)
         except TimeoutError:
             self.failure = Failure(late)
         except LLMError as error:
             is_final = isinstance(error, LLMRefused)
-            self.failure = Failure("llm_error", str(error), error.spent, is_final, error.status)
+            self.failure = Failure("llm_error", str(error), error.spent, is_final, error.status, error.note)
         else:
             if not isinstance(step, Reply):
                 return ModelProgress(self.turns, step.text, step.reasoning) if isinstance(step, PartialReply) else step

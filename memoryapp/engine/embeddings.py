@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memoryapp.engine.notes import Note, NotedError
+
 Vectors = NDArray[np.float32]
 
 # gemini-embedding-001 reads 2,048 tokens; other models refuse longer texts instead of cutting them.
@@ -40,8 +42,8 @@ class Profile:
         return f"{self.provider}/{self.model}@{self.dimensions}"
 
 
-class EmbeddingError(Exception):
-    """No vectors could be made; the text is a sentence for people."""
+class EmbeddingError(NotedError):
+    """No vectors could be made."""
 
 
 class Embedder(Protocol):
@@ -62,9 +64,8 @@ class UnreachableEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Raises EmbeddingError."""
-        raise EmbeddingError(
-            f"Vectors of {self.profile.name} cannot be made: no setting names the address of {self.profile.provider}."
-        )
+        named = {"profile": self.profile.name, "provider": self.profile.provider}
+        raise EmbeddingError(Note("embedder_unnamed", named))
 
 
 def unit(vectors: Vectors) -> Vectors:

@@ -130,9 +130,8 @@ class RunStarted:
 class QueryEnriched:
     """The query as search sees it. ``note`` is empty when a model wrote it. Otherwise it is a code that says why the
     raw query is used, followed by a colon and the words of the endpoint, or the rewrite that is ``unrelated`` to the
-    conversation. A rewrite is searched together with the query; earlier versions searched it alone.
-
-    ``variables`` are those that filled the prompt.
+    conversation; ``cause`` and HTTP's ``status`` say how a model failed. A rewrite is searched together with the query;
+    earlier versions searched it alone. ``variables`` are those that filled the prompt.
     """
 
     kind: ClassVar[str] = "query_enriched"
@@ -146,6 +145,8 @@ class QueryEnriched:
     model: str = ""
     prompt_version: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    cause: str = ""
+    status: int = 0
 
     @property
     def usage(self) -> Usage:

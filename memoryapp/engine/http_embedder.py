@@ -19,6 +19,7 @@ from memoryapp.engine.chat.cancellable_requests import TooLong, read_body, send
 from memoryapp.engine.chat.redaction import redacted, without_login
 from memoryapp.engine.chat.retries import NO_ANSWER, is_passing, retry_after, wait_before_retry
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors, unit
+from memoryapp.engine.notes import ENGLISH, Note
 from memoryapp.engine.storable import storable
 from memoryapp.engine.threads import apart
 
@@ -30,13 +31,6 @@ _BLANK = "-"
 _SECONDS = 60.0
 # A hundred vectors of 4,000 dimensions take ten million.
 _MOST_BYTES = 32_000_000
-_ADVICE: Mapping[int, str] = {
-    401: "check EMBEDDING_API_KEY",
-    402: "top up the account there",
-    403: "check what the key may do",
-    404: "check EMBEDDING_BASE_URL and EMBEDDING_MODEL",
-    429: "wait, or raise the limit there",
-}
 _TIMEOUT = httpx.Timeout(_SECONDS, connect=5.0)
 
 
@@ -89,21 +83,21 @@ class HttpEmbedder:
             async with budget.spending():
                 response = await self._send(body)
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
-            return _Failure(NO_ANSWER, self._failure("cannot be reached: no connection."))
+            return _Failure(NO_ANSWER, self._failure("unreachable", quoted="no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise self._failure(f"did not answer within {_SECONDS:.0f} seconds.") from error
+            raise self._failure("late", seconds=_SECONDS) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise self._failure(f"cannot be asked: {error}.") from error
+            raise self._failure("unaskable", quoted=str(error)) from error
         except TooLong as error:
-            raise self._failure(f"answered more than {_MOST_BYTES:,} bytes.") from error
+            raise self._failure("too_long", bytes=_MOST_BYTES) from error
         except httpx.HTTPError as error:
-            return _Failure(NO_ANSWER, self._failure(f"cannot be reached: {error or type(error).__name__}."))
+            return _Failure(NO_ANSWER, self._failure("unreachable", quoted=str(error) or type(error).__name__))
         if response.status_code == httpx.codes.OK:
             return response
-        advice = _ADVICE.get(response.status_code, "")
-        answered = f"answered {response.status_code}{_reason(response)}"
-        failure = self._failure(f"{answered}; {advice}." if advice else f"{answered}.")
-        return _Failure(response.status_code, failure, retry_after(response.headers.get("Retry-After", "")))
+        status = response.status_code
+        code = str(status) if f"embedder_{status}" in ENGLISH else "failing"
+        failure = self._failure(code, status=status, quoted=_reason(response))
+        return _Failure(status, failure, retry_after(response.headers.get("Retry-After", "")))
 
     async def _send(self, body: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request("POST", self._url, json=body, headers=self._headers, timeout=_TIMEOUT)
@@ -114,30 +108,32 @@ class HttpEmbedder:
         try:
             return response.json()
         except (ValueError, RecursionError) as error:
-            raise self._failure("did not answer with JSON.") from error
+            raise self._failure("not_json") from error
 
-    def _failure(self, words: str) -> EmbeddingError:
+    def _failure(self, code: str, **values: Any) -> EmbeddingError:
         """The error; without the API key, which the endpoint may have repeated."""
-        return EmbeddingError(redacted(f"The embedding endpoint {without_login(self._url)} {words}", self._key))
+        note = Note(f"embedder_{code}", {"url": without_login(self._url), **values})
+        return EmbeddingError(redacted(note, self._key))
 
     def _vectors(self, answer: Any, count: int) -> Vectors:
         rows = _rows(answer)
         if rows is None:
-            raise self._failure(f"answered without embeddings{_error_words(answer)}.")
+            raise self._failure("without_vectors", quoted=_error_words(answer))
         if sorted(rows) != list(range(count)):
-            raise self._failure(f"answered {len(rows)} vectors for {count} texts.")
+            raise self._failure("miscounted", vectors=len(rows), texts=count)
         return self._matrix([rows[index] for index in range(count)])
 
     def _matrix(self, rows: Sequence[Any]) -> Vectors:
         wanted = self.profile.dimensions
         for row in rows:
-            if not isinstance(row, list) or len(row) != wanted:
-                got = f"{len(row)} dimensions" if isinstance(row, list) else "no list of numbers"
-                raise self._failure(f"answered {got}; EMBEDDING_DIMENSIONS is {wanted}.")
+            if not isinstance(row, list):
+                raise self._failure("no_numbers", wanted=wanted)
+            if len(row) != wanted:
+                raise self._failure("dimensions", got=len(row), wanted=wanted)
         try:
             return unit(np.array(rows, dtype=np.float32))
         except (TypeError, ValueError, OverflowError) as error:
-            raise self._failure(f"answered a vector that cannot be used: {error}.") from error
+            raise self._failure("unusable", quoted=str(error)) from error
 
 
 def _rows(answer: Any) -> dict[int, Any] | None:
@@ -161,7 +157,7 @@ def _reason(response: httpx.Response) -> str:
 
 
 def _error_words(answer: Any) -> str:
-    """``: message`` for an error object, otherwise empty."""
+    """The message of an error object, otherwise empty."""
     error = answer.get("error") if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
-    return f": {message[:300].rstrip('.')}" if isinstance(message, str) and message else ""
+    return message[:300].rstrip(".") if isinstance(message, str) else ""

@@ -48,6 +48,43 @@ ENGLISH: Mapping[str, str] = {
     "stopped": "{by} stopped this run before the model had chosen.",
     "crashed": "A fault in the program ended this run, so nothing was chosen; the log of the server tells which.",
     "events_lost": "The database lost events of this run after a crash, so it ends behind the last one before the gap.",
+    # Why the chat model gave no answer, most of them by the status of its endpoint.
+    "endpoint_unreachable": "{host} cannot be reached{quoted}.",
+    "endpoint_late": "{host} gave no answer within {seconds:.1f} s.",
+    "endpoint_unaskable": "{host} cannot be asked; check LLM_BASE_URL{quoted}.",
+    "endpoint_400": "{host} did not understand the request ({status}){quoted}.",
+    "endpoint_401": "{host} does not accept the API key; check LLM_API_KEY ({status}){quoted}.",
+    "endpoint_402": "{host} says that the account has no credit left; top it up or use another key ({status}){quoted}.",
+    "endpoint_403": "{host} does not allow this request; check what the key may do, or the provider's moderation "
+    "({status}){quoted}.",
+    "endpoint_404": "{host} does not know the model or the address; check LLM_MODEL and LLM_BASE_URL "
+    "({status}){quoted}.",
+    "endpoint_413": "{host} finds the request too large; show the model fewer or shorter topics ({status}){quoted}.",
+    "endpoint_422": "{host} did not accept the request ({status}){quoted}.",
+    "endpoint_429": "{host} is limiting requests; wait, or raise the limit there ({status}){quoted}.",
+    "endpoint_failing": "{host} cannot answer now ({status}){quoted}.",
+    # Why the embedding model gave no vectors.
+    "embedder_unreachable": "The embedding endpoint {url} cannot be reached{quoted}.",
+    "embedder_late": "The embedding endpoint {url} did not answer within {seconds:.0f} seconds.",
+    "embedder_unaskable": "The embedding endpoint {url} cannot be asked{quoted}.",
+    "embedder_too_long": "The embedding endpoint {url} answered more than {bytes:,} bytes.",
+    "embedder_401": "The embedding endpoint {url} answered {status}{quoted}; check EMBEDDING_API_KEY.",
+    "embedder_402": "The embedding endpoint {url} answered {status}{quoted}; top up the account there.",
+    "embedder_403": "The embedding endpoint {url} answered {status}{quoted}; check what the key may do.",
+    "embedder_404": "The embedding endpoint {url} answered {status}{quoted}; check EMBEDDING_BASE_URL and "
+    "EMBEDDING_MODEL.",
+    "embedder_429": "The embedding endpoint {url} answered {status}{quoted}; wait, or raise the limit there.",
+    "embedder_failing": "The embedding endpoint {url} answered {status}{quoted}.",
+    "embedder_not_json": "The embedding endpoint {url} did not answer with JSON.",
+    "embedder_without_vectors": "The embedding endpoint {url} answered without embeddings{quoted}.",
+    "embedder_miscounted": "The embedding endpoint {url} answered {vectors} vectors for {texts} texts.",
+    "embedder_dimensions": "The embedding endpoint {url} answered {got} dimensions; EMBEDDING_DIMENSIONS is {wanted}.",
+    "embedder_no_numbers": "The embedding endpoint {url} answered no list of numbers; EMBEDDING_DIMENSIONS is "
+    "{wanted}.",
+    "embedder_unusable": "The embedding endpoint {url} answered a vector that cannot be used{quoted}.",
+    "embedder_unnamed": "Vectors of {profile} cannot be made: no setting names the address of {provider}.",
+    # Why background work failed.
+    "interrupted": "It was interrupted.",
     # Why a query has no vector.
     "embedding_failed": "{words}",
     "no_vector_in_time": "The embedding model gave no vector within {seconds:.3g} s.",
@@ -73,6 +110,18 @@ class Note:
     code: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
+    def stored(self) -> dict[str, Any]:
+        """The note as JSON, without the words of an endpoint, which may repeat what it was sent."""
+        return {"code": self.code, "values": {**self.values, **({"quoted": ""} if "quoted" in self.values else {})}}
+
+
+class NotedError(Exception):
+    """An error whose text is a sentence for people. ``note`` is the same as a code with values, if it has one."""
+
+    def __init__(self, sentence: str | Note) -> None:
+        super().__init__(english([sentence]) if isinstance(sentence, Note) else sentence)
+        self.note = sentence if isinstance(sentence, Note) else None
+
 
 Notes = tuple[Note, ...]
 
@@ -91,6 +140,8 @@ def _sentence(note: Note) -> str:
 def _words(name: str, value: Any) -> Any:
     if name == "instead":
         return _INSTEAD.get(value, value)
+    if name == "quoted":
+        return f": {value}" if value else ""
     listed = ", ".join(value) if isinstance(value, list) else value
     if name == "tools":
         return f"{'the only one is' if len(value) == 1 else 'there are'} {listed}"

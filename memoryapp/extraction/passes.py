@@ -24,6 +24,7 @@ from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent
+from memoryapp.engine.notes import NotedError
 from memoryapp.extraction import unread
 from memoryapp.extraction.facts import KnownFacts
 from memoryapp.extraction.findings import Reading
@@ -57,8 +58,8 @@ class Extracted:
     failed: int = 0
 
 
-class ModelFailed(Exception):
-    """The model gives no answers or no readable ones, and is not asked for a while; the text is for people."""
+class ModelFailed(NotedError):
+    """The model gives no answers or no readable ones, and is not asked for a while."""
 
 
 def extract(
@@ -115,7 +116,7 @@ class _Archivist:
                 self._keep(topic, messages, [self._ask(topic, part) for part in archivist.parts(messages)])
         except (LLMError, EmbeddingError) as error:
             unread.postpone(topic, cause(error))
-            raise ModelFailed(str(error)) from error
+            raise ModelFailed(error.note or str(error)) from error
         except UnreadableAnswer as error:
             sentence = _("The model's answer cannot be read as facts and people.")
             if not may_give_up:

@@ -20,7 +20,7 @@ _CODES = frozenset(
     (
         *("id", "kind", "role", "type", "mime_type", "model", "provider", "strategy", "profile", "prompt_version"),
         *("tool_choice", "response_format", "finish_reason", "fallback", "status", "excerpt_by", "call"),
-        *("capability", "instead", "code", "sha256", "parent", "date", "stopped_by", "parameters", "found_by"),
+        *("capability", "instead", "code", "cause", "sha256", "parent", "date", "stopped_by", "parameters", "found_by"),
     )
 )
 # Names of parts and tools are codes; names of people and files are not.

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure
@@ -37,7 +38,8 @@ def stage(owner: ChatUser, received: Path, source: str, asked_by: str, zone: str
     erasure.check_kept(owner)
     settings.IMPORT_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
     size, who = received.stat().st_size, asked_by[:150]
-    row = ImportFile(owner=owner, source=_name(source), size_bytes=size, asked_by=who, timezone=zone)
+    given = {"source": _name(source), "size_bytes": size, "asked_by": who, "timezone": zone}
+    row = ImportFile(owner=owner, language=get_language(), **given)
     # The file comes first: a row must never name a file that is not there.
     os.replace(received, row.path)
     row.path.chmod(0o600)
@@ -81,7 +83,8 @@ def discard(row: ImportFile) -> None:
 
 def _move(row: ImportFile, before: tuple[State, ...], after: State, **fields: Any) -> None:
     """Changes the state. Raises FileActionRefused when it is no longer one of ``before``."""
-    fields = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), **fields}
+    begins = {"state": after, "fault": "", "share": 0.0, "done": 0, "at": timezone.now(), "language": get_language()}
+    fields = {**begins, **fields}
     if not ImportFile.objects.filter(pk=row.pk, state__in=before).update(**fields):
         raise FileActionRefused(_("This was decided meanwhile; the page shows the decision."))
     row.refresh_from_db()

@@ -18,8 +18,9 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.db import connection, transaction
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
 from memoryapp import erasure, transfer
@@ -51,7 +52,8 @@ def work_on(row: ImportFile) -> bool:
             return False
         row.refresh_from_db()
         if row.is_worked_on:
-            _work(row)
+            with translation.override(row.language or settings.LANGUAGE_CODE):
+                _work(row)
     return True
 
 
@@ -231,4 +233,5 @@ def _fail(row: ImportFile, sentence: str, **fields: Any) -> None:
 
 def fail(row: ImportFile) -> None:
     """Marks the file as failed after a fault of the program; it waits until a person tries again."""
-    _fail(row, _("A fault in the program stopped this; the log has it. Nothing is lost: try again."))
+    with translation.override(row.language or settings.LANGUAGE_CODE):
+        _fail(row, _("A fault in the program stopped this; the log has it. Nothing is lost: try again."))

@@ -5,13 +5,14 @@ Reading a file takes about as long as storing it, and while the database stores,
 
 from __future__ import annotations
 
-import contextvars
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from queue import Empty, Queue
 from typing import TypeVar
+
+from django.utils.translation import get_language, override
 
 # Items in a chunk, and how many chunks may wait. While the database stores a batch of messages
 # (``ingestion.messages.BATCH``), the next one is read.
@@ -36,11 +37,8 @@ def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) ->
     sys.setswitchinterval(TURN)
     chunks: Queue[Chunk[Item]] = Queue(MOST_WAITING)
     stopped = threading.Event()
-    # The context contains the language of sentences.
-    reading = contextvars.copy_context()
-    thread = threading.Thread(
-        target=reading.run, args=(_read, items, size, most, chunks, stopped), name="reading ahead", daemon=True
-    )
+    given = (items, size, most, chunks, stopped, get_language())
+    thread = threading.Thread(target=_read, args=given, name="reading ahead", daemon=True)
     thread.start()
     try:
         yield _items_of(chunks)
@@ -52,13 +50,19 @@ def read_ahead(items: Iterable[Item], size: Callable[[Item], int], most: int) ->
 
 
 def _read(
-    items: Iterable[Item], size: Callable[[Item], int], most: int, chunks: Queue[Chunk[Item]], stopped: threading.Event
+    items: Iterable[Item],
+    size: Callable[[Item], int],
+    most: int,
+    chunks: Queue[Chunk[Item]],
+    stopped: threading.Event,
+    language: str | None,
 ) -> None:
     try:
-        for chunk in _cut(items, size, most):
-            chunks.put(chunk)
-            if stopped.is_set():
-                return
+        with override(language):
+            for chunk in _cut(items, size, most):
+                chunks.put(chunk)
+                if stopped.is_set():
+                    return
         chunks.put(None)
     except BaseException as error:  # noqa: BLE001 it is raised where the item would have come
         chunks.put(error)

@@ -40,9 +40,9 @@ class EmbeddingProfile(models.Model):
     """Only vectors of one profile are compared. One profile serves searches; vectors of another can be made meanwhile.
 
     ``asked_at`` and ``asked_by`` record the agreement to make the vectors of a profile that does not serve yet. After
-    ``failures`` requests in a row without an answer, the last with ``fault``, its model is not asked before
-    ``rests_until``. ``decision`` concerns its thresholds, which a change of the model leaves at the values of the
-    settings.
+    ``failures`` requests in a row without an answer, the last with ``fault`` (as in ``Work``), its model is not asked
+    before ``rests_until``. ``decision`` concerns its thresholds, which a change of the model leaves at the values of
+    the settings.
     """
 
     class Decision(models.TextChoices):
@@ -70,6 +70,7 @@ class EmbeddingProfile(models.Model):
     failures = models.PositiveIntegerField(_("failures in a row"), default=0, db_default=0)
     rests_until = models.DateTimeField(_("asked again from"), null=True, blank=True)
     fault = models.CharField(_("fault"), max_length=500, blank=True, db_default="")
+    fault_note = models.JSONField(_("fault as a code"), null=True, blank=True)
     decision = models.CharField(
         _("decision on thresholds"), max_length=8, choices=Decision, blank=True, default=Decision.NONE, db_default=""
     )

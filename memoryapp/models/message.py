@@ -24,9 +24,10 @@ class ImportFile(Owned):
     ``ingestion.rehearsal``). ``me``, ``start`` and ``addressee`` are a person's answers: how the user is called in it,
     when a file without times began, and whose messages are taken of a file that names several users (a name, or
     ``EVERYBODY``). ``takes_changes`` means that changed texts replace those in the memory. ``timezone`` is the zone of
-    times written without one; it begins as that of the person who gave the file. ``key`` marks the batches of the file,
-    so that an interrupted import continues in them. ``done`` counts messages, ``share`` says how far the file was read,
-    from 0 to 1; ``fault`` is a sentence.
+    times written without one; it begins as that of the person who gave the file. ``language`` is that of the person who
+    gave it or last answered or decided; ``fault`` and the reasons in ``findings`` are sentences in it. ``key`` marks
+    the batches of the file, so that an interrupted import continues in them. ``done`` counts messages, ``share`` says
+    how far the file was read, from 0 to 1.
     """
 
     class State(models.TextChoices):
@@ -49,6 +50,7 @@ class ImportFile(Owned):
     addressee = models.CharField(_("whose messages"), max_length=200, blank=True)
     takes_changes = models.BooleanField(_("with changed texts"), default=False, db_default=False)
     timezone = models.CharField(_("time zone"), max_length=64, blank=True, db_default="")
+    language = models.CharField(_("language"), max_length=16, blank=True, db_default="")
     state = models.CharField(_("state"), max_length=16, choices=State, default=State.REHEARSING)
     findings = models.JSONField(_("findings"), default=dict, blank=True)
     done = models.PositiveIntegerField(_("done"), default=0)

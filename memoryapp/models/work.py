@@ -12,8 +12,9 @@ class Work(Owned):
     """The latest work of a kind for one chat user, asked for, going on or ended.
 
     ``source`` is the file of an import or the embedding profile that is to take over, ``worker`` the process at work.
-    ``done`` counts messages or passages, ``share`` is how much of all that is, from 0 to 1; ``fault`` is a sentence if
-    it failed. An archive that was asked for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
+    ``done`` counts messages or passages, ``share`` is how much of all that is, from 0 to 1. If it failed, ``fault`` is
+    an English sentence, and ``fault_note`` the same as a code with values, where it has one. An archive that was asked
+    for (``asked_at``, by ``asked_by``) also takes sessions that may still go on.
     """
 
     class Kind(models.TextChoices):
@@ -42,6 +43,7 @@ class Work(Owned):
     done = models.PositiveIntegerField(_("done"), default=0)
     share = models.FloatField(_("share"), default=0.0)
     fault = models.TextField(_("fault"), blank=True)
+    fault_note = models.JSONField(_("fault as a code"), null=True, blank=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("owner", "kind", "source"), name="work_once"),)

@@ -48,6 +48,14 @@ class RunLogFilter(logging.Filter):
         return True
 
 
+class DiscardedConnectionFilter(logging.Filter):
+    """Leaves out that a pool discards a closed connection: one whose user ran out of time goes back closed, so that
+    nobody else gets it in the middle of a statement."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("discarding closed connection")
+
+
 class _RedactingFormatter(logging.Formatter):
     """Leaves out chat users' names, passwords, and the rows that PostgreSQL quotes in the details of an error."""
 

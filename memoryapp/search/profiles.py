@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from memoryapp import clients
 from memoryapp.engine.embeddings import Profile
+from memoryapp.engine.notes import Note
 from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 from memoryapp.models import (
     Card,
@@ -157,19 +158,20 @@ def undecided() -> EmbeddingProfile | None:
     return EmbeddingProfile.objects.filter(is_serving=True, decision=Decision.DUE).first()
 
 
-def postpone(row: EmbeddingProfile, fault: str) -> None:
+def postpone(row: EmbeddingProfile, fault: str, note: Note | None = None) -> None:
     """Postpones requests to the model, which did not answer; longer after each failure."""
     row.refresh_from_db()
     rest = min(FIRST_REST * 2 ** min(row.failures, 10), LONGEST_REST)
-    row.failures, row.rests_until, row.fault = row.failures + 1, timezone.now() + rest, fault[:500]
-    row.save(update_fields=("failures", "rests_until", "fault"))
+    row.failures, row.rests_until = row.failures + 1, timezone.now() + rest
+    row.fault, row.fault_note = fault[:500], note.stored() if note else None
+    row.save(update_fields=("failures", "rests_until", "fault", "fault_note"))
 
 
 async def note_answer(row: EmbeddingProfile) -> None:
     """The model answered: requests are no longer postponed."""
     if row.failures:
-        row.failures, row.rests_until, row.fault = 0, None, ""
-        await row.asave(update_fields=("failures", "rests_until", "fault"))
+        row.failures, row.rests_until, row.fault, row.fault_note = 0, None, "", None
+        await row.asave(update_fields=("failures", "rests_until", "fault", "fault_note"))
 
 
 def is_resting(row: EmbeddingProfile) -> bool:

@@ -70,7 +70,7 @@ async def _vectors(
             known = dict(zip(every, await embedder.embed(every), strict=True))
             return unit(np.stack([sum(known[text] for text in texts) for texts in encoded])), ()
     except EmbeddingError as error:
-        return None, (Note("embedding_failed", {"words": str(error)}),)
+        return None, (error.note or Note("embedding_failed", {"words": str(error)}),)
     except TimeoutError:
         return None, (Note("no_vector_in_time", {"seconds": seconds}),)
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
+from rerankui.text import endpoint_words
 
 WORDS: dict[str, Promise] = {
     "none_similar": _(
@@ -39,19 +40,22 @@ WORDS: dict[str, Promise] = {
     "already_loaded": _("Already loaded: %(ids)s."),
     "no_longer_stored": _("No longer stored: %(ids)s."),
     "cut": _("Cut at %(limit)s characters: %(ids)s."),
+    **endpoint_words.WORDS,
 }
 
 
 def remarks(event: CandidatesFound | TopicsRead | Answered | RunFinished) -> str:
     """What an event remarks; events of earlier versions contain English words, which are shown unchanged."""
-    return event.note or " ".join(map(_sentence, event.notes))
+    return event.note or " ".join(map(sentence_of, event.notes))
 
 
-def _sentence(note: Note) -> str:
+def sentence_of(note: Note) -> str:
     if note.code not in WORDS:
         return english([note])
-    return str(WORDS[note.code]) % {name: _listed(value) for name, value in note.values.items()}
+    return str(WORDS[note.code]) % {name: _written(name, value) for name, value in note.values.items()}
 
 
-def _listed(value: Any) -> Any:
+def _written(name: str, value: Any) -> Any:
+    if name == "quoted":
+        return f": {value}" if value else ""
     return ", ".join(value) if isinstance(value, list) else value

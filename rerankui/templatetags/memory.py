@@ -20,11 +20,10 @@ from django.utils.functional import Promise
 from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext, ngettext_lazy, pgettext_lazy
+from django.utils.translation import ngettext, ngettext_lazy, pgettext, pgettext_lazy
 
 from memoryapp import work
 from memoryapp.browsing.usage import Day
-from memoryapp.importers import FORMATS
 from memoryapp.models import ChatUser, Message
 from rerankui.filters import Filter
 from rerankui.text import counts
@@ -109,7 +108,7 @@ def months_chart(months: Sequence[tuple[date, int]], owner: int) -> SafeString:
     """
     most = max(count for _month, count in months)
     bars = format_html_join("", _MONTH, (_month_bar(place, *month, most, owner) for place, month in enumerate(months)))
-    ends = list(dict.fromkeys(date_format(months[place][0], "F Y") for place in (0, -1)))
+    ends = list(dict.fromkeys(date_format(months[place][0], pgettext("axis", "F Y")) for place in (0, -1)))
     named = ends if len(months) >= _MONTHS_ACROSS else [" – ".join(ends)]
     return format_html(
         '<svg class="months" viewBox="0 0 {} 56" preserveAspectRatio="none" role="group" aria-label="{}">{}</svg>'
@@ -150,7 +149,7 @@ def _day_bar(place: int, day: Day, most: int) -> tuple[object, ...]:
     height, top = (round(62 * count / most, 1) for count in (day.recalls, day.fallbacks))
     height = max(height, 0.5)
     left = place * 10 + 1
-    title = f"{date_format(day.day, 'j F')}: {recalls}, {fell_back}"
+    title = f"{date_format(day.day, _('j F'))}: {recalls}, {fell_back}"
     return title, place * 10, left, 64 - height, height, left, 64 - height, top
 
 
@@ -184,12 +183,6 @@ _FILE_TYPES = {
 def file_type(code: str) -> str | Promise:
     """What kind of file it is; a kind nobody foresaw (``pdf``) as it is stored."""
     return _FILE_TYPES.get(code, code)
-
-
-@register.filter
-def format_name(code: str) -> str:
-    """The format of an import, by the name its makers gave it."""
-    return FORMATS[code].label if code in FORMATS else code
 
 
 @register.filter

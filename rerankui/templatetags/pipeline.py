@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django import template
 from django.template import Context
@@ -12,8 +13,11 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
+from memoryapp.engine.notes import Note
 from memoryapp.pipeline import PipelineStage
+from rerankui.run.notes import sentence_of
 from rerankui.text import embedding_words
 from rerankui.text.counts import grouped
 from rerankui.text.stage_words import WORDS, StageWords, chat_model_of, served_by
@@ -50,6 +54,16 @@ def chat_model(stage: str) -> str:
     return chat_model_of(stage)
 
 
+@register.filter
+def fault_words(sentence: str, note: Mapping[str, Any] | None = None) -> str:
+    """Why something failed. A sentence without a note was written in English, and without values it is in the
+    catalogue as it stands."""
+    if note:
+        return sentence_of(Note(note["code"], note["values"]))
+    ended = sentence if not sentence or sentence[-1] in ".!?…" else f"{sentence}."
+    return _(ended) if ended else ""
+
+
 @register.simple_tag
 def hours_chart(counts: Sequence[int], now: datetime, label: str) -> SafeString:
     """A bar for each hour until ``now``; the numbers are in the titles."""
@@ -66,5 +80,5 @@ def hours_chart(counts: Sequence[int], now: datetime, label: str) -> SafeString:
 
 def _hour_bar(place: int, count: int, most: int, first: datetime) -> tuple[object, ...]:
     height = max(round(30 * count / most, 1), 1.5 if count else 0.5)
-    title = f"{date_format(first + timedelta(hours=place), 'j M, H')}:00 · {grouped(count)}"
+    title = f"{date_format(first + timedelta(hours=place), _('j M, H:00'))} · {grouped(count)}"
     return title, place * 10, place * 10 + 1, 32 - height, height

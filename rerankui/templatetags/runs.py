@@ -31,7 +31,7 @@ from rerankui.run import legend
 from rerankui.run.marked_text import marked_text
 from rerankui.run.marks import ids_in
 from rerankui.run.notes import remarks
-from rerankui.run.outcomes import NAMES
+from rerankui.run.outcomes import NAMES, NO_ANSWER
 from rerankui.run.result import Segment
 from rerankui.run.score_parts import bounds, days, score_parts, sum_of_parts
 from rerankui.templatetags.memory import money
@@ -73,7 +73,6 @@ ENRICH_NOTES: dict[str, Promise] = {
         "The enricher's line shares neither words nor meaning with what was said, so the query is searched as typed."
         " It wrote:"
     ),
-    "failed": _("The enricher gave no answer, so the query is searched as typed."),
 }
 
 
@@ -253,11 +252,22 @@ def word_changes(enriched: QueryEnriched) -> SafeString:
 
 
 @register.filter
-def enrich_note(note: str) -> str:
-    """A note is a code, after a failure followed by the endpoint's own words, quoted unchanged."""
-    code, colon, reason = note.partition(": ")
-    words = ENRICH_NOTES.get(code)
-    return note if words is None else f"{words} {reason}" if colon else str(words)
+def enrich_note(event: QueryEnriched) -> str:
+    """Why the query is searched as typed; the words of an endpoint or a model are quoted unchanged."""
+    code, _colon, quoted = event.note.partition(": ")
+    sentence = _enricher_failed(event) if code == "failed" else ENRICH_NOTES.get(code)
+    if sentence is None:
+        return event.note
+    return format_html("{} <q>{}</q>", sentence, quoted) if quoted else str(sentence)
+
+
+def _enricher_failed(event: QueryEnriched) -> str:
+    """Runs of earlier versions do not say why."""
+    cause = NO_ANSWER.get("timeout" if event.cause == "turn_timeout" else event.cause)
+    if cause is None:
+        return gettext("The enricher gave no answer, so the query is searched as typed.")
+    why = f"{cause}, {event.status}" if event.status else cause
+    return gettext("The enricher gave no answer (%(why)s), so the query is searched as typed.") % {"why": why}
 
 
 register.filter(remarks)

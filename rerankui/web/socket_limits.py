@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
 from rerankui.web.languages import language_of
+from rerankui.web.page_socket import PageSocket
 
 TOO_MANY = 4429
 OF_PROCESS = 1_000
@@ -41,7 +41,7 @@ class SocketLimit:
             self._open += Counter()  # keeps only what is still open
 
 
-class OneTooMany(AsyncWebsocketConsumer):  # type: ignore[misc]
+class OneTooMany(PageSocket):
     """Says why, in the page that asked, and closes with a code on which htmx does not connect again."""
 
     async def connect(self) -> None:

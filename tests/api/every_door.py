@@ -39,6 +39,7 @@ def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: obje
         ("get", "/v1/runs/{pk}/stream"): (f"/v1/runs/{run or uuid.uuid4()}/stream", None),
         ("get", "/v1/users"): ("/v1/users", None),
         ("delete", "/v1/users/{name}"): (f"/v1/users/{quote(owner)}", None),
+        ("delete", "/v1/users"): (f"/v1/users?user={quote(owner)}", None),
         ("delete", "/v1/messages/{id}"): (f"/v1/messages/m0?user={quote(owner)}", None),
         ("delete", "/v1/users/{name}/people/{id}"): (f"/v1/users/{quote(owner)}/people/Person:1", None),
         ("get", "/v1/users/{name}/export"): (f"/v1/users/{quote(owner)}/export", None),

@@ -93,11 +93,13 @@ def test_columns_hold_while_a_run_is_replayed(page: Page, run: Run, events: list
     assert width == 390 or columns(page) == stood
 
 
+@pytest.mark.parametrize("language", ["en", "ru"])
 @pytest.mark.parametrize("width", [1280, 1024])
 def test_on_a_laptop_the_head_has_a_line_for_the_run_and_one_for_its_query(
-    page: Page, run: Run, events: list[Event], width: int
+    page: Page, run: Run, events: list[Event], width: int, language: str
 ) -> None:
     store(run, events)
+    page.set_extra_http_headers({"accept-language": language})
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"/runs/{run.pk}/")
     settle(page)

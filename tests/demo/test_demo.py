@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth import authenticate
 from django.utils import timezone
 
-from memoryapp import demo
+from memoryapp import demo, erasure, forgetting
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.evaluation.questions import read_questions
 from memoryapp.ingestion import topics
@@ -101,6 +101,13 @@ def test_the_active_session_ended_a_moment_ago() -> None:
 def test_a_clock_before_the_content_leaves_the_active_session_after_all_topics() -> None:
     records = demo.active_session("anna", datetime(2020, 1, 1, tzinfo=UTC)).records
     assert records[0].sent_at > demo.talks("anna")[-1].records[-1].sent_at
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_memory_whose_chat_users_were_erased_stays_empty(anna: ChatUser) -> None:
+    forgetting.finish(erasure.begin(anna, "ada"))
+    assert not demo.load()
+    assert not ChatUser.objects.exists()
 
 
 @pytest.mark.slow

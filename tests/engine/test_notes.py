@@ -14,8 +14,14 @@ from memoryapp.engine.wire import to_wire
 from tests.engine.test_events import STORED
 
 IDS = ["Topic:1", "Topic:2"]
+ASKED: dict[str, Any] = {
+    **{"host": "models.example", "url": "https://models.example/v1/embeddings", "status": 503, "quoted": "overloaded"},
+    **{"seconds": 60.0, "bytes": 32_000_000, "vectors": 2, "texts": 3, "got": 3, "wanted": 512},
+    **{"profile": "models.example/e5@512", "provider": "models.example"},
+}
 VALUES: dict[str, dict[str, Any]] = {
     "stopped": {"by": "ada"},
+    **dict.fromkeys((code for code in ENGLISH if code.startswith(("endpoint_", "embedder_"))), ASKED),
     "embedding_failed": {"words": "HTTP 503: overloaded"},
     "no_vector_in_time": {"seconds": 2.5},
     "no_such_tool": {"name": "launch_rockets", "tools": ["get_topics_content"]},

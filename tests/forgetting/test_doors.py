@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
 
 from memoryapp import tasks
-from memoryapp.models import Erasure, Message, Person, Role
+from memoryapp.models import ChatUser, Erasure, Message, Person, Role
 from tests.conftest import operator, signed_in
 from tests.forgetting.conftest import SECRET, Filled
 from tests.support.browsing import flat
@@ -93,11 +94,21 @@ def test_programs_erase_a_message_and_a_person(filled: Filled) -> None:
     assert error_of(everyones.ask("delete", "/v1/users/anna/people/Topic:1"))[0] == 404
 
 
+def test_a_chat_user_is_erased_by_a_name_that_reads_like_another_address(filled: Filled) -> None:
+    named = ChatUser.objects.create(name=f"anna/people/Person:{filled.person.pk}")
+    everyones, address = Program(token_for()), f"/v1/users?user={quote(named.name)}"
+    assert everyones.ask("delete", address).json()["kind"] == "user"
+    assert error_of(everyones.ask("delete", address))[0] == 404
+    assert [user.name for user in ChatUser.objects.all()] == ["anna"]
+    assert Person.objects.filter(pk=filled.person.pk).exists()
+
+
 def test_a_token_for_some_memories_erases_and_exports_nothing(filled: Filled) -> None:
     limited = Program(token_for(filled.owner))
     for method, path in (
         ("delete", f"/v1/messages/{filled.message.external_id}?user=anna"),
         ("delete", f"/v1/users/anna/people/Person:{filled.person.pk}"),
+        ("delete", "/v1/users?user=anna"),
         ("get", "/v1/users/anna/export"),
     ):
         assert error_of(limited.ask(method, path))[0] == 403

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from memoryapp import erasure, import_files, tasks, work
 from memoryapp.import_files import FileActionRefused, working
@@ -21,6 +22,7 @@ from tests.operations.test_work import locked, unlock
 from tests.support.chats import chat_line, sent, telegram
 
 State = ImportFile.State
+CYRILLIC = re.compile("[а-яё]{2}")
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +111,16 @@ class TestTheWay:
         assert row.state == State.FAILED
         assert "Letter.txt" in row.fault
         assert str(row.key) not in row.fault
+
+    def test_what_cannot_be_taken_is_told_in_the_language_of_whoever_gave_the_file(self, anna: ChatUser) -> None:
+        with translation.override("ru"):
+            refused, mixed = staged(anna, "just words", "Letter.txt"), staged(anna, f"{conversation(1)}\n{{oops")
+        assert "Letter.txt" in worked(refused).fault
+        assert CYRILLIC.search(refused.fault)
+        [rejection] = worked(mixed).findings["rejections"]
+        assert CYRILLIC.search(rejection["reason"])
+        import_files.answer(refused)
+        assert not CYRILLIC.search(worked(refused).fault)
 
     def test_a_fault_of_the_program_stops_one_file_and_not_the_next(
         self, anna: ChatUser, monkeypatch: pytest.MonkeyPatch

@@ -250,8 +250,18 @@ def test_people_get_sentences(chat: Path, capsys: pytest.CaptureFixture[str]) ->
     call_command("import_chat", str(chat))
     printed = capsys.readouterr()
     assert printed.out == "anna: 1 added, 0 were there already.\n"
-    assert "line 2: not valid JSON" in printed.err
-    assert "5 more were rejected." in printed.err
+    assert "line 2; line 3; line 4 and 22 more: not valid JSON" in printed.err
+    assert printed.err.count("not valid JSON") == 1
+
+
+def test_a_reason_is_given_once_and_not_all_reasons_are_given(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strange = [line("anna", f"m{n}", role=f"robot {n}") for n in range(25)]
+    chat.write_text("\n".join([line(None, "one"), line(None, "two"), line("anna", "three"), *strange]))
+    call_command("import_chat", str(chat))
+    printed = capsys.readouterr().err.splitlines()
+    assert "line 1, message 1; line 2, message 1: it names no user: say whose memory this is with --user" in printed
+    assert sum("robot" in sentence for sentence in printed) == 19
+    assert printed[-1] == "6 more were rejected."
 
 
 @pytest.mark.processes

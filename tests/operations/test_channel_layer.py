@@ -56,3 +56,14 @@ async def test_notices_come_after_the_connection_they_came_through_was_lost(
         await listener(other, but=first)
         await layer.send(channel, {"type": "run.more"})
         assert await asyncio.wait_for(waiting, PATIENCE) == {"type": "run.more"}
+
+
+async def test_those_who_wait_before_there_is_a_listener_share_one(layer: PersistentChannelLayer) -> None:
+    channels = [await layer.new_channel() for _ in range(5)]
+    async with await psycopg.AsyncConnection.connect(conninfo(), autocommit=True) as other:
+        waiting = [asyncio.create_task(layer.receive(channel)) for channel in channels]
+        await listener(other)
+        for channel in channels:
+            await layer.send(channel, {"type": "run.more"})
+        await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)
+        assert len(await (await other.execute(LISTENERS)).fetchall()) == 1

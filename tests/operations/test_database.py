@@ -186,3 +186,12 @@ async def test_a_timeout_is_a_timeout_whatever_the_end_of_a_pipeline_raises() ->
         assert connection.closed
         async with pool.connection() as connection:
             assert await (await connection.execute("SELECT 1")).fetchone() == (1,)
+
+
+async def test_a_connection_that_goes_back_closed_is_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with database.pool(is_single=True) as pool:
+        async with pool.connection() as connection:
+            await connection.close()
+        async with pool.connection() as connection:
+            await connection.execute("SELECT 1")
+    assert caplog.messages == []

@@ -20,6 +20,7 @@ from django.utils import timezone
 from memoryapp import clients, tasks, work
 from memoryapp.celery import app
 from memoryapp.engine.embeddings import EmbeddingError, Vectors
+from memoryapp.engine.notes import Note
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import Segmenter
 from memoryapp.ingestion.messages import add_messages
@@ -30,6 +31,7 @@ from memoryapp.search.vectors import embed_pending
 from tests.conftest import operator, signed_in
 from tests.ingestion.test_archiving import message_record
 from tests.search.test_vectors import Away, Hashing
+from tests.support.browsing import flat
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +185,28 @@ class TestRows:
         assert not work.is_asked(anna)
         assert archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True).messages == 4
         assert work.unfinished(ChatUser.objects.all()) == []
+
+    def test_a_failure_is_told_in_the_readers_language_without_the_endpoints_words(
+        self, anna: ChatUser, as_viewer: Client
+    ) -> None:
+        class Refusing(Hashing):
+            async def embed(self, texts: Sequence[str]) -> Vectors:
+                values = {"url": "https://models.example/v1/embeddings", "status": 503, "quoted": "tea with Anna"}
+                raise EmbeddingError(Note("embedder_failing", values))
+
+        add_messages(anna, [message_record(number) for number in range(4)])
+        with pytest.raises(EmbeddingError, match="tea with Anna"):
+            archiving.archive(anna, Segmenter(anna, Refusing()), archiving.limits(anna), now=True)
+        going(anna, kind=Work.Kind.EMBED, worker="worker#7")
+        english, russian = (
+            flat(as_viewer.get(f"/memory/{anna.pk}/", headers={"accept-language": language}).content.decode())
+            for language in ("en", "ru")
+        )
+        assert "failed: The embedding endpoint https://models.example/v1/embeddings answered 503." in english
+        assert "Сервер эмбеддингов https://models.example/v1/embeddings ответил 503." in russian
+        assert "worker (process 7)" in english
+        assert "worker (процесс 7)" in russian
+        assert "tea with Anna" not in english + russian
 
     def test_a_process_without_signs_of_life_is_not_at_work(self, anna: ChatUser) -> None:
         row = going(anna)

@@ -194,6 +194,15 @@ def test_the_toast_takes_back_and_does_again(client: Client, anna: ChatUser, top
     assert live(anna) == before
 
 
+@pytest.mark.parametrize(("source", "target"), [(0, 1), (1, 0)], ids=["to a later topic", "to an earlier topic"])
+def test_the_undo_of_a_move_leads_to_where_the_messages_are_again(
+    source: int, target: int, client: Client, anna: ChatUser, topics: list[Topic]
+) -> None:
+    moved = message_ids(topics[source])[:1]
+    page = commit(client, anna, op="move", topics=topics[source].pk, messages=moved, to=topics[target].pk)
+    assert client.post(undo_button(page))["Location"] == f"/topics/{topics[source].pk}/"
+
+
 def test_an_undo_of_an_undo_is_told_as_what_it_is(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
     for last in ("Redo", "Undo", "Redo"):

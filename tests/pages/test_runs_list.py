@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from typing import Any
 
 import pytest
@@ -87,6 +88,46 @@ def test_the_next_page_is_narrowed_like_the_first(
         following = link(page, "next")
         address = f"/runs/{following}" if following else ""
     assert seen == [f"wanted {number}" for number in range(4, -1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("sort", "found"),
+    [
+        ("newest", ["5", "4", "3", "2", "1", "0"]),
+        ("oldest", ["0", "1", "2", "3", "4", "5"]),
+        ("longest", ["2", "5", "1", "4", "0", "3"]),
+        ("shortest", ["3", "0", "4", "1", "5", "2"]),
+        ("costliest", ["0", "2", "4", "1", "3", "5"]),
+        ("by moon phase", ["5", "4", "3", "2", "1", "0"]),
+    ],
+)
+def test_runs_are_sorted_across_pages_with_the_filters_kept(
+    sort: str, found: list[str], anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages.page_of, "__defaults__", (2,))
+    for number, (seconds, cost) in enumerate([(1, 0.3), (2.5, 0), (9, 0.2), (0.1, 0), (1.5, 0.1), (3, 0)]):
+        # Of runs that cost as much, the one with the larger id comes first.
+        id = uuid.UUID(int=1000 - number)
+        run(anna, str(number), id=id, seconds=seconds, cost_usd=cost, strategy="vector")
+        run(anna, f"other {number}", seconds=seconds, cost_usd=cost)
+    seen, shown, address = [], [], f"?strategy=vector&sort={sort}"
+    while address:
+        shown.append(get(as_viewer, f"/runs/{address}"))
+        seen += queries(shown[-1])
+        address = link(shown[-1], "next") or ""
+    assert seen == found
+    back = get(as_viewer, f"/runs/{link(shown[-1], 'prev')}")
+    assert queries(back) == found[2:4]
+    assert "strategy=vector" in back
+
+
+def test_a_head_sorts_and_says_so(anna: ChatUser, as_viewer: Client) -> None:
+    run(anna, "tea", cost_usd=0.1)
+    page = get(as_viewer, "/runs/?user=anna&sort=longest")
+    assert 'aria-sort="descending"><a href="?user=anna&amp;sort=shortest">Time ↓</a>' in page
+    assert '<a href="?user=anna&amp;sort=costliest">Cost</a>' in page
+    assert 'name="sort" value="longest"' in page
+    assert "aria-sort" not in get(as_viewer, f"/memory/{anna.pk}/")
 
 
 @pytest.mark.usefixtures("listed")

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from django.utils import timezone, translation
 from django.utils.formats import date_format
 
 from memoryapp.browsing.similarities import Distribution, SimilarityShare
-from memoryapp.engine.events import TopicsRead
+from memoryapp.browsing.usage import Day
+from memoryapp.engine.events import QueryEnriched, TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
 from rerankui.curation.change_words import actor_words
 from rerankui.run.notes import WORDS, remarks
 from rerankui.templatetags.embedding import similarities_chart
+from rerankui.templatetags.imports import format_name, place
 from rerankui.templatetags.memory import (
     ago,
+    days_chart,
     file_type,
-    format_name,
     marked,
     money,
+    months_chart,
     opening,
     prose,
     remainder,
@@ -28,6 +31,7 @@ from rerankui.templatetags.memory import (
     snippet,
     thousands,
 )
+from rerankui.templatetags.pipeline import fault_words, hours_chart
 from rerankui.templatetags.runs import day_of, enrich_note
 from rerankui.text.counts import grouped
 
@@ -112,10 +116,15 @@ def test_a_day_the_model_was_told_is_read_by_people(day: str, words: str) -> Non
 
 
 def test_an_enricher_that_failed_is_told_in_words_with_what_the_endpoint_said() -> None:
+    failed = QueryEnriched("vLLM?", "vLLM?", "failed: host: <no>", 0.1)
     words = "The enricher gave no answer, so the query is searched as typed."
-    assert enrich_note("failed") == words
-    assert enrich_note("failed: host: refused") == f"{words} host: refused"
-    assert enrich_note("something: else") == "something: else"
+    assert enrich_note(replace(failed, note="failed")) == words
+    assert enrich_note(failed) == f"{words} <q>host: &lt;no&gt;</q>"
+    assert enrich_note(replace(failed, note="something: else")) == "something: else"
+    with translation.override("ru"):
+        for cause, status, why in (("llm_error", 503, "ошибка модели, 503"), ("turn_timeout", 0, "нет ответа вовремя")):
+            words = enrich_note(replace(failed, cause=cause, status=status))
+            assert words == f"Обогатитель не ответил ({why}): поиск идёт по запросу как есть. <q>host: &lt;no&gt;</q>"
 
 
 def test_what_was_wrong_with_a_tool_call_is_told_in_the_language_of_the_reader() -> None:
@@ -127,6 +136,41 @@ def test_what_was_wrong_with_a_tool_call_is_told_in_the_language_of_the_reader()
         assert remarks(replace(read, notes=(), note="No longer stored: Topic:1.")) == "No longer stored: Topic:1."
         assert remarks(replace(read, notes=(Note("moon_phase"),))) == "moon_phase"
     assert WORDS.keys() <= ENGLISH.keys()
+
+
+def test_a_place_in_a_file_is_told_in_the_language_of_the_reader() -> None:
+    places = (7, "line 3, message 1", "line 3.messages[0]", "[2].mapping[message 4]", "[0], message 2", "history[5]")
+    assert [place(each) for each in places] == ["line 7", *places[1:]]
+    with translation.override("ru"):
+        assert [place(each) for each in places[:3]] == ["строка 7", "строка 3, сообщение 1", "строка 3.messages[0]"]
+        assert place("history[5]") == "history[5]"
+
+
+def test_months_in_a_chart_are_written_as_each_language_writes_them_within_a_line() -> None:
+    months = [(date(2026, month, 1), 3) for month in (3, 4, 5)]
+    assert '<p class="months-ends"><span>March 2026 – May 2026</span></p>' in months_chart(months, 1)
+    with translation.override("ru"):
+        chart = months_chart(months, 1)
+        assert '<p class="months-ends"><span>мар 2026 – май 2026</span></p>' in chart
+        assert "<title>Март 2026: 3 сообщения</title>" in chart
+        assert "<title>5 марта: " in days_chart([Day(date(2026, 3, 5), 1)])
+        assert "9 мая, 14:00" in hours_chart([1], datetime(2026, 5, 9, 14, tzinfo=UTC), "")
+
+
+def test_a_fault_of_background_work_is_told_in_words() -> None:
+    note = {"code": "endpoint_429", "values": {"host": "models.example", "status": 429, "quoted": ""}}
+    assert fault_words("models.example is limiting requests", note) == (
+        "models.example is limiting requests; wait, or raise the limit there (429)."
+    )
+    assert [fault_words(text) for text in ("", "no such table", "Away.")] == ["", "no such table.", "Away."]
+    with translation.override("ru"):
+        assert fault_words("", note).startswith("models.example ограничивает число запросов")
+        assert fault_words("The model's answer cannot be read as facts and people.").startswith("Ответ модели")
+        assert fault_words("It failed.", {"code": "moon_phase", "values": {}}) == "moon_phase"
+
+
+def test_every_fault_of_an_endpoint_has_words() -> None:
+    assert [code for code in ENGLISH if code.startswith(("endpoint_", "embedder_")) and code not in WORDS] == []
 
 
 def test_may_is_a_month_in_russian_too() -> None:

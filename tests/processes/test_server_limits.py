@@ -175,6 +175,22 @@ def test_a_body_that_names_no_length_is_counted(served: Running) -> None:
     assert answer.startswith("HTTP/1.1 413")
 
 
+@pytest.mark.parametrize("code", [1000, 1011, 4404])
+def test_a_socket_is_closed_with_the_code_it_is_given(served: Running, code: int) -> None:
+    lines = (
+        *(f"GET /{code}/ HTTP/1.1", "Host: localhost", "Upgrade: websocket", "Connection: Upgrade"),
+        *("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"),
+    )
+    with served.connected() as connection:
+        connection.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        received = b""
+        while not received.endswith(b"\x88\x02" + code.to_bytes(2)):
+            part = connection.recv(4096)
+            assert part, received
+            received += part
+    assert received.startswith(b"HTTP/1.1 101 ")
+
+
 def test_large_forms_cost_no_memory_and_nobody_waits(served: Running) -> None:
     before = served.peak_megabytes()
     part = b"a=1&" * 250_000

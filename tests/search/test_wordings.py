@@ -187,4 +187,4 @@ async def test_the_page_tells_which_rewrite_was_not_used_and_both_vectors_are_ke
     assert first
     page = await sync_to_async(lambda: signed_in(admin).get(f"/runs/{first.pk}/").content.decode())()
     assert "shares neither words nor meaning with what was said" in page
-    assert "It wrote: MinIO storage" in page
+    assert "It wrote: <q>MinIO storage</q>" in page

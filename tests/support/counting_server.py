@@ -15,11 +15,16 @@ from daphne.server import Server
 
 django.setup()
 
-from rerankui.web import server_limits  # noqa: E402 it knows the doors, whose rows can be imported only now
+from rerankui.web import server_limits, socket_closes  # noqa: E402 it knows the doors, whose rows can be imported only now
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with how many bytes the body had."""
+    """Answers with how many bytes the body had; closes a socket with the code in its path."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": int(scope["path"].strip("/"))})
+        return
     size, more = 0, True
     while more:
         message = await receive()
@@ -30,5 +35,6 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 if __name__ == "__main__":
     server_limits.limit()
+    socket_closes.allow()
     server_limits.FIRST_SECONDS = float(sys.argv[2])
     Server(application, endpoints=[f"fd:fileno={sys.argv[1]}"], verbosity=0).run()

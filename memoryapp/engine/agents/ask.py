@@ -150,9 +150,11 @@ class Ask(Generic[_Answer]):
         failure = self.failure or Failure("empty_response")
         match failure.cause:
             case "timeout" | "turn_timeout":
-                raise LLMTimeout(failure.words or f"The model gave no answer in {self._seconds:g} seconds.")
+                raise LLMTimeout(
+                    failure.note or failure.words or f"The model gave no answer in {self._seconds:g} seconds."
+                )
             case "llm_error":
-                raise LLMError(failure.words)
+                raise LLMError(failure.note or failure.words)
             case "refused":
                 raise LLMError(_quoting("The model refused to answer", failure.words))
             case "content_filter":

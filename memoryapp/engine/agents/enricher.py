@@ -72,6 +72,8 @@ def _enriched(query: str, ask: Ask[str], variables: Mapping[str, str]) -> QueryE
         model=replied[-1].model if replied else ask.model,
         prompt_version=ask.prompt.label,
         variables=variables,
+        cause=ask.failure.cause if ask.failure else "",
+        status=ask.failure.status if ask.failure else 0,
     )
 
 

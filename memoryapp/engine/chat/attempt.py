@@ -31,10 +31,12 @@ _CONNECT_SECONDS = 5.0
 _USAGE_SECONDS = 3.0
 _END_SECONDS = 0.1
 _BETWEEN_PROGRESS = 0.1
-_MOST_BYTES = 8 * 1024 * 1024
+# A hundred thousand tokens, even if each letter is escaped. Reading four times as much, in small values, takes an
+# interpreter two seconds, in which it does nothing else.
+_MOST_BYTES = 2 * 1024 * 1024
 # A stream sends about three hundred bytes for each word.
-_STREAM_OVERHEAD = 4
-_TOO_LONG = "the answer is too long"
+_STREAM_OVERHEAD = 16
+_TOO_LONG = f"the answer is too long, more than {_MOST_BYTES // 1024 // 1024} MB"
 _LOOKS_STREAMED = (b"data:", b"event:", b":")
 
 

@@ -3,12 +3,12 @@ from it.
 
 Endpoints differ in forced tool choice, answer formats, reasoning effort and streaming; each may be missing or ignored.
 Every ability is a ladder: after a refusal that names the ability, requests use the next lower rung for some hours. It
-is then tried again, because endpoints and the providers behind them change. A model may ignore a forced tool choice by
-chance (a router uses several providers, and a model does not always answer alike): the request that saw it steps down
-at once, all others only after three times in a row. Only a refusal of the request itself counts: when a server fails,
-its words describe the failure, not a missing ability. The answer format has a ladder of its own for turns with tools,
-because Gemini refuses the two only together. Media have no ladder: the caller continues with the text alone, and later
-requests with media of that kind are not sent.
+is then tried again, because endpoints and the providers behind them change. A model may ignore a forced tool choice, or
+an endpoint the request to stream, by chance (a router uses several providers, and a model does not always answer
+alike): the request that saw it steps down at once, all others only after three times in a row. Only a refusal of the
+request itself counts: when a server fails, its words describe the failure, not a missing ability. The answer format has
+a ladder of its own for turns with tools, because Gemini refuses the two only together. Media have no ladder: the caller
+continues with the text alone, and later requests with media of that kind are not sent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _REFUSALS = frozenset({400, 422})
 _NO_PROVIDER = "no endpoints found that"
 _WHY_CHARS = 200
 _REMEMBERED_SECONDS = 6 * 3600.0
-# If one in three forced choices is ignored by chance, so many in a row happen one time in 27.
+# If one in three requests is ignored by chance, so many in a row happen one time in 27.
 _SURE_AFTER = 3
 
 
@@ -186,7 +186,8 @@ class Remembered:
 class Learnt:
     """What was learnt about one model at one endpoint, by all runs together; every request to it begins with this.
 
-    ``ignored`` counts, by rung, how often in a row a forced tool choice was ignored; a choice that is obeyed resets it.
+    ``ignored`` counts, by rung, how often in a row a forced tool choice or a request to stream was ignored; one that is
+    obeyed resets it.
     What was learnt is forgotten after six hours by ``clock`` (monotonic seconds), and learnt again if it still holds.
     """
 
@@ -236,6 +237,10 @@ class Learnt:
         if _forces(request, can):
             del self.ignored[can.forced_choice]
 
+    def streamed(self, can: Abilities) -> None:
+        """The endpoint streamed an answer, so the whole ones before count as chance."""
+        del self.ignored[can.stream]
+
     def refusal_of_media(self, request: ChatRequest) -> str:
         """The words with which the endpoint refused media like those of the request; empty when no refusal is known."""
         known = self._fresh(self._refused)
@@ -281,7 +286,7 @@ def refused(body: Mapping[str, Any], request: ChatRequest, can: Abilities, why: 
 def unstreamed(can: Abilities) -> Lesson:
     """The lesson of a whole answer where a stream was requested: the next request asks for a whole answer."""
     why = "The endpoint answered at once instead of streaming."
-    return Lesson("stream", can.stream, "off", _step("streaming", "off", why))
+    return Lesson("stream", can.stream, "off", _step("streaming", "off", why), may_be_chance=True)
 
 
 def ignored(request: ChatRequest, can: Abilities) -> Lesson | None:

@@ -33,19 +33,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, 
 from memoryapp.engine.chat.redaction import growing, holds, redacted
 from memoryapp.engine.chat.retries import wait_before_retry
 from memoryapp.engine.events import Retried, SteppedDown
-
-# By status; 0 stands for no answer. A redirect is a sign of a wrong address.
-_ADVICE: Mapping[int, str] = {
-    0: "cannot be reached",
-    400: "did not understand the request",
-    401: "does not accept the API key; check LLM_API_KEY",
-    402: "says that the account has no credit left; top it up or use another key",
-    403: "does not allow this request; check what the key may do, or the provider's moderation",
-    404: "does not know the model or the address; check LLM_MODEL and LLM_BASE_URL",
-    413: "finds the request too large; show the model fewer or shorter topics",
-    422: "did not accept the request",
-    429: "is limiting requests; wait, or raise the limit there",
-}
+from memoryapp.engine.notes import ENGLISH, Note, english
 
 
 class HttpChat:
@@ -86,7 +74,9 @@ class HttpChat:
                     else:
                         yield step
             outcome = answer.outcome
-            if isinstance(outcome, Reply) and "stream" in body and not answer.streamed:
+            if answer.streamed:
+                self._learnt.streamed(can)
+            elif isinstance(outcome, Reply) and "stream" in body:
                 whole = unstreamed(can)
                 yield self._learnt.learn(whole)
                 can = whole.applied(can)
@@ -105,7 +95,7 @@ class HttpChat:
                 spent += outcome.usage
                 failures += 1
                 if self._learnt.media_refused(request, outcome.status, outcome.words):
-                    raise LLMRefused(self._sentence(outcome), spent=spent, status=outcome.status)
+                    raise LLMRefused(self._note(outcome), spent=spent, status=outcome.status)
                 wait = self._wait(outcome, failures, budget, spent)
                 yield self._retried(outcome, failures, wait)
                 await asyncio.sleep(wait)
@@ -122,7 +112,7 @@ class HttpChat:
     def _retried(self, problem: Problem, failures: int, wait: float) -> Retried:
         billed = problem.usage
         return Retried(
-            failures, self._sentence(problem), wait, billed.input_tokens, billed.output_tokens, billed.cost_usd
+            failures, english([self._note(problem)]), wait, billed.input_tokens, billed.output_tokens, billed.cost_usd
         )
 
     async def _ask(
@@ -136,9 +126,11 @@ class HttpChat:
         except (httpx.ConnectTimeout, httpx.PoolTimeout):
             yield AttemptEnd(Problem(0, "no connection"))
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise LLMTimeout(f"{self._host} gave no answer within {budget.spent:.1f} s.", spent=spent) from error
+            late = Note("endpoint_late", {"host": self._host, "seconds": budget.spent})
+            raise LLMTimeout(late, spent=spent) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise LLMRefused(f"{self._host} cannot be asked; check LLM_BASE_URL: {error}.", spent=spent) from error
+            unaskable = Note("endpoint_unaskable", {"host": self._host, "quoted": str(error)})
+            raise LLMRefused(unaskable, spent=spent) from error
         except httpx.RequestError as error:
             yield AttemptEnd(Problem(0, redacted(str(error), self._key) or type(error).__name__))
 
@@ -151,20 +143,20 @@ class HttpChat:
 
     def _wait(self, problem: Problem, failures: int, budget: Budget, spent: Usage) -> float:
         """Seconds until the next attempt. Raises LLMError when there is none."""
-        sentence = self._sentence(problem)
+        note = self._note(problem)
         if not problem.is_passing:
-            raise LLMRefused(sentence, spent=spent, status=problem.status)
+            raise LLMRefused(note, spent=spent, status=problem.status)
         wait = wait_before_retry(failures, problem.wait, budget.left)
         if wait is None:
-            raise LLMUnavailable(sentence, spent=spent, status=problem.status)
+            raise LLMUnavailable(note, spent=spent, status=problem.status)
         return wait
 
-    def _sentence(self, problem: Problem) -> str:
-        """The endpoint's words, which may repeat what it was sent, stand after a colon."""
-        advice = _ADVICE.get(problem.status, "cannot answer now" if problem.status >= 400 else _ADVICE[404])
-        status = f" ({problem.status})" if problem.status else ""
-        words = problem.words[:300].rstrip(".")
-        return f"{self._host} {advice}{status}{f': {words}' if words else ''}."
+    def _note(self, problem: Problem) -> Note:
+        """By the status, where it says what is wrong; a redirect is a sign of a wrong address."""
+        status = problem.status
+        known = f"endpoint_{status}" if f"endpoint_{status}" in ENGLISH else ""
+        code = known or ("endpoint_failing" if status >= 400 else "endpoint_404" if status else "endpoint_unreachable")
+        return Note(code, {"host": self._host, "status": status, "quoted": problem.words[:300].rstrip(".")})
 
 
 def _lesson(body: Mapping[str, Any], request: ChatRequest, can: Abilities, outcome: Reply | Problem) -> Lesson | None:

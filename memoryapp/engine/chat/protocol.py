@@ -19,17 +19,18 @@ from typing import Any, Literal, Protocol
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.events import Retried, SteppedDown, ToolCall
+from memoryapp.engine.notes import Note, NotedError
 
 
-class LLMError(Exception):
-    """The chat model gave no answer; the text is a sentence for people.
+class LLMError(NotedError):
+    """The chat model gave no answer.
 
     ``spent`` holds what the failed tries were billed, where the endpoint said so; ``status`` is HTTP's, 0 where the
     endpoint answered with none.
     """
 
-    def __init__(self, message: str, *, spent: Usage | None = None, status: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, sentence: str | Note, *, spent: Usage | None = None, status: int = 0) -> None:
+        super().__init__(sentence)
         self.spent = spent or Usage()
         self.status = status
 

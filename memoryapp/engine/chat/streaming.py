@@ -17,7 +17,10 @@ from memoryapp.engine.chat.protocol import PartialReply
 
 DONE = "[DONE]"
 # The longest event is an answer that came in one piece.
-_MOST_EVENT_BYTES = 8 * 1024 * 1024
+_MOST_EVENT_BYTES = 2 * 1024 * 1024
+# A piece continues one of the latest calls or details: compared with all of them, a long stream would take quadratic
+# time.
+_LATEST = 256
 # Split as bytes, at CR and LF only: str.splitlines would split inside a JSON text that contains U+2028.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 # Pieces of these fields are joined; of every other field the last value counts.
@@ -167,7 +170,8 @@ def _grown(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[str, A
     if piece.get("type") not in _GROWING_DETAILS or not known:
         return None
     place = piece.get("index")
-    same = known[-1:] if place is None else [entry for entry in known if entry.get("index") == place][-1:]
+    latest = known[-_LATEST:]
+    same = latest[-1:] if place is None else [entry for entry in latest if entry.get("index") == place][-1:]
     for entry in same:
         ids = {entry.get("id"), piece.get("id")} - {None}
         if entry.get("type") == piece.get("type") and len(ids) < 2 and not entry.get("signature"):
@@ -196,7 +200,7 @@ def _continued(known: list[dict[str, Any]], piece: Mapping[str, Any]) -> dict[st
     id, index = piece.get("id"), piece.get("index")
     if index is None and not id:
         return known[-1] if known else None
-    for call in reversed(known):
+    for call in reversed(known[-_LATEST:]):
         alike = call.get("index") == index if index is not None else call.get("id") == id
         if alike:
             return None if id and call.get("id") and call["id"] != id else call

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,13 +24,15 @@ from memoryapp import transfer
 from memoryapp.erasure import BeingErased
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
-from memoryapp.ingestion.imports import Imported, addressee_of, batch_of, import_chat
+from memoryapp.ingestion.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat
 from memoryapp.management.arguments import utf8
 from memoryapp.transfer import distilled
 from memoryapp.transfer.distilled import DistilledCounts
 from memoryapp.work import ProgressLines, Report
 
 MOST_SHOWN = 20
+# Places that are named with a reason.
+MOST_PLACES = 3
 # The actor, in the history, of changes that bring what came with the messages.
 ACTOR = "import_chat"
 
@@ -136,10 +141,17 @@ class Command(BaseCommand):
         if imported.changed.count:
             self.stderr.write(_changed_sentence(imported))
         imported.rejected.join(brought.refused)
-        for item in imported.rejected.items[:MOST_SHOWN]:
-            place = f"line {item.line}" if isinstance(item.line, int) else item.line
-            self.stderr.write(f"{place}: {item.reason}")
-        more = imported.rejected.count - MOST_SHOWN
+        self._print_rejected(imported.rejected)
+
+    def _print_rejected(self, rejected: NamedMessages) -> None:
+        """A line for each reason: a file may give one for every message."""
+        places: dict[str, list[str]] = defaultdict(list)
+        for item in rejected.items:
+            places[item.reason].append(f"line {item.line}" if isinstance(item.line, int) else item.line)
+        shown = dict(islice(places.items(), MOST_SHOWN))
+        for reason, named in shown.items():
+            self.stderr.write(f"{_listed(named)}: {reason}")
+        more = rejected.count - sum(map(len, shown.values()))
         if more > 0:
             self.stderr.write(
                 ngettext("%(more)s more was rejected.", "%(more)s more were rejected.", more) % {"more": more}
@@ -156,6 +168,14 @@ def _import(chat: ChatFile, user: str, dry_run: bool, report: Report) -> tuple[I
         imported = import_chat(chat, user, key=key, report=report, opened=opened)
         batch = partial(batch_of, key=key, source=chat.path.name, format=chat.format)
         return imported, distilled.store(chat, addressee, lambda owner: batch(owner)[0], actor=ACTOR)
+
+
+def _listed(places: Sequence[str]) -> str:
+    if len(places) <= MOST_PLACES:
+        return "; ".join(places)
+    more = len(places) - MOST_PLACES
+    form = ngettext("%(places)s and %(more)s more", "%(places)s and %(more)s more", more)
+    return form % {"places": "; ".join(places[:MOST_PLACES]), "more": f"{more:,}"}
 
 
 def _date(text: str) -> datetime:

@@ -120,8 +120,8 @@ def _show_toast(request: HttpRequest, made: Record, back: str) -> None:
 def _address_after(made: Record) -> str:
     """Where one goes by default: to the topic or the row that is back, else to their list."""
     if isinstance(made, TopicEdit):
-        back = curation.put_in(made)
-        return reverse("topic", args=[back[0].pk]) if back else reverse("topics", args=[made.owner_id])
+        back = curation.first_taken_out(made.undoes) if made.undoes else None
+        return reverse("topic", args=[back.pk]) if back else reverse("topics", args=[made.owner_id])
     number = next((int(number) for number, values in made.after.items() if values is not None), None)
     if number is None:
         return list_address(made.noun, made.owner_id)

@@ -1,4 +1,4 @@
-"""The list of runs that people and programs asked for, newest first."""
+"""The list of runs that people and programs asked for, newest first unless another order is asked for."""
 
 from __future__ import annotations
 

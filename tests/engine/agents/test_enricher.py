@@ -88,16 +88,21 @@ async def test_what_the_endpoint_lacks_is_told_though_the_enricher_is_the_first_
 
 
 @pytest.mark.parametrize(
-    ("step", "note"),
+    ("step", "note", "cause", "status"),
     [
-        (fails(LLMUnavailable("host cannot answer now.")), "failed: host cannot answer now."),
-        (slow(says("late")), "failed"),
-        (says("  "), "failed"),
+        (
+            fails(LLMUnavailable("host cannot answer now.", status=503)),
+            "failed: host cannot answer now.",
+            "llm_error",
+            503,
+        ),
+        (slow(says("late")), "failed", "timeout", 0),
+        (says("  "), "failed", "empty_response", 0),
     ],
 )
-async def test_a_failing_model_leaves_the_raw_query_and_says_so(step: Step, note: str) -> None:
+async def test_a_failing_model_leaves_the_raw_query_and_says_so(step: Step, note: str, cause: str, status: int) -> None:
     event, _ = await enriched("raw words", step, seconds=20.0)
-    assert (event.enriched, event.note) == ("raw words", note)
+    assert (event.enriched, event.note, event.cause, event.status) == ("raw words", note, cause, status)
     assert event.prompt_version == "enrich-en-0"
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -10,6 +13,7 @@ import pytest
 
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, LLMRefused, LLMTimeout, LLMUnavailable, Reply
+from memoryapp.engine.chat.streaming import Transcript
 from memoryapp.engine.events import Retried
 from tests.engine.endpoint import (
     PLAIN,
@@ -175,3 +179,28 @@ async def test_a_wait_told_inside_an_error_is_kept(waits: list[float]) -> None:
 async def test_an_answer_without_end_is_given_up(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memoryapp.engine.chat.attempt._MOST_BYTES", 1_000)
     assert "too long" in str(await failure(Endpoint(says("x" * 2_000))))
+
+
+async def test_an_answer_of_millions_of_values_is_not_read(waits: list[float]) -> None:
+    answer = says("{}", junk=[[]] * 2_000_000)
+    began = time.process_time()
+    refused = await failure(Endpoint(answer), ChatRequest(QUESTION, seconds=0.6))
+    assert "the answer is too long, more than 2 MB" in str(refused)
+    # Reading it takes two seconds, in which a process does nothing else.
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "piece",
+    [
+        lambda n: {"reasoning_details": [{"type": "reasoning.text", "index": n, "text": "a"}]},
+        lambda n: {"tool_calls": [{"index": n, "id": f"c{n}", "function": {"name": "f", "arguments": ""}}]},
+    ],
+    ids=["reasoning", "tool calls"],
+)
+def test_a_stream_of_ever_new_pieces_is_joined_in_linear_time(piece: Callable[[int], dict[str, Any]]) -> None:
+    transcript, began = Transcript(), time.process_time()
+    for number in range(20_000):
+        transcript.add(json.dumps({"choices": [{"delta": piece(number)}]}))
+    assert time.process_time() - began < 5.0

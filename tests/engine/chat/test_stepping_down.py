@@ -16,15 +16,19 @@ from memoryapp.engine.chat.protocol import LLMRefused, Reply
 from memoryapp.engine.events import SteppedDown
 from memoryapp.engine.prompts import TOOL_NAME
 from tests.engine.endpoint import (
+    END,
     FORCED,
     FREE,
     LAST,
     PLAIN,
+    USAGE,
     Endpoint,
     calls_tool,
+    delta,
     error,
     failure,
     says,
+    streams,
 )
 from tests.engine.scripted import collect
 
@@ -176,6 +180,28 @@ async def test_a_step_down_of_a_reply_that_came_whole_is_told_once() -> None:
     steps = await collect(endpoint.chat(stream=True).converse(FORCED))
     assert [step.capability for step in steps if isinstance(step, SteppedDown)] == ["streaming", "forced tool choice"]
     assert "stream" not in endpoint.bodies[1]
+
+
+def streams_hello(_sent: dict[str, Any]) -> httpx.Response:
+    return streams(delta(content="Hello"), delta(finish="stop"), USAGE, END)
+
+
+async def test_one_answer_that_came_whole_does_not_switch_streaming_off() -> None:
+    endpoint, learnt = Endpoint(says("Hello"), says("Hello"), streams_hello, says("Hello"), streams_hello), Learnt()
+    chat = endpoint.chat(stream=True, learnt=learnt)
+    runs = [await collect(chat.converse(PLAIN)) for _ in range(5)]
+    assert list(map(instead_of, runs)) == [["off"], ["off"], [], ["off"], []]
+    assert all(body.get("stream") for body in endpoint.bodies)
+    assert learnt.remembered() == []
+
+
+async def test_an_endpoint_that_never_streams_is_asked_to_three_times() -> None:
+    endpoint, learnt = Endpoint(lambda _sent: says("Hello")), Learnt()
+    chat = endpoint.chat(stream=True, learnt=learnt)
+    runs = [await collect(chat.converse(PLAIN)) for _ in range(5)]
+    assert list(map(instead_of, runs)) == [["off"]] * 3 + [[], []]
+    assert ["stream" in body for body in endpoint.bodies] == [True] * 3 + [False] * 2
+    assert [known.step.capability for known in learnt.remembered()] == ["streaming"]
 
 
 async def test_an_endpoint_without_auto_choice_is_offered_no_tools_in_the_end() -> None:
