@@ -125,11 +125,15 @@ class PipelineStage:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The chat users and the moment of the page; ``owner`` if it shows a single one."""
+    """The chat users and the moment of the page; ``owner`` if it shows a single one.
+
+    ``profile`` serves, and ``following`` is the row of the one that is to take over, if its vectors are being made.
+    """
 
     owners: QuerySet[ChatUser]
     owner: ChatUser | None
     profile: Profile
+    following: EmbeddingProfile | None
     now: datetime
 
     @property
@@ -156,7 +160,7 @@ def stages(
 
     About twenty queries, whatever the memory contains.
     """
-    scope = _Scope(owners, owner, profile, now)
+    scope = _Scope(owners, owner, profile, profiles.being_made(), now)
     works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
     dollars = costs.by_stage(scope.seen, scope.day_ago)
     return [
@@ -179,7 +183,7 @@ def stages(
 
 def _embedding(scope: _Scope) -> dict[str, Any]:
     """Returns what only the stage of vectors has: a model that does not answer, and a profile that is to take over."""
-    row = profiles.being_made()
+    row = scope.following
     waiting = passages_without_vector(scope.seen, profiles.profile_of(row)) if row else 0
     return {"away": profiles.away(), "successor": Successor(row, waiting) if row else None}
 
@@ -213,6 +217,12 @@ def _unread(scope: _Scope) -> int:
     return _counted(scope.of(Artifact.objects.filter(state__in=waiting)))
 
 
+def _without_vector(scope: _Scope) -> int:
+    """Passages that lack a vector of the profile that serves, or of the one that is to take over."""
+    following = [profiles.profile_of(scope.following)] if scope.following else []
+    return passages_without_vector(scope.seen, scope.profile, *following)
+
+
 def _running(scope: _Scope) -> int:
     return _counted(scope.of(Run.objects.filter(state=Run.State.RUNNING)))
 
@@ -220,7 +230,7 @@ def _running(scope: _Scope) -> int:
 _WAITING: Mapping[str, Callable[[_Scope], int]] = {
     "import": _files,
     "archive": lambda scope: _counted(scope.of(Message.objects.active())),
-    "embed": lambda scope: passages_without_vector(scope.seen, scope.profile),
+    "embed": _without_vector,
     "consolidate": lambda scope: _counted(scope.of(consolidation.unjudged())),
     "extract": lambda scope: _counted(scope.of(extraction.unread())),
     "artifacts": _unread,
