@@ -54,7 +54,7 @@ class StageFault:
 
     ``count`` is the number of equal failures. ``call`` is the call of an agent that shows it, ``topic`` a topic that
     could not be read, ``code`` the outcome if that is the reason, ``file`` a file whose import failed and that waits
-    for a person.
+    for a person, ``artifact`` a file that was not read.
     """
 
     owner: ChatUser | None
@@ -65,6 +65,7 @@ class StageFault:
     call: int | None = None
     topic: int | None = None
     file: int | None = None
+    artifact: int | None = None
     is_work: bool = False
 
 
@@ -302,8 +303,11 @@ def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
 
 
 def _unreadable(scope: _Scope) -> list[StageFault]:
-    failed = scope.of(Artifact.objects.filter(state=Artifact.State.FAILED)).select_related("owner")
-    return [StageFault(row.owner, row.updated_at, why=row.name) for row in failed.order_by("-updated_at")[:MOST_FAULTS]]
+    """Files that could not be read, for good or so far."""
+    states = Artifact.State
+    tried = Q(state=states.FAILED) | Q(state=states.PENDING, attempts__gt=0) & ~Q(fault="")
+    rows = scope.of(Artifact.objects.filter(tried)).select_related("owner").order_by("-updated_at")[:MOST_FAULTS]
+    return [StageFault(row.owner, row.updated_at, why=f"{row.name}: {row.fault}", artifact=row.pk) for row in rows]
 
 
 def _fallen_back(scope: _Scope) -> list[StageFault]:
