@@ -1,10 +1,11 @@
 """What an import would lead to: sessions, topics, and what models would be sent for them.
 
-Counted as messages pass by, in the order of the file: exact where a file has its messages in order, as exports do.
+Counted as new messages pass by, in the order of the file: exact where a file has its messages in order, as exports do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -44,6 +45,10 @@ class ArchiveForecast:
         """With topics as long as the owner's have been so far."""
         usual = Topic.objects.of(owner).live().aggregate(usual=Avg("message_count"))["usual"]
         return cls(limits, max(1.0, float(usual or USUAL_MESSAGES)))
+
+    def add_all(self, records: Sequence[MessageRecord]) -> None:
+        for record in records:
+            self.add(record)
 
     def add(self, record: MessageRecord) -> None:
         self.chars += len(record.text)

@@ -79,7 +79,8 @@ class Course:
     ``report`` hears of each step of the work. ``stored`` is called with the number of messages so far after each
     batch and may raise Paused; ``observe`` sees every record with the name of the chat user who gets it. Texts that
     changed since they were imported take the place of those before if ``taker`` wants that; empty for nobody.
-    ``opened`` is called with each chat user before anything is stored for them.
+    ``opened`` is called with each chat user before anything is stored for them. ``coming`` is called in a dry run with
+    the messages that are new, some thousands of one chat user at a time.
     """
 
     dry_run: bool = False
@@ -91,6 +92,7 @@ class Course:
     observe: Callable[[MessageRecord | Rejected, str], None] = lambda item, name: None
     taker: str = ""
     opened: Callable[[ChatUser], None] = lambda owner: None
+    coming: Callable[[Sequence[MessageRecord]], None] = lambda records: None
 
 
 class _SeenIds:
@@ -177,9 +179,11 @@ class _Intake:
 
     def _stored(self, records: Sequence[MessageRecord]) -> Added:
         if self.owner is None:
+            self.course.coming(records)
             return Added(len(records), 0)
         if self.batch is None:
             found = sort_out(self.owner, records)
+            self.course.coming(found.new)
             return Added(len(found.new), found.known, tuple(found.refused))
         return add_messages(self.owner, records, batch=self.batch)
 
