@@ -54,7 +54,7 @@ class StageFault:
 
     ``count`` is the number of equal failures. ``call`` is the call of an agent that shows it, ``topic`` a topic that
     could not be read, ``code`` the outcome if that is the reason, ``file`` a file whose import failed and that waits
-    for a person.
+    for a person, ``artifact`` a file that was not read.
     """
 
     owner: ChatUser | None
@@ -66,6 +66,7 @@ class StageFault:
     call: int | None = None
     topic: int | None = None
     file: int | None = None
+    artifact: int | None = None
     is_work: bool = False
 
 
@@ -126,11 +127,15 @@ class PipelineStage:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The chat users and the moment of the page; ``owner`` if it shows a single one."""
+    """The chat users and the moment of the page; ``owner`` if it shows a single one.
+
+    ``profile`` serves, and ``following`` is the row of the one that is to take over, if its vectors are being made.
+    """
 
     owners: QuerySet[ChatUser]
     owner: ChatUser | None
     profile: Profile
+    following: EmbeddingProfile | None
     now: datetime
 
     @property
@@ -157,7 +162,7 @@ def stages(
 
     About twenty queries, whatever the memory contains.
     """
-    scope = _Scope(owners, owner, profile, now)
+    scope = _Scope(owners, owner, profile, profiles.being_made(), now)
     works, faults, pauses = _works(scope), _faults(scope), _pauses(owner)
     dollars = costs.by_stage(scope.seen, scope.day_ago)
     return [
@@ -180,7 +185,7 @@ def stages(
 
 def _embedding(scope: _Scope) -> dict[str, Any]:
     """Returns what only the stage of vectors has: a model that does not answer, and a profile that is to take over."""
-    row = profiles.being_made()
+    row = scope.following
     waiting = passages_without_vector(scope.seen, profiles.profile_of(row)) if row else 0
     return {"away": profiles.away(), "successor": Successor(row, waiting) if row else None}
 
@@ -214,6 +219,12 @@ def _unread(scope: _Scope) -> int:
     return _counted(scope.of(Artifact.objects.filter(state__in=waiting)))
 
 
+def _without_vector(scope: _Scope) -> int:
+    """Passages that lack a vector of the profile that serves, or of the one that is to take over."""
+    following = [profiles.profile_of(scope.following)] if scope.following else []
+    return passages_without_vector(scope.seen, scope.profile, *following)
+
+
 def _running(scope: _Scope) -> int:
     return _counted(scope.of(Run.objects.filter(state=Run.State.RUNNING)))
 
@@ -221,7 +232,7 @@ def _running(scope: _Scope) -> int:
 _WAITING: Mapping[str, Callable[[_Scope], int]] = {
     "import": _files,
     "archive": lambda scope: _counted(scope.of(Message.objects.active())),
-    "embed": lambda scope: passages_without_vector(scope.seen, scope.profile),
+    "embed": _without_vector,
     "consolidate": lambda scope: _counted(scope.of(consolidation.unjudged())),
     "extract": lambda scope: _counted(scope.of(extraction.unread())),
     "artifacts": _unread,
@@ -294,8 +305,11 @@ def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
 
 
 def _unreadable(scope: _Scope) -> list[StageFault]:
-    failed = scope.of(Artifact.objects.filter(state=Artifact.State.FAILED)).select_related("owner")
-    return [StageFault(row.owner, row.updated_at, why=row.name) for row in failed.order_by("-updated_at")[:MOST_FAULTS]]
+    """Files that could not be read, for good or so far."""
+    states = Artifact.State
+    tried = Q(state=states.FAILED) | Q(state=states.PENDING, attempts__gt=0) & ~Q(fault="")
+    rows = scope.of(Artifact.objects.filter(tried)).select_related("owner").order_by("-updated_at")[:MOST_FAULTS]
+    return [StageFault(row.owner, row.updated_at, why=f"{row.name}: {row.fault}", artifact=row.pk) for row in rows]
 
 
 def _fallen_back(scope: _Scope) -> list[StageFault]:

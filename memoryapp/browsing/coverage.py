@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from django.db.models import Exists, OuterRef, QuerySet
+from functools import reduce
+from operator import or_
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryapp.browsing.neighbours import vectors_of_profile
 from memoryapp.engine.embeddings import Profile
@@ -12,17 +15,22 @@ from memoryapp.models import ChatUser, Passage, PassageVector, Topic
 MOST_PASSAGES = 2_000
 
 
-def passages_without_vector(owners: QuerySet[ChatUser], profile: Profile) -> int:
-    """How many of the newest ``MOST_PASSAGES`` have no vector of the profile yet. Vectors are made in the order of
-    passages, so missing ones are among the newest."""
-    vectors = PassageVector.objects.filter(
+def passages_without_vector(owners: QuerySet[ChatUser], *profiles: Profile) -> int:
+    """How many of the newest ``MOST_PASSAGES`` still lack a vector of one of these profiles. Vectors are made in the
+    order of passages, so missing ones are among the newest."""
+    lacking = reduce(or_, (~Q(Exists(_vectors(profile))) for profile in profiles))
+    newest = Passage.objects.filter(owner__in=owners).order_by("-pk").values("pk")[:MOST_PASSAGES]
+    return Passage.objects.filter(lacking, pk__in=newest).count()
+
+
+def _vectors(profile: Profile) -> QuerySet[PassageVector]:
+    """The vector of a passage in this profile, for a query of passages."""
+    return PassageVector.objects.filter(
         passage=OuterRef("pk"),
         profile__provider=profile.provider,
         profile__model=profile.model,
         profile__dimensions=profile.dimensions,
     )
-    newest = Passage.objects.filter(owner__in=owners).order_by("-pk").values("pk")[:MOST_PASSAGES]
-    return Passage.objects.filter(~Exists(vectors), pk__in=newest).count()
 
 
 def has_vector(topic: Topic, profile: Profile) -> bool:

@@ -2,7 +2,8 @@
 
 Regions are found by k-means with seeded k-means++ (Arthur and Vassilvitskii 2007), on the plane and not in all
 dimensions: a region is drawn as an outline, so it must be contiguous and must not overlap another one. Names are words
-weighted by c-TF-IDF: the number of texts of the region with the word, times its rarity in all texts.
+weighted by c-TF-IDF: the number of texts of the region with the word, times its rarity in all texts. Words of any talk
+name no region, and words that look like nouns are preferred.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryapp.engine.text.lexical import normal, stems, words
+from memoryapp.engine.text.terms import common, likeness_of_a_noun
 
 MOST_REGIONS = 8
 # With fewer places, a name says less than the texts themselves.
@@ -114,8 +116,10 @@ def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
 
 
 def _naming_stems(word: str) -> list[str]:
-    """The stems of a word that may name a region."""
-    return [stem for stem in stems(word) if not stem.isdigit()] if len(normal(word)) >= _SHORTEST_WORD else []
+    """The stems of a word that may name a region; none of a number, and none of a word of any talk."""
+    if len(normal(word)) < _SHORTEST_WORD:
+        return []
+    return [stem for stem in stems(word) if not stem.isdigit() and stem not in common()]
 
 
 def _spellings(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
@@ -131,6 +135,10 @@ def _spellings(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]])
 def _telling(
     own: Counter[str], everywhere: Counter[str], texts: int, spellings: Mapping[str, Counter[str]]
 ) -> tuple[str, ...]:
-    worth = {stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) for stem, n in own.items()}
+    words_of = {stem: spellings[stem].most_common(1)[0][0] for stem in own}
+    worth = {
+        stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) * likeness_of_a_noun(words_of[stem])
+        for stem, n in own.items()
+    }
     best = sorted(worth, key=lambda stem: (-worth[stem], -len(stem), stem))[:NAMING_WORDS]
-    return tuple(spellings[stem].most_common(1)[0][0] for stem in best)
+    return tuple(words_of[stem] for stem in best)

@@ -48,7 +48,8 @@ class Cut:
     """A session divided into drafts that contain each message once.
 
     ``calls`` are the questions to a model that led to it. The first one is about the whole session; it may have failed.
-    ``left_out`` counts messages that the model did not mention; ``reason`` says why no model was asked.
+    ``left_out`` counts messages that the model did not mention; ``reason`` says why no model was asked, or what the
+    segmenter cut in its place.
     """
 
     drafts: Sequence[TopicDraft]
@@ -128,20 +129,25 @@ class _Splitting:
     question: Callable[[Sequence[MessageContent], Chat], Ask[Division]]
     calls: list[AgentCall] = field(default_factory=list)
     left_out: int = 0
+    reason: str = ""
 
     def cut(self, messages: Sequence[MessageContent]) -> Cut:
         fitting = list(self._fitting(messages, self._drafts(messages)))
         drafts = joined(fitting, messages, self.limits.least, self.limits.topic_chars)
-        return Cut(drafts, tuple(self.calls), self.left_out)
+        return Cut(drafts, tuple(self.calls), self.left_out, self.reason)
 
     def _drafts(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
         """Returns the model's drafts, or the segmenter's if the model fails."""
+        return self._asked(messages) or self.segmenter(messages, self.limits).drafts
+
+    def _asked(self, messages: Sequence[MessageContent]) -> Sequence[TopicDraft]:
+        """Returns the model's drafts; none if it fails."""
         asked = self.agent.ask_and_keep(lambda chat: self.question(messages, chat))
         self.calls.append(asked.call)
         try:
             division = asked.ask.result()
         except (LLMError, UnreadableAnswer):
-            return self.segmenter(messages, self.limits).drafts
+            return ()
         self.left_out += division.left_out
         return division.drafts
 
@@ -149,12 +155,14 @@ class _Splitting:
         """Yields the drafts. One that is too long is divided again, by the segmenter if the model did not divide."""
         for draft in drafts:
             part = _of(messages, draft)
-            if self._fits(part):
-                yield draft
-            else:
-                again = self._drafts(part) if len(part) < len(messages) else ()
-                fits = again and all(self._fits(_of(part, small)) for small in again)
-                yield from again if fits else self.segmenter(part, self.limits).drafts
+            yield from (draft,) if self._fits(part) else self._cut_again(part, is_whole=len(part) == len(messages))
+
+    def _cut_again(self, part: Sequence[MessageContent], *, is_whole: bool) -> Sequence[TopicDraft]:
+        again = () if is_whole else self._asked(part)
+        if again and all(self._fits(_of(part, small)) for small in again):
+            return again
+        self.reason = _("What the chat model left too long for a topic was cut by the embedded segmenter.")
+        return self.segmenter(part, self.limits).drafts
 
     def _fits(self, part: Sequence[MessageContent]) -> bool:
         return len(part) == 1 or _size(part) <= self.limits.topic_chars

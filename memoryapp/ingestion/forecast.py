@@ -1,10 +1,11 @@
 """Estimates the sessions and topics of an import, and what models would be sent for them.
 
-Messages are counted in the order of the file; the count of sessions is exact if they are in order, as in exports.
+New messages are counted in the order of the file; the count of sessions is exact if they are in order, as in exports.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -44,6 +45,10 @@ class ArchiveForecast:
         """Returns a forecast that assumes topics of the owner's usual length."""
         usual = Topic.objects.of(owner).live().aggregate(usual=Avg("message_count"))["usual"]
         return cls(limits, max(1.0, float(usual or USUAL_MESSAGES)))
+
+    def add_all(self, records: Sequence[MessageRecord]) -> None:
+        for record in records:
+            self.add(record)
 
     def add(self, record: MessageRecord) -> None:
         self.chars += len(record.text)

@@ -80,8 +80,9 @@ class Course:
     ``source`` is what people call the file. ``key`` identifies its batches, so an interrupted import continues in them.
     ``report`` is called with each step of the work; ``stored`` after each batch with the number of messages so far (it
     may raise Paused); ``observe`` with every record and the name of the chat user who gets it; ``opened`` with each
-    chat user before anything is stored for them. Changed texts replace the old ones in the name of ``taker``, or are
-    only reported if that is empty.
+    chat user before anything is stored for them; ``coming`` in a dry run with the messages that are new, some thousands
+    of one chat user at a time. Changed texts replace the old ones in the name of ``taker``, or are only reported if
+    that is empty.
     """
 
     dry_run: bool = False
@@ -93,6 +94,7 @@ class Course:
     observe: Callable[[MessageRecord | Rejected, str], None] = lambda item, name: None
     taker: str = ""
     opened: Callable[[ChatUser], None] = lambda owner: None
+    coming: Callable[[Sequence[MessageRecord]], None] = lambda records: None
 
 
 class _SeenIds:
@@ -179,9 +181,11 @@ class _Intake:
 
     def _stored(self, records: Sequence[MessageRecord]) -> Added:
         if self.owner is None:
+            self.course.coming(records)
             return Added(len(records), 0)
         if self.batch is None:
             found = sort_out(self.owner, records)
+            self.course.coming(found.new)
             return Added(len(found.new), found.known, tuple(found.refused))
         return add_messages(self.owner, records, batch=self.batch)
 

@@ -70,8 +70,8 @@ class Findings:
 class _Observer:
     """Counts the records of an import."""
 
-    def __init__(self, forecast: ArchiveForecast, course: Course) -> None:
-        self.forecast, self.course = forecast, course
+    def __init__(self, course: Course) -> None:
+        self.course = course
         self.count = 0
         self.times: Counter[str] = Counter()
         self.users: Counter[str] = Counter()
@@ -93,7 +93,6 @@ class _Observer:
         self.times[str(record.metadata.get("time_source", ""))] += 1
         self.first = min(self.first or record.sent_at, record.sent_at)
         self.last = max(self.last or record.sent_at, record.sent_at)
-        self.forecast.add(record)
         if len(self.samples) < MOST_SAMPLES and record.role != "system" and record.text:
             text, at = record.text[:MOST_CHARS], record.sent_at.isoformat()
             self.samples.append({"author": record.author, "role": record.role, "at": at, "text": text})
@@ -102,8 +101,8 @@ class _Observer:
 def rehearse(owner: ChatUser, chat: ChatFile, addressee: Addressee, course: Course) -> Findings:
     """Returns what an import of ``chat`` would bring; calls ``course.stored`` for each batch. It may raise Paused."""
     forecast = ArchiveForecast.of(owner, archiving.limits(owner))
-    observer = _Observer(forecast, course)
-    imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe))
+    observer = _Observer(course)
+    imported = import_for(chat, addressee, Course(dry_run=True, observe=observer.observe, coming=forecast.add_all))
     return Findings(
         users=[{"name": name, "count": count} for name, count in observer.users.most_common(MOST_SHOWN) if name],
         messages=observer.count,

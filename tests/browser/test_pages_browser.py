@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp.models import ChatUser, Operator, Role, Topic
+from memoryapp.models import AgentCall, ChatUser, Operator, Role, Topic
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
 from tests.conftest import operator
@@ -59,6 +59,18 @@ def test_escape_closes_the_palette_also_where_something_was_typed(page: Page) ->
     expect(page.locator("#palette-found a").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#palette")).to_be_hidden()
+
+
+def test_the_heads_of_the_costs_lie_over_no_row(page: Page, anna: ChatUser) -> None:
+    AgentCall.objects.create(owner=anna, agent="splitter", cost_usd=0.5)
+    page.goto("/pipeline/")
+    tables = page.locator(".costs table").all()
+    assert len(tables) == 2
+    for table in tables:
+        head, row = table.locator("th").first.bounding_box(), table.locator("tbody tr").first.bounding_box()
+        assert head
+        assert row
+        assert head["y"] + head["height"] <= row["y"] + 1
 
 
 def test_what_to_do_next_stands_before_the_runs_and_beside_them_where_there_is_room(

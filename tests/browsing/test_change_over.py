@@ -71,7 +71,7 @@ def test_the_pipeline_shows_what_waits_for_the_model_that_is_to_take_over(
     count = Passage.objects.count()
     for client in (browser, as_viewer):
         shown = section(client.get("/pipeline/").content.decode(), "embed")
-        assert "old at vectors.example makes vectors. 1 passages without a vector" in shown
+        assert f"old at vectors.example makes vectors. {count} passages without a vector" in shown
         assert f"vectors.example/new@16 is to take over: {count} passages have no vector of it yet." in shown
 
 

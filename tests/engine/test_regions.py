@@ -58,3 +58,22 @@ def test_a_word_of_one_text_alone_names_no_region_of_many() -> None:
     once = [f"{'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]}{'uvwxy'[n // 100]}ing" for n in range(400)]
     texts = [f"{'honey' if n % 2 else 'vLLM'} {word}" for n, word in enumerate(once)]
     assert names(texts, [n % 2 for n in range(400)]) == [("vLLM",), ("honey",)]
+
+
+@pytest.mark.parametrize(
+    ("summaries", "subjects"),
+    [
+        (["Thanks, wanted to help with sourdough", "Wanted to thank for sourdough"], {"sourdough"}),
+        (["Хотел сделать сегодня теплицу", "Сегодня хотел посмотреть теплицу"], {"теплицу"}),
+    ],
+)
+def test_words_of_any_talk_name_no_region(summaries: list[str], subjects: set[str]) -> None:
+    own, _other = names([*summaries, "vLLM", "vLLM"], [0, 0, 1, 1])
+    assert subjects <= set(own)
+    assert not set(own) & {"wanted", "thanks", "thank", "help", "хотел", "сделать", "сегодня"}
+
+
+def test_a_noun_names_a_region_before_a_verb() -> None:
+    summaries = ["Покрасить и утеплить веранду, черепица", "Утеплить и покрасить крышу, черепица"]
+    own, _other = names([*summaries, "vLLM", "vLLM"], [0, 0, 1, 1])
+    assert own[0] == "черепица"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -124,3 +126,19 @@ def test_pages_say_what_is_extracted_and_what_failed(anna: ChatUser, curator: Cl
     assert "Unreadable." in curator.get(f"/memory/{anna.pk}/extraction/").content.decode()
     curator.post(f"/memory/{anna.pk}/extraction/", {"topic": topic.pk})
     assert UnreadTopic.objects.get().state == "waiting"
+
+
+@pytest.mark.slow
+def test_pages_of_findings_name_the_model_that_reads_and_lead_to_its_settings(
+    anna: ChatUser, curator: Client, as_viewer: Client, settings: Any
+) -> None:
+    def shown(client: Client, noun: str) -> str:
+        return str(client.get(f"/memory/{anna.pk}/{noun}/").content.decode())
+
+    found(anna, fact("Likes figs."))
+    assert "No chat model is connected: nothing is extracted." in shown(curator, "review")
+    settings.LLM_BASE_URL, settings.ARCHIVIST_MODEL = "http://model.example/v1", "acme/archivist"
+    for noun in ("review", "facts", "people", "extraction"):
+        assert "acme/archivist at model.example reads topics for facts and people." in shown(curator, noun)
+    assert f'href="/memory/{anna.pk}/settings/">change it' in shown(curator, "facts")
+    assert "change it" not in shown(as_viewer, "facts")

@@ -88,6 +88,17 @@ class TestTheWay:
             assert worked(row).findings["added"] == added
         assert len(stored()) == 8
 
+    def test_what_an_import_would_cost_is_that_of_its_new_messages(self, anna: ChatUser, settings: Any) -> None:
+        settings.EMBEDDING_BASE_URL, settings.EMBEDDING_PRICE = "http://models", 1.0
+        first = worked(staged(anna, conversation(30)))
+        import_files.begin(first)
+        worked(first)
+        again = worked(staged(anna, conversation(30))).findings
+        assert (again["sessions"], again["topics"], again["tokens"], again["cost_usd"]) == (0, 0, 0, 0.0)
+        longer = worked(staged(anna, conversation(33))).findings
+        assert (longer["added"], longer["sessions"]) == (3, 1)
+        assert 0 < longer["tokens"] < first.findings["tokens"] / 5
+
     def test_a_changed_text_is_shown_beside_the_old_one_and_not_taken(self, anna: ChatUser) -> None:
         import_files.begin(row := worked(staged(anna, conversation(2))))
         worked(row)

@@ -28,6 +28,7 @@ from tests.support.splitting import SplittingChat, in_fours
 
 NOW = timezone.now()
 LIMITS = SessionLimits(HOUR, 400, 25_000)
+LEFT_TOO_LONG = "What the chat model left too long for a topic was cut by the embedded segmenter."
 
 
 @pytest.fixture
@@ -160,21 +161,26 @@ def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, 
 
 
 @pytest.mark.parametrize(
-    ("answer", "asked"),
+    ("answer", "asked", "reason"),
     [
         # The large one is cut when it is asked about alone.
-        (lambda ids: in_fours(ids) if len(ids) < 11 else whole(ids[:10], ids[10:]), 2),
+        (lambda ids: in_fours(ids) if len(ids) < 11 else whole(ids[:10], ids[10:]), 2, ""),
         # The model leaves all in one piece, so the segmenter cuts.
-        (lambda ids: whole(ids), 1),
-        (lambda ids: whole(ids[:-1], ids[-1:]), 2),
+        (lambda ids: whole(ids), 1, LEFT_TOO_LONG),
+        (lambda ids: whole(ids[:-1], ids[-1:]), 2, LEFT_TOO_LONG),
+        # The model fails at the large one.
+        (lambda ids: whole(ids[:10], ids[10:]) if len(ids) == 12 else "Sorry.", 3, LEFT_TOO_LONG),
     ],
 )
-def test_a_topic_that_is_too_long_is_cut_again(anna: ChatUser, chat: SplittingChat, answer: Any, asked: int) -> None:
+def test_a_topic_that_is_too_long_is_cut_again_and_the_history_says_by_whom(
+    anna: ChatUser, chat: SplittingChat, answer: Any, asked: int, reason: str
+) -> None:
     sessions(anna, 1, 12, "tea " * 50)
     chat.answer = answer
     archived(anna, chat, replace(LIMITS, topic_chars=1_000))
     assert max(Topic.objects.values_list("size_chars", flat=True)) <= 1_000
-    assert (chat.asked, TopicEdit.objects.get().call) == (asked, AgentCall.objects.earliest("pk"))
+    edit = TopicEdit.objects.get()
+    assert (chat.asked, edit.call, edit.reason) == (asked, AgentCall.objects.earliest("pk"), reason)
     assert all(call.topics for call in AgentCall.objects.all())
     assert list(violations()) == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
@@ -177,3 +177,14 @@ def test_openings_are_told_without_the_marks_of_markdown(anna: ChatUser, as_cura
     page = get(as_curator, address(*topics))
     assert "Plan • first step" in page
     assert "**Plan" not in page
+
+
+def test_the_page_says_whether_a_model_can_propose_a_summary(
+    topics: list[Topic], as_curator: Client, settings: Any
+) -> None:
+    sentence = "No chat model is connected, so none can propose one."
+    assert sentence in as_curator.get(address(*topics[:2])).content.decode()
+    settings.LLM_BASE_URL = "http://model.example/v1"
+    shown = as_curator.get(address(*topics[:2])).content.decode()
+    assert "Propose a summary" in shown
+    assert sentence not in shown

@@ -123,6 +123,25 @@ class TestStages:
 
 @pytest.mark.django_db
 class TestPage:
+    def test_a_file_that_was_not_read_says_why_and_is_read_again_from_there(
+        self, anna: ChatUser, as_viewer: Client, as_admin: Client
+    ) -> None:
+        fields = {"owner": anna, "file_type": "pdf", "created_at": timezone.now()}
+        broken = Artifact.objects.create(name="a.pdf", sha256="1", state="failed", fault="It is damaged.", **fields)
+        Artifact.objects.create(name="b.png", sha256="2", state="pending", attempts=2, fault="It is away.", **fields)
+        Artifact.objects.create(name="c.png", sha256="3", state="pending", fault="No model is connected.", **fields)
+        shown = section(as_viewer.get("/pipeline/").content.decode(), "artifacts")
+        assert "a.pdf: It is damaged." in shown
+        assert "b.png: It is away." in shown
+        assert "c.png" not in shown
+        assert "Try again" not in shown
+        assert "Try again" in section(as_admin.get("/pipeline/").content.decode(), "artifacts")
+        answer = as_admin.post(f"/memory/{anna.pk}/artifacts/{broken.pk}/retry/", {"next": "/pipeline/"})
+        assert answer.headers["Location"] == "/pipeline/"
+        broken.refresh_from_db()
+        assert (broken.state, broken.fault) == ("pending", "")
+        assert "It is away." in as_viewer.get(f"/memory/{anna.pk}/artifacts/").content.decode()
+
     @pytest.mark.slow
     def test_it_shows_what_failed_and_why_and_how_to_try_again(
         self, anna: ChatUser, as_viewer: Client, as_admin: Client

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
@@ -17,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from memoryapp.artifacts import arrival, processing
 from memoryapp.models import Artifact, ChatUser, Role
 from rerankui.access import operator_of, owner_or_404, requires
+from rerankui.addresses import next_address
 from rerankui.filters import ArtifactFilter
 from rerankui.pages import page_of, show
 from rerankui.web import uploads
@@ -100,7 +102,7 @@ def artifact_retry(request: HttpRequest, owner: int, artifact: int) -> HttpRespo
     row = get_object_or_404(Artifact, owner=of, pk=artifact)
     if request.method == "POST":
         _read_again(request, row)
-    return redirect("artifact", of.pk, row.pk)
+    return redirect(next_address(request) or reverse("artifact", args=[of.pk, row.pk]))
 
 
 @requires(Role.CURATOR)
