@@ -57,6 +57,17 @@ def test_the_command_line_prints_the_answer_in_words(memory: ChatUser, capsys: p
     assert [topic["rank"] for topic in document["topics"]] == [1]
 
 
+def test_an_answer_in_other_words_is_found_by_its_nearness(
+    memory: ChatUser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("recall", "--user", "anna", "What dessert stays fresh?", "--strategy", "plain", "--json")
+    near = json.loads(capsys.readouterr().out)
+    call_command("recall", "--user", "anna", "Who won the chess match?", "--strategy", "plain", "--json")
+    far = json.loads(capsys.readouterr().out)
+    assert (near["outcome"], far["outcome"]) == ("softened", "refused")
+    assert "cake" in near["topics"][0]["excerpt"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
