@@ -213,6 +213,13 @@ async def test_looking_again_adds_other_words_and_takes_nothing_away() -> None:
     assert [candidate.rank for candidate in found.ranked()] == list(range(1, len(ids) + 1))
 
 
+async def test_what_a_model_says_twice_is_searched_once() -> None:
+    same = says(json.dumps({"passage": "Kostya won it.", "paraphrases": ["Kostya won it.", NOWHERE]}))
+    memory = Memory(writer=ScriptedChat(same, says("NOT_IN_MEMORY")))
+    await memory.run(NOWHERE)
+    assert [query for query, *_rest in memory.asked] == [NOWHERE, NOWHERE, "Kostya won it."]
+
+
 async def test_a_model_may_search_once_more_and_the_numbers_of_its_sources_stay() -> None:
     more = calls(ToolCall("c1", "search", json.dumps({"queries": ["Kostya got a telescope"], "k": 1})))
     chat = ScriptedChat(more, says("Dasha baked a poppy seed cake [1]. Kostya got a telescope [4]."))
