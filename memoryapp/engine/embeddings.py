@@ -23,8 +23,9 @@ _MOST_CHARS = 6_000
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Provider, model and dimensions of vectors. A topic whose cosine is below ``threshold`` is no candidate; two short
-    texts whose cosine is at least ``related`` are related. Of a text longer than ``most_chars`` characters only the
-    beginning is embedded.
+    texts whose cosine is at least ``related`` are related. ``usual_best`` is the mean cosine of the best passage for
+    questions that a memory answers, 0 if unknown. Of a text longer than ``most_chars`` characters only the beginning is
+    embedded.
 
     Thresholds belong to the model, because cosines of different models cannot be compared (measured: USE has a mean of
     .36 for relevant texts; e5 has .85, and .77 for unrelated pairs).
@@ -35,6 +36,7 @@ class Profile:
     dimensions: int
     threshold: float
     related: float = 0.0
+    usual_best: float = 0.0
     most_chars: int = _MOST_CHARS
 
     @property

@@ -148,13 +148,14 @@ def _items(chosen: Sequence[Selected], candidates: Sequence[ItemCandidate]) -> l
 
 
 def text(document: dict[str, Any]) -> str:
-    """The document as text for a terminal."""
+    """The document as text for a terminal; an ``answer`` in words, if it contains one, comes first."""
     lines = [f"{topic['rank']}. {topic['id']}  {topic['score']:.2f}  {topic['reason']}" for topic in document["topics"]]
     lines += [
         f"   {item['id']}  {item['score']:.2f}  {item['name']}  {item['reason']}"
         for item in (*document["people"], *document["artifacts"])
     ]
-    nothing = [] if lines else ["Nothing relevant."]
+    answer = document.get("answer", "")
+    first = [answer] if answer else [] if lines else ["Nothing relevant."]
     if document["fallback"]:
         lines.insert(0, f"The model did not choose ({document['fallback']}).")
     usage = document["usage"]
@@ -164,4 +165,4 @@ def text(document: dict[str, Any]) -> str:
         f"{usage['turns']} turns, {usage['seconds']:.2f} s, {usage['input_tokens']} + {usage['output_tokens']} tokens,"
         f" {cost}. Run {document['run']}"
     )
-    return "\n".join([*nothing, *lines])
+    return "\n".join([*first, *lines])

@@ -1,4 +1,9 @@
-"""The best passages of a search: their text, their messages, and the live topics that hold those."""
+"""The best passages of a search: their text, their messages, and the live topics that hold those.
+
+What a whole topic adds to the score of its best passage is left out here: a topic that its summary found rarely says
+the answer in that passage. Counted, the first ten passages contain less of the evidence (demo memory, Russian .598 to
+.553, English .611 to .589, forty older questions .704 to .654; archive of the development set .807 to .806).
+"""
 
 from __future__ import annotations
 

@@ -43,6 +43,31 @@ def test_recall_from_the_command_line_prints_one_document(memory: ChatUser, caps
     assert document["usage"]["turns"] == 2
 
 
+def test_the_command_line_prints_the_answer_in_words(memory: ChatUser, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("recall", "--user", "anna", "Which cake for a birthday?", "--strategy", "react")
+    call_command(*asked)
+    answer, topic, *_rest = capsys.readouterr().out.splitlines()
+    assert "Honey cake keeps for days" in answer
+    assert answer.endswith("[1]")
+    assert topic.startswith("1. Topic:")
+    call_command(*asked, "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert (document["outcome"], document["answer"]) == ("answered", answer)
+    assert [cited["quote"] for cited in document["citations"]] == ["Honey cake keeps for days"]
+    assert [topic["rank"] for topic in document["topics"]] == [1]
+
+
+def test_an_answer_in_other_words_is_found_by_its_nearness(
+    memory: ChatUser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("recall", "--user", "anna", "What dessert stays fresh?", "--strategy", "plain", "--json")
+    near = json.loads(capsys.readouterr().out)
+    call_command("recall", "--user", "anna", "Who won the chess match?", "--strategy", "plain", "--json")
+    far = json.loads(capsys.readouterr().out)
+    assert (near["outcome"], far["outcome"]) == ("softened", "refused")
+    assert "cake" in near["topics"][0]["excerpt"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -1,7 +1,8 @@
 """Reads OpenAI's chat completions as values.
 
 Endpoints deviate from the format: an error inside HTTP 200, content in parts, tool calls without ids or with arguments
-that are not text, reasoning under two names, no usage. Reading tolerates all of that and never raises.
+that are not text, reasoning under two names or within the content, no usage. Reading tolerates all of that and never
+raises.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from memoryapp.engine.events import ToolCall
 
 _STATUS = re.compile("[45][0-9]{2}")
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_-]")
+# The opening mark may be missing, because some prompts end with it; the closing one then has a line of its own.
+_REASONING = re.compile(
+    r"\s*<think>(?P<marked>.*?)(?:</think>\s*|\Z)|(?P<opened>.*?)^[ \t]*</think>[ \t]*$\s*", re.DOTALL | re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,11 @@ def parse_reply(completion: Mapping[str, Any]) -> Reply:
     choice = _choice(completion)
     message = _mapping(choice.get("message"))
     calls = _tool_calls(message.get("tool_calls"))
+    reasoning, text = without_reasoning(text_of(message.get("content")))
     return Reply(
-        text=text_of(message.get("content")),
+        text=text,
         tool_calls=tuple(_understood(call) for call in calls),
-        reasoning=reasoning_of(message),
+        reasoning=reasoning_of(message) or reasoning,
         message=_assistant_message(message, [_sendable(call) for call in calls]),
         usage=usage_of(completion),
         model=text_of(completion.get("model")),
@@ -124,6 +130,18 @@ def reasoning_of(message: Mapping[str, Any]) -> str:
     if named or not isinstance(details, list):
         return named
     return "".join(text_of(d.get("text")) or text_of(d.get("summary")) for d in details if isinstance(d, dict))
+
+
+def without_reasoning(content: str) -> tuple[str, str]:
+    """The reasoning at the beginning of the content, and the rest.
+
+    Servers that do not know how a model marks its reasoning leave it there. Without its closing mark the model was cut
+    off before it said anything.
+    """
+    found = _REASONING.match(content) if "think>" in content else None
+    if found is None:
+        return "", content
+    return (found["marked"] or found["opened"] or "").strip(), content[found.end() :]
 
 
 def _assistant_message(message: Mapping[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memoryapp.engine.chat.completions import EndpointError, as_json, error_in, reasoning_of, text_of
+from memoryapp.engine.chat.completions import EndpointError, as_json, error_in, reasoning_of, text_of, without_reasoning
 from memoryapp.engine.chat.protocol import PartialReply
 
 DONE = "[DONE]"
@@ -149,8 +149,8 @@ class Transcript:
     def progress(self) -> PartialReply:
         """What the model has said so far."""
         thought = {key: "".join(self._pieces.get(key, ())) for key in ("reasoning", "reasoning_content")}
-        reasoning = reasoning_of({**thought, "reasoning_details": self._details})
-        return PartialReply("".join(self._pieces.get("content", ())), reasoning)
+        marked, text = without_reasoning("".join(self._pieces.get("content", ())))
+        return PartialReply(text, reasoning_of({**thought, "reasoning_details": self._details}) or marked)
 
 
 def _join_details(known: list[dict[str, Any]], pieces: Iterable[dict[str, Any]]) -> None:

@@ -49,7 +49,8 @@ class OfflineEmbedder:
     # question above 0.14 in 99 of 100. A model that reads may find what a cosine misses, so only what is
     # plainly unrelated is kept from it. Of fifteen rewrites of queries without a common word the ten that were right
     # and not vague lay above 0.29, of four guesses that were wrong three below 0.15.
-    profile = Profile("embedded", "use-multilingual-v3", 512, 0.05, related=0.2, most_chars=MOST_CHARS)
+    # The best passage for 760 answerable questions of the development set has a cosine of 0.39 in the mean.
+    profile = Profile("embedded", "use-multilingual-v3", 512, 0.05, related=0.2, usual_best=0.39, most_chars=MOST_CHARS)
 
     def __init__(self) -> None:
         self._model: Any = None

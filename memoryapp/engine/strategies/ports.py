@@ -62,13 +62,15 @@ class FoundPassage:
 class Found:
     """The result of a search: candidates as an event, topic ids in plain vector order, passages.
 
-    ``rarity`` is the idf, over all passages, of each stem of the query that any of them contains.
+    ``rarity`` is the idf, over all passages, of each stem of the query that any of them contains. ``nearness`` is the
+    best cosine as a share of the usual one of the embedding model; 0 if that is unknown, or there are no vectors.
     """
 
     event: CandidatesFound
     baseline: tuple[str, ...]
     passages: tuple[FoundPassage, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
+    nearness: float = 0.0
 
 
 class FindCandidates(Protocol):

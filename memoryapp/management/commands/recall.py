@@ -13,13 +13,13 @@ from django.core.management.base import BaseCommand, CommandError
 from memoryapp.engine.strategies import DEFAULT, STRATEGIES
 from memoryapp.management.arguments import named_user, settings_given, utf8
 from memoryapp.models import ChatUser, Run
-from memoryapp.runs import lifecycle, recall_document, waiting
+from memoryapp.runs import answer_document, lifecycle, recall_document, waiting
 from memoryapp.runs.clients import open_clients
-from memoryapp.runs.parameters import ParameterError
+from memoryapp.runs.parameters import ParameterError, strategy_named
 
 
 class Command(BaseCommand):
-    help = "Ask a memory a question and print what was chosen, with reasons."
+    help = "Ask a memory a question and print its answer, if the strategy gives one, and what was chosen, with reasons."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("query")
@@ -39,6 +39,8 @@ class Command(BaseCommand):
         except ParameterError as error:
             raise CommandError(str(error)) from error
         document = recall_document.document(run)
+        if strategy_named(strategy).answers:
+            document |= answer_document.document(run)
         self.stdout.write(
             json.dumps(document, ensure_ascii=False) if options["json"] else recall_document.text(document)
         )

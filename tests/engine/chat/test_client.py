@@ -15,6 +15,7 @@ from memoryapp.engine.chat.capabilities import Learnt
 from memoryapp.engine.chat.client import HttpChat
 from memoryapp.engine.chat.protocol import ChatRequest, PartialReply, Reply
 from memoryapp.engine.chat.redaction import redacted
+from memoryapp.engine.chat.streaming import Transcript
 from memoryapp.engine.prompts import ANSWER_SCHEMA, TOOL_NAME
 from tests.engine.endpoint import (
     END,
@@ -43,6 +44,32 @@ async def test_a_reply_brings_text_tokens_cost_and_model() -> None:
     assert (got.usage.input_tokens, got.usage.output_tokens, got.usage.cost_usd) == (100, 20, 0.5)
     assert endpoint.headers[0]["authorization"] == "Bearer secret-key"
     assert endpoint.bodies[0] == {"model": "acme/flash", "messages": QUESTION, "reasoning": {"effort": "low"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ("<think>\nMay or June?\n</think>\n\nIn May [1].", "In May [1].", "May or June?"),
+        ("May or June?\n</think>\n\nIn May [1].", "In May [1].", "May or June?"),
+        ("<think>\n\n</think>\n\nIn May [1].", "In May [1].", ""),
+        ("<think>May or", "", "May or"),
+        ("The mark is </think>, she said [1].", "The mark is </think>, she said [1].", ""),
+        ("She wrote <think> first [1].", "She wrote <think> first [1].", ""),
+    ],
+    ids=["marked", "opened by the prompt", "nothing thought", "cut off", "a word of the answer", "another word"],
+)
+async def test_reasoning_within_the_content_is_no_part_of_the_answer(content: str, text: str, reasoning: str) -> None:
+    got = await reply(Endpoint(says(content)))
+    assert (got.text, got.reasoning, got.message["content"]) == (text, reasoning, content)
+
+
+def test_reasoning_within_the_content_grows_as_reasoning() -> None:
+    pieces = ("<think>Let ", "me see.", "</think>\n\nTopic 42")
+    transcript, shown = Transcript(), []
+    for piece in pieces:
+        transcript.add(json.dumps({"choices": [{"delta": {"content": piece}}]}))
+        shown.append(transcript.progress())
+    assert shown == [PartialReply("", "Let"), PartialReply("", "Let me see."), PartialReply("Topic 42", "Let me see.")]
 
 
 async def test_a_forced_tool_is_named_and_a_free_one_is_auto() -> None:

@@ -105,6 +105,17 @@ async def test_numbers_are_counted_anew_in_the_order_of_citing() -> None:
     assert [citation.n for citation in answered.citations] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "cited",
+    ["[1-3]", "[1 – 3]", "[Source 1, source 2; 3]", "[источники 1, 2, 3]", "[^1][^2][^3]", "【1†source】【2】 [ 3 ]"],
+)
+async def test_numbers_are_understood_however_models_write_them(cited: str) -> None:
+    chat = ScriptedChat(says(f"Dasha baked a poppy seed cake with 12 candles {cited}."))
+    answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
+    assert answered.text == "Dasha baked a poppy seed cake with 12 candles [1][2][3]."
+    assert (answered.dropped_numbers, answered.dropped_statements) == ((), 0)
+
+
 async def test_a_statement_without_a_number_gets_that_of_a_source_or_is_left_out() -> None:
     chat = ScriptedChat(says("Dasha baked a poppy seed cake. She learned it in a Paris bakery. Cherries on top [2]."))
     answered = answer(await Memory(writer=chat).run(CAKE, planner="never"))
@@ -200,6 +211,13 @@ async def test_looking_again_adds_other_words_and_takes_nothing_away() -> None:
     ids = [candidate.id for candidate in found.ranked()]
     assert len(ids) == len(set(ids))
     assert [candidate.rank for candidate in found.ranked()] == list(range(1, len(ids) + 1))
+
+
+async def test_what_a_model_says_twice_is_searched_once() -> None:
+    same = says(json.dumps({"passage": "Kostya won it.", "paraphrases": ["Kostya won it.", NOWHERE]}))
+    memory = Memory(writer=ScriptedChat(same, says("NOT_IN_MEMORY")))
+    await memory.run(NOWHERE)
+    assert [query for query, *_rest in memory.asked] == [NOWHERE, NOWHERE, "Kostya won it."]
 
 
 async def test_a_model_may_search_once_more_and_the_numbers_of_its_sources_stay() -> None:

@@ -131,6 +131,15 @@ def test_coverage_by_meaning_fills_what_words_leave_open() -> None:
     assert coverage(asked, [], 30.0) == 0.0
 
 
+def test_a_known_cosine_counts_instead_of_deviations() -> None:
+    asked, source = {"cake": 3.0, "bake": 3.0}, ["the cake"]
+    far, usual = (coverage(asked, source, 12.0, nearness) for nearness in (0.3, 1.0))
+    assert far < 0.8 < usual
+    assert coverage(asked, source, 0.0, 1.0) == usual
+    # Without vectors nothing is near, and words alone decide.
+    assert coverage(asked, source, 0.0, 0.0) == coverage(asked, source, 0.0)
+
+
 def test_coverage_hangs_on_the_rare_words_and_on_what_one_source_says() -> None:
     weights = {"submarin": 5.0, "work": 0.5, "today": 0.5}
     common, telling = ["we work today"], ["the submarine"]

@@ -73,7 +73,8 @@ class Composing:
     def coverage(self, documents: Iterable[Document]) -> float:
         """The coverage of the question by these documents."""
         weights = self.pool.weights(self._question_stems())
-        return coverage(weights, [document.text for document in documents], self.pool.meaning)
+        texts = [document.text for document in documents]
+        return coverage(weights, texts, self.pool.meaning, self.pool.nearness)
 
     @property
     def question_terms(self) -> QuestionTerms:

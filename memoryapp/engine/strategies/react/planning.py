@@ -56,7 +56,7 @@ class Planning:
         found = await self._ask("expand", question, schema, emit)
         passage = " ".join(str(found.get("passage") or "").split())[:_LONGEST_PASSAGE]
         paraphrases = distinct(question, _texts(found, "paraphrases"))[:_MOST_PARAPHRASES]
-        queries = (question, *((passage,) if passage else ()), *paraphrases)
+        queries = tuple(dict.fromkeys(filter(None, (question, passage, *paraphrases))))
         return PlanOutput(queries=queries, by="model" if len(queries) > 1 else "nobody", why="found_little")
 
     async def _ask(self, name: str, question: str, schema: Mapping[str, Any], emit: Emit) -> Mapping[str, Any]:

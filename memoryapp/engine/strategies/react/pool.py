@@ -45,8 +45,8 @@ class Document:
 class Pool:
     """Passages by number; ``order`` is that of the numbers, best first.
 
-    ``meaning`` is the most that meaning adds to the score of a topic that the question itself has found, ``rarity`` the
-    idf of each stem of any query that the memory holds.
+    ``meaning`` is the most that meaning adds to the score of a topic that the question itself has found, ``nearness``
+    that of ``Found`` for the question, ``rarity`` the idf of each stem of any query that the memory holds.
     """
 
     def __init__(self) -> None:
@@ -55,6 +55,7 @@ class Pool:
         self.order: list[int] = []
         self.documents: dict[int, Document] = {}
         self.meaning = 0.0
+        self.nearness = 0.0
         self.rarity: dict[str, float] = {}
         self._is_ranked = False
         self._found: list[tuple[Found, float]] = []
@@ -80,6 +81,7 @@ class Pool:
         if is_question and weight:
             near = (each.parts.get("meaning", 0.0) / weight for each in found.event.candidates)
             self.meaning = max(self.meaning, *near, 0.0)
+            self.nearness = max(self.nearness, found.nearness)
         for passage in found.passages:
             worth = passage.fused - cost
             if worth > self.worth.get(passage.id, float("-inf")):

@@ -20,9 +20,17 @@ from memoryapp.engine.text.sentences import sentences, spans
 _LEAST_CREDITED = 0.6
 _LONGEST_QUOTE = 400
 _QUESTIONS_SHARE = 0.25
+_LONGEST_RANGE = 20
 
 _NUMBERS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _BETWEEN = re.compile(r"[,;]")
+# Models also write [1-3], [Source 2, Source 3], [^2] and 【2†source】.
+_SOURCE = r"(?:\^|#|№|sources?|источник\w*)?\s*"
+_ODD_NUMBERS = re.compile(
+    rf"[\[【]\s*{_SOURCE}(\d{{1,3}}(?:\s*[,;–-]\s*{_SOURCE}\d{{1,3}})*)\s*(?:†[^\]】]*)?[\]】]", re.IGNORECASE
+)
+_NO_NUMBER = re.compile(r"[^\d,;–-]+")
+_RANGE = re.compile(r"(\d{1,3})[–-](\d{1,3})")
 _LOOSE = re.compile(r" ([.,;:!?…])")
 # A number ends a sentence like a full stop; numbers after the full stop belong to the sentence before it.
 _BEHIND_NUMBERS = re.compile(r"(?<=\])\s++(?=[A-ZА-ЯЁ«\"“])")
@@ -67,11 +75,23 @@ class Statements:
 
 def statements_of(answer: str, sources: Mapping[int, Document]) -> Statements:
     """A model's text as statements about the ``sources`` that the model was given."""
-    read = [_read(part) for part in map(_unmarked, _parts(answer)) if _bare(part)]
+    read = [_read(part) for part in map(_unmarked, _parts(_usual(answer))) if _bare(part)]
     unknown = tuple(dict.fromkeys(n for each in read for n in each.numbers if n not in sources))
     credited = [_credited(each, sources) for each in read]
     kept = [each for each in credited if each.numbers]
     return _renumbered(kept, sources, unknown, len(read) - len(kept))
+
+
+def _usual(answer: str) -> str:
+    """The answer with its numbers written as ``[1, 2]``."""
+    return _ODD_NUMBERS.sub(lambda found: f"[{_RANGE.sub(_listed, _NO_NUMBER.sub('', found[1]))}]", answer)
+
+
+def _listed(found: re.Match[str]) -> str:
+    """The numbers of a range; only both ends where it is no range of sources."""
+    first, last = int(found[1]), int(found[2])
+    between = range(first, last + 1) if 0 < last - first < _LONGEST_RANGE else (first, last)
+    return ", ".join(map(str, between))
 
 
 def _parts(answer: str) -> list[str]:
