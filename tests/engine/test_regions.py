@@ -76,8 +76,8 @@ def test_words_of_any_talk_name_no_region(summaries: list[str], subjects: set[st
 @pytest.mark.parametrize(
     ("summaries", "first"),
     [
-        (["Покрасить и утеплить веранду, черепица", "Утеплить и покрасить крышу, черепица"], "черепица"),
-        (["Декларация отправлена в налоговую", "Вчера декларация отправлена снова"], "декларация"),
+        (["Покрасить и утеплить: крыша", "Утеплить и покрасить, крыша"], "крыша"),
+        (["Справка отправлена в налоговую", "Вчера справка отправлена снова"], "справка"),
         (["Against all odds: two sourdoughs", "Two more loaves of sourdough against the cold"], "sourdough"),
     ],
 )
