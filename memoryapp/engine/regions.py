@@ -8,16 +8,19 @@ name no region, and words that look like nouns are preferred.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from heapq import nlargest
 from itertools import chain
 from math import log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryapp.engine.text.lexical import normal, stems, words
-from memoryapp.engine.text.terms import common, likeness_of_a_noun
+from memoryapp.engine.text.lexical import normal, stems
+from memoryapp.engine.text.terms import common, is_oblique, likeness_of_a_noun
 
 MOST_REGIONS = 8
 # With fewer places, a name says less than the texts themselves.
@@ -26,6 +29,23 @@ NAMING_WORDS = 3
 _SHORTEST_WORD = 3
 _MANY_TEXTS = 400
 _ROUNDS = 40
+_OBLIQUE = 0.6
+_SHORTLIST = 50
+
+# What ends a sentence, if anything does, and the word after it.
+_WORD = re.compile(r"([.!?:;—][\W_]{1,3})?([^\W_]+)")
+# "отправлена", "установлено"; what is shorter is mostly a noun ("колено").
+_PARTICIPLE = re.compile(r"\w{5,}(?:ена|ено|ены|ано)")
+_PARTICIPLES = 0.4
+_NO_SUBJECTS = """
+above across against below behind beside besides despite instead near toward towards upon via whether within without
+zero two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty hundred thousand
+first second third half january february march april may june july august september october november december daily
+minute minutes hour hours set sets
+вместо вокруг возле кроме мимо около перед после против ради среди через двух трех четыре пять шесть семь восемь девять
+десять двадцать тридцать сорок сто полтора половина январь февраль март апрель май июнь июль август сентябрь октябрь
+ноябрь декабрь обратно вдвоем втроем вчетвером отдельно подробно заранее наконец сразу потом опять дома вечер утро ночь
+"""
 
 Places = NDArray[np.float32]
 
@@ -101,7 +121,7 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
 
 def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
     """Up to three words for each region that distinguish its texts from those of the others, as they are written."""
-    found = [words(text) for text in texts]
+    found = [_words(text) for text in texts]
     # Only distinct words are stemmed, and of many texts only words that occur twice: others cannot name a region.
     least = 2 if len(texts) >= _MANY_TEXTS else 1
     counts = {word: n for word, n in Counter(chain.from_iterable(found)).items() if n >= least}
@@ -110,35 +130,59 @@ def names(texts: Sequence[str], labels: Sequence[int]) -> list[tuple[str, ...]]:
     for text_words, label in zip(found, labels, strict=True):
         frequencies[label].update({stem for word in text_words for stem in stems_of.get(word, ())})
     everywhere = sum(frequencies.values(), Counter[str]())
-    spellings = _spellings(counts, stems_of)
+    forms = _forms(counts, stems_of)
     numbers = range(max(labels, default=-1) + 1)
-    return [_telling(frequencies[number], everywhere, len(texts), spellings) for number in numbers]
+    return [_telling(frequencies[number], everywhere, len(texts), forms) for number in numbers]
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text; those at the beginning of a sentence without the capital letter that they have for it."""
+    first, *rest = _WORD.findall(text) or [("", "")]
+    return [_uncapitalised(first[1]), *(_uncapitalised(word) if stop else word for stop, word in rest)]
+
+
+def _uncapitalised(word: str) -> str:
+    return word if word[1:] != word[1:].lower() else word.lower()
 
 
 def _naming_stems(word: str) -> list[str]:
     """The stems of a word that may name a region; none of a number, and none of a word of any talk."""
     if len(normal(word)) < _SHORTEST_WORD:
         return []
-    return [stem for stem in stems(word) if not stem.isdigit() and stem not in common()]
+    return [stem for stem in stems(word) if not stem.isdigit() and stem not in common() and stem not in _no_subjects()]
 
 
-def _spellings(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
-    """How often each stem is written in which way; a capital letter at the beginning of a sentence is ignored."""
-    spellings: dict[str, Counter[str]] = defaultdict(Counter)
+@cache
+def _no_subjects() -> frozenset[str]:
+    """The stems of words that name no region, though a title may hold them."""
+    return frozenset(stem for word in _NO_SUBJECTS.split() for stem in stems(word))
+
+
+def _forms(counts: Mapping[str, int], stems_of: Mapping[str, Sequence[str]]) -> dict[str, Counter[str]]:
+    """How often each stem is written in which way."""
+    forms: dict[str, Counter[str]] = defaultdict(Counter)
     for word, count in counts.items():
-        spelling = word if word[1:] != word[1:].lower() else word.lower()
         for stem in stems_of[word]:
-            spellings[stem][spelling] += count
-    return spellings
+            forms[stem][word] += count
+    return forms
 
 
 def _telling(
-    own: Counter[str], everywhere: Counter[str], texts: int, spellings: Mapping[str, Counter[str]]
+    own: Counter[str], everywhere: Counter[str], texts: int, forms: Mapping[str, Counter[str]]
 ) -> tuple[str, ...]:
-    words_of = {stem: spellings[stem].most_common(1)[0][0] for stem in own}
-    worth = {
-        stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) * likeness_of_a_noun(words_of[stem])
-        for stem, n in own.items()
-    }
-    best = sorted(worth, key=lambda stem: (-worth[stem], -len(stem), stem))[:NAMING_WORDS]
-    return tuple(words_of[stem] for stem in best)
+    worth = {stem: n * n / everywhere[stem] * log1p(texts / everywhere[stem]) for stem, n in own.items()}
+    # The best by frequency alone, so that the shape of few words is looked at.
+    shortlist = {stem: _spelling(forms[stem]) for stem in nlargest(_SHORTLIST, worth, key=lambda stem: worth[stem])}
+    best = sorted(shortlist, key=lambda stem: (-worth[stem] * _fitness(shortlist[stem]), -len(stem), stem))
+    return tuple(shortlist[stem] for stem in best[:NAMING_WORDS])
+
+
+def _spelling(forms: Counter[str]) -> str:
+    """The form that reads best alone, else the most frequent one."""
+    return min(forms, key=lambda form: (is_oblique(form), -forms[form], form))
+
+
+def _fitness(word: str) -> float:
+    """How well a word names something, from 0 to 1."""
+    shape = _OBLIQUE if is_oblique(word) else _PARTICIPLES if _PARTICIPLE.fullmatch(word) else 1.0
+    return likeness_of_a_noun(word) * shape

@@ -73,7 +73,25 @@ def test_words_of_any_talk_name_no_region(summaries: list[str], subjects: set[st
     assert not set(own) & {"wanted", "thanks", "thank", "help", "хотел", "сделать", "сегодня"}
 
 
-def test_a_noun_names_a_region_before_a_verb() -> None:
-    summaries = ["Покрасить и утеплить веранду, черепица", "Утеплить и покрасить крышу, черепица"]
+@pytest.mark.parametrize(
+    ("summaries", "first"),
+    [
+        (["Покрасить и утеплить: крыша", "Утеплить и покрасить, крыша"], "крыша"),
+        (["Справка отправлена в налоговую", "Вчера справка отправлена снова"], "справка"),
+        (["Against all odds: two sourdoughs", "Two more loaves of sourdough against the cold"], "sourdough"),
+    ],
+)
+def test_a_noun_names_a_region_before_what_is_done_with_it(summaries: list[str], first: str) -> None:
     own, _other = names([*summaries, "vLLM", "vLLM"], [0, 0, 1, 1])
-    assert own[0] == "черепица"
+    assert own[0] == first
+    assert not {"against", "two"} & set(own)
+
+
+def test_names_keep_their_capital_letter_and_words_at_the_beginning_lose_it() -> None:
+    texts = ["Teeth of Nadia and Whitcombe", "Teeth again. Whitcombe paid: Nadia too", "vLLM", "vLLM"]
+    assert set(names(texts, [0, 0, 1, 1])[0]) == {"Nadia", "Whitcombe", "teeth"}
+
+
+def test_a_word_is_written_in_the_form_that_stands_alone() -> None:
+    texts = ["К ортопеду с коленом", "У ортопеда, затем ортопед звонил", "vLLM", "vLLM"]
+    assert names(texts, [0, 0, 1, 1])[0][0] == "ортопед"

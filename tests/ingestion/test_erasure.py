@@ -347,6 +347,7 @@ class TestPage:
     def test_it_says_in_numbers_what_goes_and_takes_only_the_name(self, anna: ChatUser, as_admin: Client) -> None:
         assert f"/memory/{anna.pk}/erase/" in as_admin.get(f"/memory/{anna.pk}/").content.decode()
         page = flat(as_admin.get(f"/memory/{anna.pk}/erase/").content.decode())
+        assert "This cannot be undone." in page
         assert "<b>9</b><span>messages" in page
         refused = as_admin.post(f"/memory/{anna.pk}/erase/", {"name": "anna"})
         assert refused.status_code == 422
