@@ -39,6 +39,11 @@ def score_parts(parts: Mapping[str, float]) -> list[ScorePart]:
     return [ScorePart(NAMES[part], _signed(parts[part])) for part in PARTS if parts.get(part)]
 
 
+def is_by_summary(parts: Mapping[str, float]) -> bool:
+    """Whether the words of a topic's summary add more to its score than any other part."""
+    return bool(parts) and max(parts, key=lambda part: parts[part]) == "summary"
+
+
 def _signed(added: float) -> str:
     """With one digit after the language's decimal mark, and a sign."""
     return ("+" if added > 0 else "") + floatformat(added, 1)

@@ -190,6 +190,21 @@ def test_the_exchange_that_found_a_topic_is_marked_in_it(
     assert peek.count("message-found") == len(found) == 2
     assert f'href="#found-{found[0]}"' in peek
     assert all(f'id="found-{message}"' in peek for message in found)
+    assert "Found by the exchange" in peek
+
+
+def test_a_topic_that_its_summary_found_is_not_credited_to_an_exchange(
+    run: Run, events: list[Event], topics: list[Topic], as_viewer: Client
+) -> None:
+    place, found = found_in(events)
+    first, second = found.candidates
+    passage = Passage.objects.filter(messages__topicmessage__topic=topics[0]).distinct().get()
+    by_summary = replace(first, passage_id=passage.pk, parts={"meaning": 3.0, "words": -0.1, "summary": 7.9})
+    events[place] = replace(found, candidates=(by_summary, second))
+    store(run, events)
+    peek = as_viewer.get(f"/runs/{run.pk}/topics/{topics[0].pk}/").content.decode()
+    assert "Found by its summary" in peek
+    assert "Found by the exchange" not in peek
 
 
 def test_a_run_from_before_topics_below_were_kept_apart_reads_the_same(

@@ -25,6 +25,7 @@ from rerankui.pages import show
 from rerankui.run.context_parts import NAMES
 from rerankui.run.legend import AnyCandidate
 from rerankui.run.result import segments
+from rerankui.run.score_parts import is_by_summary
 from rerankui.text import pictures
 
 
@@ -69,6 +70,7 @@ def run_topic(request: HttpRequest, pk: UUID, topic: int) -> HttpResponse:
         "selected": selected,
         "state": states.get(name, ""),
         "found_by": [message.pk for message in messages if message.pk in found_by],
+        "by_summary": is_by_summary(candidate.parts),
         "marked_messages": [
             (message, segments(message.text, [piece for piece in pieces if piece.message == message.pk]))
             for message in messages

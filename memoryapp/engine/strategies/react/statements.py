@@ -25,9 +25,9 @@ _LONGEST_RANGE = 20
 _NUMBERS = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _BETWEEN = re.compile(r"[,;]")
 # Models also write [1-3], [Source 2, Source 3], [^2] and 【2†source】.
-_SOURCE = r"(?:\^|#|№|sources?|источник\w*)?\s*"
+_SOURCE = r"\s*+(?:(?:\^|#|№|sources?+|источник\w{0,3}+)\s*+)?+"
 _ODD_NUMBERS = re.compile(
-    rf"[\[【]\s*{_SOURCE}(\d{{1,3}}(?:\s*[,;–-]\s*{_SOURCE}\d{{1,3}})*)\s*(?:†[^\]】]*)?[\]】]", re.IGNORECASE
+    rf"[\[【]{_SOURCE}(\d{{1,3}}+(?:\s*+[,;–-]{_SOURCE}\d{{1,3}}+)*+)\s*+(?:†[^\]】]{{0,40}})?+[\]】]", re.IGNORECASE
 )
 _NO_NUMBER = re.compile(r"[^\d,;–-]+")
 _RANGE = re.compile(r"(\d{1,3})[–-](\d{1,3})")
