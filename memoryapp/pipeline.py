@@ -286,7 +286,9 @@ def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
         found.setdefault("extract", []).append(StageFault(row.owner, row.at, why=row.fault, topic=row.topic_id))
     refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, at__gte=scope.day_ago)
     for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
-        fault = StageFault(file.owner, file.at, why=f"{file.source}: {file.fault}", file=file.pk)
+        # Most reasons name the file themselves.
+        why = file.fault if file.source in file.fault else f"{file.source}: {file.fault}"
+        fault = StageFault(file.owner, file.at, why=why, file=file.pk)
         found.setdefault("import", []).append(fault)
     # An import that had begun may also have a row of work.
     named = refused.filter(owner=OuterRef("owner"), source=OuterRef("source"))

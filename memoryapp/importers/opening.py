@@ -230,7 +230,7 @@ def _refuse_other_text(source: SourceFile) -> None:
 def _unknown(name: str) -> UnreadableFile:
     return UnreadableFile(
         _("%(path)s is in none of the formats that can be read: %(formats)s.")
-        % {"path": name, "formats": ", ".join(sorted(FORMATS))}
+        % {"path": name, "formats": ", ".join(format.label for format in FORMATS.values())}
     )
 
 

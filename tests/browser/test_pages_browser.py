@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryapp.models import AgentCall, ChatUser, Operator, Role, Topic
+from memoryapp.models import AgentCall, ChatUser, Operator, Role, Run, Topic
 from memoryapp.search import profiles
 from tests.browser.conftest import Browse
 from tests.conftest import operator
@@ -160,6 +160,32 @@ def test_a_list_on_a_small_laptop_hides_neither_its_first_row_nor_what_was_asked
     (_top, head), (row, _bottom) = page.locator(".list th:first-child, .list td:first-child").evaluate_all(edges)[:2]
     assert head <= row
     assert page.locator(".run-lines .title").first.evaluate("title => title.offsetWidth") > 200
+    Run.objects.update(query="Which honey did the cake need? " * 9)
+    page.goto("/runs/")
+    settle(page)
+    assert page.locator(".list .title").first.evaluate("title => title.offsetWidth") > 300
+
+
+@pytest.mark.parametrize("address", ["/", "/prompts/", "/runs/", "/memory/{}/topics/"])
+def test_the_heads_of_a_list_on_a_small_laptop_stand_over_their_columns(
+    page: Page, topics: list[Topic], anna: ChatUser, address: str
+) -> None:
+    run_of(anna, topics[0])
+    page.set_viewport_size({"width": 1024, "height": 800})
+    page.goto(address.format(anna.pk))
+    settle(page)
+    places = "row => [...row.cells].filter(cell => cell.offsetWidth > 0).map(cell => cell.offsetLeft)"
+    head = page.locator(".list thead tr").first.evaluate(places)
+    assert head == page.locator(".list tbody tr:has(.title)").first.evaluate(places)
+
+
+def test_a_file_is_chosen_within_the_width_of_a_phone(browse: Browse, admin: Operator, anna: ChatUser) -> None:
+    with browse(admin) as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto(f"/memory/{anna.pk}/artifacts/")
+        settle(page)
+        edge = "each => each.getBoundingClientRect().right"
+        assert page.locator("#file").evaluate(edge) < page.locator(".file-form").evaluate(edge)
 
 
 @pytest.mark.parametrize("address", ["/", "/memory/{}/", "/memory/{}/topics/", "/memory/{}/history/", "/runs/"])

@@ -87,7 +87,7 @@ def test_it_can_be_named_and_refusals_name_it(log: Path, tmp_path: Path) -> None
     other = tmp_path / "other.txt"
     other.write_text("just words")
     assert open_chat(log, "irc").format == "irc"
-    with pytest.raises(UnreadableFile, match=r"none of the formats .*\birc\b"):
+    with pytest.raises(UnreadableFile, match=r"none of the formats .*\bIRC\b"):
         open_chat(other)
     with pytest.raises(UnreadableFile):
         open_chat(log, "whatsapp")

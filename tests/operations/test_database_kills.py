@@ -108,26 +108,27 @@ async def _work(waiting: Iterator[UUID], clients: Clients, over: asyncio.Event) 
 async def kill_a_backend(chance: random.Random) -> None:
     """The database then drops everybody and recovers, which is waited for."""
     admin = await _connected()
-    async with asyncio.timeout(PATIENCE):
-        while not await _killed(admin, chance):
-            pass
     # Until the server has noticed it takes new connections, and would drop them too.
     with pytest.raises(psycopg.OperationalError):
-        await admin.execute("SELECT pg_sleep(%s)", [PATIENCE])
+        await _kill_until_dropped(admin, chance)
     await admin.close()
     await (await _connected()).close()
 
 
-async def _killed(admin: psycopg.AsyncConnection, chance: random.Random) -> bool:
-    """Whether one of those that there were was still there to be killed."""
+async def _kill_until_dropped(admin: psycopg.AsyncConnection, chance: random.Random) -> None:
+    """Raises OperationalError. One that had just left by itself is killed to no effect, so another follows."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await _kill_another(admin, chance)
+            await admin.execute("SELECT pg_sleep(1)")
+
+
+async def _kill_another(admin: psycopg.AsyncConnection, chance: random.Random) -> None:
     asked = """SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
                AND datname = current_database() AND pid <> pg_backend_pid()"""
     others = [pid for (pid,) in await (await admin.execute(asked)).fetchall()]
-    try:
+    with suppress(IndexError, ProcessLookupError):
         os.kill(chance.choice(others), signal.SIGKILL)
-    except (IndexError, ProcessLookupError):
-        return False
-    return True
 
 
 async def _connected() -> psycopg.AsyncConnection:

@@ -148,6 +148,8 @@ class TestPage:
     ) -> None:
         Work.objects.create(owner=anna, kind="archive", state="failed", fault="The endpoint is away.")
         file = ImportFile.objects.create(owner=anna, source="a.zip", size_bytes=9, state="failed", fault="Not a chat.")
+        own = {"source": "c.json", "state": "failed", "fault": "c.json is not valid JSON."}
+        ImportFile.objects.create(owner=anna, size_bytes=9, **own)
         Work.objects.create(owner=anna, kind="import", source="a.zip", state="failed", fault="The same, as work.")
         Work.objects.create(owner=anna, kind="import", source="b.zip", state="failed", fault="By the command.")
         Work.objects.create(owner=anna, kind="embed", state="failed", fault="No such model.")
@@ -162,6 +164,7 @@ class TestPage:
         assert "No such model." in section(page, "embed")
         imports = section(page, "import")
         assert "a.zip: Not a chat." in imports
+        assert imports.count("c.json") == 1
         assert "The same, as work." not in imports
         assert "By the command." in imports
         assert f'href="/memory/{anna.pk}/imports/files/{file.pk}/"' in page
