@@ -71,6 +71,13 @@ class TestQueue:
         assert words in page
         assert "Ask it now" not in page
 
+    @pytest.mark.parametrize("mode", list(Mode))
+    def test_an_empty_queue_says_that_the_worker_looks_only_if_it_does(
+        self, anna: ChatUser, as_cora: Client, mode: Mode
+    ) -> None:
+        page = get(as_cora, queue(wants(anna, mode)))
+        assert ("The worker regularly looks" in page) == (mode != Mode.OFF)
+
     @pytest.mark.parametrize(
         ("mode", "words"), [(Mode.AUTOMATIC, "merges similar topics by itself"), (Mode.SUGGEST, "and people decide")]
     )

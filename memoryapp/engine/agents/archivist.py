@@ -155,7 +155,13 @@ def _found(answer: str, ids: frozenset[int]) -> Extract | None:
     listed = list(_objects(value))[:_MOST_FINDINGS]
     facts = tuple(fact for each in listed if (fact := _fact(each, ids)))
     people = tuple(person for each in listed if (person := _person(each, ids)))
-    return Extract(facts, people) if facts or people or _is_empty(value) else None
+    is_nothing = _is_empty(value) and not _breaks_off(answer)
+    return Extract(facts, people) if facts or people or is_nothing else None
+
+
+def _breaks_off(answer: str) -> bool:
+    """Whether a bracket is not closed: the model may have stopped before the first thing it found."""
+    return any(answer.count(opening) > answer.count(closing) for opening, closing in ("[]", "{}"))
 
 
 def _is_empty(value: Any) -> bool:

@@ -88,7 +88,10 @@ def test_nothing_found_is_an_answer(answer: str) -> None:
     assert found(answer) == Extract()
 
 
-@pytest.mark.parametrize("answer", ["I found nothing of note.", "{}", '{"facts": ["x"]}', "[1]", '"{"', ""])
+@pytest.mark.parametrize(
+    "answer",
+    ["I found nothing of note.", "{}", '{"facts": ["x"]}', "[1]", '"{"', "", "[[[[", '{"facts": [', '{"facts": [],'],
+)
 def test_an_unreadable_answer_is_asked_for_once_more(answer: str) -> None:
     assert found(answer or " ", json.dumps({"facts": [FACT]})).facts
     with pytest.raises(UnreadableAnswer, match="could not be read"):
