@@ -34,7 +34,6 @@ from memoryapp.models import (
     Run,
     StagePause,
     TopicEdit,
-    UnreadTopic,
     Work,
 )
 from memoryapp.search import profiles
@@ -281,8 +280,7 @@ def _by_hour(scope: _Scope, rows: QuerySet[Any], column: str, counted: Aggregate
 def _faults(scope: _Scope) -> dict[str, list[StageFault]]:
     """Failures of the last day by stage, the latest first."""
     found: dict[str, list[StageFault]] = {}
-    unread = scope.of(UnreadTopic.objects.filter(state=UnreadTopic.State.FAILED)).select_related("owner")
-    for row in unread.order_by("-at")[:MOST_FAULTS]:
+    for row in scope.of(extraction.failed())[:MOST_FAULTS]:
         found.setdefault("extract", []).append(StageFault(row.owner, row.at, why=row.fault, topic=row.topic_id))
     refused = ImportFile.objects.filter(state=ImportFile.State.FAILED, at__gte=scope.day_ago)
     for file in scope.of(refused).select_related("owner").order_by("-at")[:MOST_FAULTS]:
