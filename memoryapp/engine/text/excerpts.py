@@ -95,13 +95,12 @@ class _Source:
     @cached_property
     def _head_words(self) -> set[str]:
         m = self._message
-        known = (message_head(m), m.role, m.author, m.username, m.forwarded_from, self.clock)
-        return {word for text in known for word, _, _ in _words(text)}
+        return _vocabulary(" ".join((message_head(m), m.role, m.author, m.username, m.forwarded_from, self.clock)))
 
     def is_under(self, head: str) -> bool:
         """Whether ``head``, which models shorten, contains nothing wrong."""
         clock = _CLOCK.search(head)
-        return (clock is None or clock[0] == self.clock) and {w for w, _, _ in _words(head)} <= self._head_words
+        return (clock is None or clock[0] == self.clock) and _vocabulary(head) <= self._head_words
 
     def has_whole_lines(self, span: _Span) -> bool:
         start, end = span
@@ -328,6 +327,10 @@ def _stretch(words: Sequence[_Word], wanted: set[str]) -> Sequence[_Word]:
     before = [0, *accumulate(word in wanted for word, _, _ in words)]
     first = max(range(len(words) - _STRETCH + 1), key=lambda at: before[at + _STRETCH] - before[at])
     return words[first : first + _STRETCH]
+
+
+def _vocabulary(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}
 
 
 def _words(text: str) -> list[_Word]:
