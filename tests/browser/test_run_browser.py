@@ -245,6 +245,10 @@ def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, 
     assert accessibility_faults(page) == []
     store(run, events[4:8], after=4)
     expect(page.locator("[data-event]")).to_have_count(8)
+    page.route("**/frame/*", lambda route: route.fulfill(status=503))
+    expect(page.locator("#trouble")).to_contain_text("The server does not answer")
+    page.unroute("**/frame/*")
+    expect(page.locator("#trouble")).to_be_hidden()
     page.context.set_offline(True)
     expect(page.locator("#trouble")).to_be_visible()
     store(run, events[8:], after=8)
