@@ -20,8 +20,8 @@ from tests.pages.test_runs_run import every_event, found_in, store
 from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
 from tests.support.watched import patient_context
 
-# how the browser says that there is no socket, and that it is offline
-NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED")
+# how the browser says that there is no socket, that it is offline, and that the server does not answer
+NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED", "a status of 503")
 WIDTHS = (1440, 1280, 1024, 390)
 
 
