@@ -25,6 +25,7 @@ from memoryapp.engine.agents.splitter import propose_topics
 from memoryapp.engine.chat.protocol import Chat, LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
 from memoryapp.engine.memory import MessageContent, TopicContent, TopicDraft
+from memoryapp.engine.notes import Note
 from memoryapp.models import AgentCall, ChatUser, Message, Topic
 from memoryapp.operations import metrics
 from memoryapp.reading import content
@@ -47,7 +48,12 @@ Proposal = TypeVar("Proposal")
 
 
 class ProposalError(Exception):
-    """No proposal was made; the text is a sentence for people."""
+    """No proposal was made; the text is a sentence for people. ``note`` is the model's part of it as a code, if it has
+    one."""
+
+    def __init__(self, sentence: str, note: Note | None = None) -> None:
+        super().__init__(sentence)
+        self.note = note
 
 
 def is_model_connected() -> bool:
@@ -160,7 +166,7 @@ def _failures_in_words() -> Iterator[None]:
     try:
         yield
     except LLMError as error:
-        raise ProposalError(_("The model made no proposal: %(why)s") % {"why": error}) from error
+        raise ProposalError(_("The model made no proposal: %(why)s") % {"why": error}, error.note) from error
     except UnreadableAnswer as error:
         raise ProposalError(_("The model's answer cannot be used. It may do better when asked again.")) from error
 

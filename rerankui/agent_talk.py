@@ -14,6 +14,7 @@ from memoryapp.engine.events import KINDS, Event, ModelReplied, from_payload
 from memoryapp.models import AgentCall
 from memoryapp.runs.following import StoredEvent
 from rerankui.fragments import EventView, event_views
+from rerankui.run.notes import error_words
 from rerankui.run.outcomes import SENTENCES
 from rerankui.run.stages import RunStage, stage_after
 from rerankui.run.waterfall import axis
@@ -43,7 +44,7 @@ def talk_context(call: AgentCall, step: int | None) -> dict[str, Any]:
         "playhead": shown.offset_ms if shown else 0,
         "axis": axis(stored, stored[-1].at if stored else call.at),
         "turns": len(replies),
-        "error": next((reply.error or reply.refusal for reply in reversed(replies)), ""),
+        "error": next((error_words(reply) or reply.refusal for reply in reversed(replies)), ""),
         "sentence": UNANSWERED.get(call.outcome, call.outcome),
     }
 

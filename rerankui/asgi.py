@@ -23,13 +23,14 @@ from rerankui.routing import sockets  # noqa: E402
 from rerankui.web import server_limits, socket_closes, uploads  # noqa: E402
 from rerankui.web.origins import OwnOrigin  # noqa: E402
 from rerankui.web.socket_limits import SocketLimit  # noqa: E402
+from rerankui.web.unreachable import RefusedWithoutDatabase  # noqa: E402
 
 # The loop itself keeps no task alive.
 _beginning: list[asyncio.Task[None]] = []
 protocols = ProtocolTypeRouter(
     {
         "http": uploads.Untaken(http),
-        "websocket": OwnOrigin(CookieMiddleware(SocketLimit(AuthMiddlewareStack(sockets)))),
+        "websocket": OwnOrigin(CookieMiddleware(SocketLimit(RefusedWithoutDatabase(AuthMiddlewareStack(sockets))))),
     }
 )
 

@@ -28,7 +28,7 @@ from memoryapp.engine.events import (
     TurnStarted,
 )
 from memoryapp.engine.json_values import to_text
-from memoryapp.engine.notes import Note
+from memoryapp.engine.notes import Note, english
 from memoryapp.engine.prompts import PromptText, rendered
 from memoryapp.engine.text.lines import one_line
 
@@ -256,6 +256,7 @@ class Conversation:
         if failure:
             # A failed call has no words, but its cost is counted.
             reply = Reply(text="", usage=failure.spent)
+        notes = (_note(failure, seconds),) if failure and (failure.note or not failure.words) else ()
         return ModelReplied(
             turn=self.turns,
             text=reply.text,
@@ -267,12 +268,13 @@ class Conversation:
             seconds=seconds,
             model=reply.model or self._chat.model,
             finish_reason=reply.finish_reason,
-            error=(failure.words or f"No answer within {seconds:.1f} s.") if failure else "",
+            error=(failure.words or english(notes)) if failure else "",
             provider=reply.provider,
             cached_tokens=reply.usage.cached_tokens,
             reasoning_tokens=reply.usage.reasoning_tokens,
             refusal=reply.refusal,
             status=failure.status if failure else 0,
+            notes=notes,
             message=reply.message,
         )
 
@@ -297,6 +299,11 @@ class Conversation:
             self._empty_replies += 1
             if self._empty_replies >= self._limits.empty_replies:
                 self.failure = Failure("empty_response")
+
+
+def _note(failure: Failure, seconds: float) -> Note:
+    """What the client says of a failure; it says nothing of a turn that was cut off after ``seconds``."""
+    return failure.note or Note("turn_late", {"seconds": seconds})
 
 
 def _assistant_message(reply: Reply) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 from memoryapp.engine.budget import Usage
 from memoryapp.engine.candidates import Candidate, CrossEncoded, ItemCandidate, UnderstoodQuery, UnshownCandidates
@@ -231,9 +231,9 @@ class TurnStarted:
 class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
-    Cached tokens are part of the input, reasoning tokens of the output. A router names the ``provider``. ``refusal`` is
-    what the model said when it refused to answer, ``status`` the HTTP status of an ``error``. ``message`` came from the
-    model and is sent back in later turns; it is stored beside the event (``raw_message``), not in its payload.
+    Cached tokens are part of the input, reasoning tokens of the output. ``refusal`` is what the model said when it
+    refused to answer, ``status`` the HTTP status of an ``error``, ``notes`` are its codes. ``message`` is what later
+    turns send back; it is stored beside the event (``raw_message``), not in its payload.
     """
 
     kind: ClassVar[str] = "model_replied"
@@ -253,6 +253,7 @@ class ModelReplied:
     reasoning_tokens: int = 0
     refusal: str = ""
     status: int = 0
+    notes: Notes = ()
     message: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
@@ -306,10 +307,8 @@ class SteppedDown:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """A call failed and is repeated after ``wait`` seconds.
-
-    Tokens and dollars are what the failed attempt was billed; the turn's ``ModelReplied`` includes them.
-    """
+    """A call failed and is repeated after ``wait`` seconds. ``notes`` are ``why`` as codes; tokens and dollars are what
+    the failed attempt was billed, and the turn's ``ModelReplied`` includes them."""
 
     kind: ClassVar[str] = "retried"
     attempt: int
@@ -318,6 +317,7 @@ class Retried:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+    notes: Notes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,8 +385,7 @@ def to_json(event: Event) -> str:
 
 def to_payload(event: Event) -> dict[str, Any]:
     """``to_json`` as a JSON value."""
-    payload: dict[str, Any] = json.loads(to_json(event))
-    return payload
+    return cast(dict[str, Any], json.loads(to_json(event)))
 
 
 def raw_message(event: Event) -> str:

@@ -63,6 +63,11 @@ ENGLISH: Mapping[str, str] = {
     "endpoint_422": "{host} did not accept the request ({status}){quoted}.",
     "endpoint_429": "{host} is limiting requests; wait, or raise the limit there ({status}){quoted}.",
     "endpoint_failing": "{host} cannot answer now ({status}){quoted}.",
+    # Why a model that was reached gave no answer.
+    "model_refused": "The model refused to answer{quoted}.",
+    "answer_filtered": "The endpoint's content filter stopped the answer{quoted}.",
+    "question_late": "The model gave no answer in {seconds:g} seconds.",
+    "turn_late": "No answer within {seconds:.1f} s.",
     # Why the embedding model gave no vectors.
     "embedder_unreachable": "The embedding endpoint {url} cannot be reached{quoted}.",
     "embedder_late": "The embedding endpoint {url} did not answer within {seconds:.0f} seconds.",

@@ -7,6 +7,7 @@ in its metadata, those of a conversation in the metadata of its first message.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -105,6 +106,10 @@ def _value(number: int, line: bytes) -> Any:
         return document.parse(line.decode())
     except UnicodeDecodeError:
         return Rejected(number, _("not UTF-8 text"))
+    except json.JSONDecodeError as error:
+        # The parser saw this line alone, so its own place would say "line 1".
+        place = _("%(error)s: column %(column)s") % {"error": error.msg, "column": error.colno}
+        return Rejected(number, _("not valid JSON: %(error)s") % {"error": place})
     except ValueError as error:
         return Rejected(number, _("not valid JSON: %(error)s") % {"error": error})
 

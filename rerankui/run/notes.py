@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memoryapp.engine.events import CandidatesFound, RunFinished, TopicsRead
+from memoryapp.engine.events import CandidatesFound, ModelReplied, Retried, RunFinished, TopicsRead
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
 from rerankui.text import endpoint_words
@@ -47,6 +47,12 @@ WORDS: dict[str, Promise] = {
 def remarks(event: CandidatesFound | TopicsRead | Answered | RunFinished) -> str:
     """What an event remarks; events of earlier versions contain English words, which are shown unchanged."""
     return event.note or " ".join(map(sentence_of, event.notes))
+
+
+def error_words(event: ModelReplied | Retried) -> str:
+    """What failed; empty for a turn with an answer. Errors without notes are shown as they were stored."""
+    stored = event.error if isinstance(event, ModelReplied) else event.why
+    return " ".join(map(sentence_of, event.notes)) or stored
 
 
 def sentence_of(note: Note) -> str:

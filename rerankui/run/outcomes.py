@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.events import Event, ModelReplied, RunFinished
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.outline import Outline, read_in
-from rerankui.run.notes import remarks
+from rerankui.run.notes import error_words, remarks
 
 # In a list, where there is room for two words.
 NAMES: dict[str, Promise] = {
@@ -214,5 +214,5 @@ def _quote(finished: RunFinished, events: Sequence[Event]) -> str:
     if finished.fallback in {"refused", "content_filter"}:
         replies = [event.refusal or event.text for event in events if isinstance(event, ModelReplied)]
         return replies[-1] if replies else ""
-    errors = [event.error for event in events if isinstance(event, ModelReplied) and event.error]
+    errors = [error_words(event) for event in events if isinstance(event, ModelReplied) and event.error]
     return errors[-1] if errors and finished.fallback in {"llm_error", "timeout", "turn_timeout"} else ""

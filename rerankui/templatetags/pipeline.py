@@ -35,6 +35,12 @@ def stage_words(name: str) -> StageWords:
     return WORDS[name]
 
 
+@register.filter
+def waits(words: StageWords, n: int) -> str:
+    """What waits in a stage, as it is written behind its number."""
+    return str(words.waits % {"n": n})
+
+
 @register.simple_tag
 def stage_name(name: str) -> str | Promise:
     return WORDS[name].name

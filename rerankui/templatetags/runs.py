@@ -28,9 +28,10 @@ from memoryapp.engine.events import (
 from memoryapp.engine.offline.scorer import MODEL as EMBEDDED_MODEL
 from memoryapp.models import Run
 from rerankui.run import legend
+from rerankui.run.item_words import details
 from rerankui.run.marked_text import marked_text
 from rerankui.run.marks import ids_in
-from rerankui.run.notes import remarks
+from rerankui.run.notes import error_words, remarks
 from rerankui.run.outcomes import NAMES, NO_ANSWER
 from rerankui.run.result import Segment
 from rerankui.run.score_parts import bounds, days, score_parts, sum_of_parts
@@ -121,13 +122,6 @@ def shown_count(candidates: Sequence[Candidate | ItemCandidate]) -> int:
 @register.filter
 def unshown_count(candidates: Sequence[Candidate | ItemCandidate]) -> int:
     return len(candidates) - shown_count(candidates)
-
-
-@register.filter
-def item_details(item: ItemCandidate) -> str:
-    """The candidate's line for the model, without id, score and name."""
-    words = item.line.partition(") ")[2] or item.line
-    return words.removeprefix(item.name).strip(" |")
 
 
 @register.filter
@@ -271,6 +265,8 @@ def _enricher_failed(event: QueryEnriched) -> str:
 
 
 register.filter(remarks)
+register.filter(error_words)
+register.filter("item_details", details)
 
 
 @register.filter

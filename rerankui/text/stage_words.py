@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from memoryapp.clients import host_of
 from memoryapp.engine.embeddings import Profile
@@ -16,7 +16,8 @@ from memoryapp.engine.offline.sentence_encoder import OfflineEmbedder
 
 @dataclass(frozen=True, slots=True)
 class StageWords:
-    """``waits`` names what waits there, ``does`` what its hours count; empty where they count nothing."""
+    """``waits`` names what waits there, by its number ``n``; ``does`` what its hours count, empty where they count
+    nothing."""
 
     name: str | Promise
     icon: str
@@ -28,49 +29,49 @@ WORDS: dict[str, StageWords] = {
     "import": StageWords(
         pgettext_lazy("stage", "Import"),
         "database-import",
-        gettext_lazy("files"),
+        npgettext_lazy("waiting", "file", "files", "n"),
         gettext_lazy("messages imported by hour"),
     ),
     "archive": StageWords(
         pgettext_lazy("stage", "Archive"),
         "scissors",
-        gettext_lazy("messages in no topic"),
+        npgettext_lazy("waiting", "message in no topic", "messages in no topic", "n"),
         gettext_lazy("topics made by hour"),
     ),
     "embed": StageWords(
         pgettext_lazy("stage", "Embed"),
         "chart-dots",
-        gettext_lazy("passages without a vector"),
+        npgettext_lazy("waiting", "passage without a vector", "passages without a vector", "n"),
         gettext_lazy("passages embedded by hour"),
     ),
     "consolidate": StageWords(
         pgettext_lazy("stage", "Consolidate"),
         "arrow-merge",
-        gettext_lazy("pairs nobody judged"),
+        npgettext_lazy("waiting", "pair nobody judged", "pairs nobody judged", "n"),
         gettext_lazy("questions to the merger by hour"),
     ),
     "extract": StageWords(
         pgettext_lazy("stage", "Extract"),
         "bulb",
-        gettext_lazy("topics not read"),
+        npgettext_lazy("waiting", "topic not read", "topics not read", "n"),
         gettext_lazy("questions to the archivist by hour"),
     ),
     "artifacts": StageWords(
         pgettext_lazy("stage", "Artifacts"),
         "paperclip",
-        gettext_lazy("files to read"),
+        npgettext_lazy("waiting", "file to read", "files to read", "n"),
         gettext_lazy("files read by hour"),
     ),
     "runs": StageWords(
         pgettext_lazy("stage", "Recalls"),
         "radar-2",
-        gettext_lazy("runs that have not begun"),
+        npgettext_lazy("waiting", "run that has not begun", "runs that have not begun", "n"),
         gettext_lazy("recalls by hour"),
     ),
     "erase": StageWords(
         pgettext_lazy("stage", "Erase"),
         "eraser",
-        gettext_lazy("memories to erase"),
+        npgettext_lazy("waiting", "memory to erase", "memories to erase", "n"),
         gettext_lazy("memories erased by hour"),
     ),
 }

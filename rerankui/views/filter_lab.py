@@ -149,7 +149,10 @@ def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
         saved = presets.save(profile, request.POST.get("name", ""), lab.cuts, operator_of(request).user.get_username())
     except presets.PresetError as error:
         return _page(request, lab, refused=str(error), typed=request.POST.get("name", ""), status=422)
-    return redirect(f"{reverse('filter_lab', args=[pk])}?{urlencode(saved.values)}")
+    names = [preset.name for preset in presets.of_profile(lab.profile, profile)]
+    # A browser focuses the link that the fragment names, instead of going on at the page's start.
+    fragment = f"preset-{names.index(saved.name) + 1}"
+    return redirect(f"{reverse('filter_lab', args=[pk])}?{urlencode(saved.values)}#{fragment}")
 
 
 def _page(request: HttpRequest, lab: _Lab, status: int = 200, **more: Any) -> HttpResponse:

@@ -10,15 +10,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, tzinfo
 from inspect import iscoroutinefunction
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 
+# The areas under which the database of time zones lists places; other names in it are old ones, or none of a place.
+_AREAS = {"Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"}
 COOKIE = "timezone"
 LONGEST_NAME = 64
+
+
+def zone_names() -> list[str]:
+    """The zones that a person chooses from: UTC, and those of places."""
+    return ["UTC", *sorted(name for name in available_timezones() if name.partition("/")[0] in _AREAS and "/" in name)]
 
 
 def reader_zone(cookies: Mapping[str, str]) -> tzinfo:

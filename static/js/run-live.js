@@ -118,6 +118,7 @@ async function fetched(last) {
   const answer = await fetch(`${section().dataset.frame}?last=${last}`, { redirect: "manual", headers: { "HX-Request": "true" } });
   // signed out, or no longer allowed to see it: the page itself says so
   if (answer.type === "opaqueredirect" || (answer.status >= 400 && answer.status < 500)) location.reload();
+  if (answer.status >= 500) return null;
   return answer.status === 200 ? answer.text() : "";
 }
 function offline() {

@@ -12,10 +12,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import channels.auth
 import pytest
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command, get_commands
+from django.db import OperationalError
 from django.db.models import Model
 from django.test import Client
 from django.utils.module_loading import import_string
@@ -187,6 +189,23 @@ async def test_a_socket_tells_a_stranger_nothing(
         await socket.connect(timeout=PATIENCE)
         answer = await _until_closed(socket)
         assert answer["type"] == "websocket.close", path
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("thread_closed")
+async def test_a_socket_is_refused_while_the_database_is_out_of_reach(
+    viewer: Operator, memory: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client()
+    await client.aforce_login(viewer.user)
+
+    async def out_of_reach(_scope: Any) -> None:
+        raise OperationalError("connection failed")
+
+    monkeypatch.setattr(channels.auth, "get_user", out_of_reach)
+    for path in [filled(pattern, memory) for pattern in websocket_urlpatterns]:
+        socket = socket_for(client, path)
+        assert (await socket.connect(timeout=PATIENCE))[0] is False
 
 
 @pytest.mark.django_db(transaction=True)

@@ -69,11 +69,13 @@ def test_cuts_are_kept_as_a_preset_and_applied_to_past_runs(page: Page) -> None:
     expect(figures.locator("td").nth(3)).to_have_text("3.0 → 1.0")
     page.get_by_role("button", name="Save as preset").click()
     expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Name of the preset")).to_be_focused()
     expect(kept(page)).to_have_text("1")
     page.get_by_role("textbox", name="Name of the preset").fill("Strict")
     page.get_by_role("textbox", name="Name of the preset").press("Enter")
     preset = page.get_by_role("link", name="Strict")
     expect(preset).to_have_attribute("aria-current", "true")
+    expect(preset).to_be_focused()
     assert FilterPreset.objects.get().threshold == 0.9
     page.get_by_role("link", name="Balanced").click()
     expect(kept(page)).to_have_text("3")

@@ -67,6 +67,16 @@ def page(anna: ChatUser, admin: Operator, browse: Browse) -> Iterator[Page]:
         yield page
 
 
+def test_two_strategies_of_an_evaluation_fit_a_phone(page: Page, anna: ChatUser) -> None:
+    flash = stored(anna, [score(qid=str(n), covered=n % 3) for n in range(9)])
+    stored(anna, [score(qid=str(n), hits=0) for n in range(9)], "vector", flash)
+    page.set_viewport_size(PHONE)
+    page.goto(f"/evaluations/{flash.pk}/")
+    expect(page.locator(".evaluation-change").first).to_be_visible()
+    over = "all => all.map(table => table.scrollWidth - table.clientWidth)"
+    assert page.locator(".evaluation-scroll").evaluate_all(over) == [0, 0]
+
+
 def test_a_phone_has_five_sections_and_the_others_behind_more(page: Page, anna: ChatUser) -> None:
     page.set_viewport_size(PHONE)
     page.goto("/")

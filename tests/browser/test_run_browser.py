@@ -20,8 +20,8 @@ from tests.pages.test_runs_run import every_event, found_in, store
 from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
 from tests.support.watched import patient_context
 
-# how the browser says that there is no socket, and that it is offline
-NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED")
+# how the browser says that there is no socket, that it is offline, and that the server does not answer
+NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED", "a status of 503")
 WIDTHS = (1440, 1280, 1024, 390)
 
 
@@ -245,6 +245,10 @@ def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, 
     assert accessibility_faults(page) == []
     store(run, events[4:8], after=4)
     expect(page.locator("[data-event]")).to_have_count(8)
+    page.route("**/frame/*", lambda route: route.fulfill(status=503))
+    expect(page.locator("#trouble")).to_contain_text("The server does not answer")
+    page.unroute("**/frame/*")
+    expect(page.locator("#trouble")).to_be_hidden()
     page.context.set_offline(True)
     expect(page.locator("#trouble")).to_be_visible()
     store(run, events[8:], after=8)

@@ -14,7 +14,7 @@ from django.test import Client
 from memoryapp import curation
 from memoryapp.browsing.topic_map import last_run, topic_map
 from memoryapp.engine.projection import project
-from memoryapp.models import ChatUser, EmbeddingProfile, Operator, Topic, TopicEdit, TopicVector
+from memoryapp.models import ChatUser, EmbeddingProfile, Operator, RunEvent, Topic, TopicEdit, TopicVector
 from tests.conftest import signed_in
 from tests.support.browsing import cost, get, grow, run_of, topic_of
 
@@ -146,6 +146,16 @@ def test_the_last_run_lights_the_topics_that_hold_what_it_read_today(anna: ChatU
     placed(anna, [now], np.eye(2, dtype=np.float32)[:1])
     page = get(as_viewer, f"/memory/{anna.pk}/map/")
     assert f'<script id="lit" type="application/json">{{"{now.pk}": "chosen"}}</script>' in page
+
+
+def test_a_last_run_that_chose_nothing_is_not_counted_in_noughts(anna: ChatUser, as_viewer: Client) -> None:
+    topics = [topic_of(anna, "T", ["x"], day=day) for day in range(2)]
+    placed(anna, topics, np.eye(2, dtype=np.float32))
+    run_of(anna, topics[0], chose=False)
+    page = get(as_viewer, f"/memory/{anna.pk}/map/")
+    assert ("read 1 topic" in page, "nothing chosen" in page, "chosen 0" in page) == (True, True, False)
+    RunEvent.objects.update(payload={"selected": [], "requested": []})
+    assert "read 0" not in get(as_viewer, f"/memory/{anna.pk}/map/")
 
 
 @pytest.mark.slow

@@ -210,6 +210,18 @@ def test_the_model_proposes_the_parts_of_a_topic(anna: ChatUser, topics: list[To
         proposals.topics_proposed(anna, topics[0], "cora")
 
 
+def test_why_there_is_no_proposal_is_said_in_the_readers_language(
+    anna: ChatUser, as_curator: Client, topics: list[Topic], settings: Any
+) -> None:
+    settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.PROPOSAL_TIMEOUT = "http://127.0.0.1:9/v1", "key", 1.0
+    answer = as_curator.post(f"/topics/{topics[0].pk}/resplit/", {"ask": ""}, headers={"accept-language": "ru"})
+    assert "Модель ничего не предложила: 127.0.0.1:9 недоступен" in flat(answer.content.decode())
+    call = AgentCall.objects.get()
+    page = flat(as_curator.get(f"/agents/{call.pk}/", headers={"accept-language": "ru"}).content.decode())
+    assert "cannot be reached" not in page
+    assert page.count("127.0.0.1:9 недоступен") >= 2
+
+
 def test_what_the_model_was_told_and_answered_can_be_looked_up(
     anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing
 ) -> None:

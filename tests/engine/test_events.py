@@ -72,7 +72,7 @@ def test_every_field_of_an_event_has_been_stored_once(kind: str) -> None:
 
 def test_events_of_all_shapes_add_up() -> None:
     totals = summarise(from_payload(line["kind"], line["payload"]) for line in STORED)
-    assert (totals.turns, totals.tool_calls) == (4, 4)
+    assert (totals.turns, totals.tool_calls) == (5, 4)
 
 
 def test_a_raw_message_is_kept_in_its_order_beside_the_payload() -> None:

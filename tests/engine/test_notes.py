@@ -22,6 +22,7 @@ ASKED: dict[str, Any] = {
 VALUES: dict[str, dict[str, Any]] = {
     "stopped": {"by": "ada"},
     **dict.fromkeys((code for code in ENGLISH if code.startswith(("endpoint_", "embedder_"))), ASKED),
+    **dict.fromkeys(("model_refused", "answer_filtered", "question_late", "turn_late"), ASKED),
     "embedding_failed": {"words": "HTTP 503: overloaded"},
     "no_vector_in_time": {"seconds": 2.5},
     "no_such_tool": {"name": "launch_rockets", "tools": ["get_topics_content"]},

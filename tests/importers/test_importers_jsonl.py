@@ -43,6 +43,12 @@ class TestJsonLines:
         [record], _rejected = sorted_out(lines(tmp_path, {"messages": [chat_line(ts=ts)]}))
         assert record.sent_at.isoformat() == utc
 
+    def test_a_line_that_is_no_json_has_one_place(self, tmp_path: Path) -> None:
+        path = tmp_path / "chat.jsonl"
+        path.write_text("\n".join([json.dumps(chat_line(user="anna")), "", '{"user": oops}']))
+        [rejected] = sorted_out(path, format="jsonl")[1]
+        assert (rejected.line, rejected.reason) == (3, "not valid JSON: Expecting value: column 10")
+
     @pytest.mark.parametrize(
         ("message", "reason"),
         [

@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from memoryapp.models import ChatUser, Operator, Run
@@ -135,6 +136,15 @@ def test_typing_swaps_the_list_alone(as_admin: Client) -> None:
     part = get(as_admin, "/runs/?q=late", **HTMX)
     assert part.strip().startswith('<section class="panel" id="list">')
     assert queries(part) == ["late"]
+
+
+def test_the_newest_runs_are_read_by_an_index(anna: ChatUser, boris: ChatUser, admin: Operator) -> None:
+    Run.objects.bulk_create(Run(owner=(anna, boris)[n % 2], query="?", strategy="flash") for n in range(2_000))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE memoryapp_run, memoryapp_chatuser, auth_user")
+    owners = ChatUser.objects.seen_by(admin)
+    listed = Run.objects.by_hand().filter(owner__in=owners).select_related("owner", "operator")
+    assert "run_by_hand" in listed.order_by("-created_at", "-pk")[: pages.PAGE_SIZE + 1].explain()
 
 
 def test_a_memory_beyond_those_that_can_be_picked_is_found_by_its_address(

@@ -11,10 +11,14 @@ from django.utils.formats import date_format
 
 from memoryapp.browsing.similarities import Distribution, SimilarityShare
 from memoryapp.browsing.usage import Day
-from memoryapp.engine.events import QueryEnriched, TopicsRead
+from memoryapp.engine.candidates import ItemCandidate
+from memoryapp.engine.events import ModelReplied, QueryEnriched, TopicsRead
 from memoryapp.engine.notes import ENGLISH, Note
+from memoryapp.proposals import ProposalError
 from rerankui.curation.change_words import actor_words
-from rerankui.run.notes import WORDS, remarks
+from rerankui.curation.proposal_words import failure_words
+from rerankui.run.item_words import details
+from rerankui.run.notes import WORDS, error_words, remarks
 from rerankui.templatetags.embedding import similarities_chart
 from rerankui.templatetags.imports import format_name, place
 from rerankui.templatetags.memory import (
@@ -31,9 +35,10 @@ from rerankui.templatetags.memory import (
     snippet,
     thousands,
 )
-from rerankui.templatetags.pipeline import fault_words, hours_chart
+from rerankui.templatetags.pipeline import fault_words, hours_chart, waits
 from rerankui.templatetags.runs import day_of, enrich_note
 from rerankui.text.counts import grouped
+from rerankui.text.stage_words import WORDS as STAGES
 
 
 @pytest.mark.parametrize(
@@ -170,7 +175,58 @@ def test_a_fault_of_background_work_is_told_in_words() -> None:
 
 
 def test_every_fault_of_an_endpoint_has_words() -> None:
-    assert [code for code in ENGLISH if code.startswith(("endpoint_", "embedder_")) and code not in WORDS] == []
+    kinds = ("endpoint_", "embedder_", "model_refused", "answer_filtered", "question_late", "turn_late")
+    assert [code for code in ENGLISH if code.startswith(kinds) and code not in WORDS] == []
+
+
+def test_what_waits_in_a_stage_is_written_by_its_number() -> None:
+    assert [waits(STAGES["import"], n) for n in (0, 1, 2)] == ["files", "file", "files"]
+    with translation.override("ru"):
+        assert [waits(STAGES["import"], n) for n in (0, 1, 2, 5)] == ["файлов", "файл", "файла", "файлов"]
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "line", "english", "russian"),
+    [
+        (
+            "Person:5",
+            "Петров",
+            "[Person:5] (0.65) Петров (@petrov) (aka Петя, Pete) [Work_Inner] | 2 mentions | an | old friend",
+            "@petrov · also called Петя, Pete · close colleagues · 2 mentions · an · old friend",
+            "@petrov · другие имена: Петя, Pete · близкие коллеги · 2 упоминания · an · old friend",
+        ),
+        ("Person:5", "Ann [x]", "[Person:5] (0.65) Ann x | 1 mentions", "1 mention", "1 упоминание"),
+        ("Person:5", "Ann", "[Person:5] (0.65) Ann (who?", "(who?", "(who?"),
+        ("Person:5", "Ann", "", "", ""),
+        (
+            "Artifact:3",
+            "api.pdf",
+            '[Artifact:3] (in this conversation) pdf: "api.pdf" | rest | Entities: OAuth2 | (not analysed yet)',
+            "pdf · rest · entities: OAuth2 · not analysed yet",
+            "pdf · rest · сущности: OAuth2 · ещё не разобрано",
+        ),
+    ],
+)
+def test_what_search_found_of_a_person_or_a_file_is_not_shown_as_the_models_line(
+    id: str, name: str, line: str, english: str, russian: str
+) -> None:
+    item = ItemCandidate(id, 1, 1, 0.5, 2.0, 1.0, 0.65, name, line, True)
+    assert details(item) == english
+    with translation.override("ru"):
+        assert details(item) == russian
+
+
+def test_why_a_turn_has_no_answer_is_told_in_the_language_of_the_reader() -> None:
+    note = Note("endpoint_failing", {"host": "models.example", "status": 503, "quoted": ""})
+    reply = ModelReplied(
+        1, "", "", (), 0, 0, 0.0, 1.0, "m", error="models.example cannot answer now (503).", notes=(note,)
+    )
+    failed = ProposalError("The model made no proposal: models.example cannot answer now (503).", note)
+    with translation.override("ru"):
+        assert error_words(reply) == "models.example сейчас не может ответить (503)."
+        assert error_words(replace(reply, notes=())) == "models.example cannot answer now (503)."
+        assert failure_words(failed) == "Модель ничего не предложила: models.example сейчас не может ответить (503)."
+        assert failure_words(ProposalError("Anything.")) == "Anything."
 
 
 def test_may_is_a_month_in_russian_too() -> None:

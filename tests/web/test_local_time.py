@@ -14,10 +14,18 @@ from memoryapp.models import ChatUser, Run
 from rerankui import fragments
 from rerankui.fragments import Seen
 from rerankui.templatetags.memory import absolute, clock, span_of
-from rerankui.web.local_time import COOKIE, reader_zone
+from rerankui.web.local_time import COOKIE, reader_zone, zone_names
 from tests.support.browsing import get, message_of, topic_of
 
 EVENING = datetime(2026, 3, 2, 22, 30, tzinfo=UTC)
+
+
+def test_only_zones_of_places_are_chosen_from() -> None:
+    names = zone_names()
+    assert names[0] == "UTC"
+    assert {"Europe/Berlin", "Asia/Tokyo", "America/Argentina/Buenos_Aires"} < set(names)
+    assert not {"localtime", "Factory", "GB", "Etc/GMT+4", "EST5EDT", "posixrules"} & set(names)
+    assert 300 < len(names) < 550
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from memoryapp.engine.chat.media import MediaContent
 from memoryapp.engine.chat.protocol import Chat, LLMError, LLMTimeout
 from memoryapp.engine.conversation import Conversation, Failure, TurnLimits
 from memoryapp.engine.events import Event, ModelProgress, ModelReplied
+from memoryapp.engine.notes import Note
 from memoryapp.engine.prompts import ANSWER_AGAIN, PromptText
 from memoryapp.engine.threads import apart
 
@@ -150,18 +151,12 @@ class Ask(Generic[_Answer]):
         failure = self.failure or Failure("empty_response")
         match failure.cause:
             case "timeout" | "turn_timeout":
-                raise LLMTimeout(
-                    failure.note or failure.words or f"The model gave no answer in {self._seconds:g} seconds."
-                )
+                late = Note("question_late", {"seconds": self._seconds})
+                raise LLMTimeout(failure.note or failure.words or late)
             case "llm_error":
                 raise LLMError(failure.note or failure.words)
             case "refused":
-                raise LLMError(_quoting("The model refused to answer", failure.words))
+                raise LLMError(Note("model_refused", {"quoted": failure.words.rstrip(".")}))
             case "content_filter":
-                raise LLMError(_quoting("The endpoint's content filter stopped the answer", failure.words))
+                raise LLMError(Note("answer_filtered", {"quoted": failure.words.rstrip(".")}))
         raise UnreadableAnswer("The model answered, and its answer could not be read.")
-
-
-def _quoting(sentence: str, words: str) -> str:
-    """The sentence with the model's words after a colon, where there are any."""
-    return f"{sentence}: {words}" if words else f"{sentence}."

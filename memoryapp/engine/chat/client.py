@@ -110,9 +110,9 @@ class HttpChat:
             )
 
     def _retried(self, problem: Problem, failures: int, wait: float) -> Retried:
-        billed = problem.usage
+        billed, note = problem.usage, self._note(problem)
         return Retried(
-            failures, english([self._note(problem)]), wait, billed.input_tokens, billed.output_tokens, billed.cost_usd
+            failures, english([note]), wait, billed.input_tokens, billed.output_tokens, billed.cost_usd, (note,)
         )
 
     async def _ask(

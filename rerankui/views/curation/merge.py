@@ -25,6 +25,7 @@ from rerankui.addresses import own_address
 from rerankui.curation.change_words import would_words
 from rerankui.curation.merged_summary import MODEL, survivor
 from rerankui.curation.overlap import strips
+from rerankui.curation.proposal_words import failure_words
 from rerankui.filters import TopicFilter
 from rerankui.pages import show
 from rerankui.views.topics.topics import filtered_topics
@@ -60,7 +61,7 @@ def _proposal(owner: ChatUser, fields: QueryDict, asked_by: str) -> tuple[str, s
         curation.plan_merge(owner, [topic.pk for topic in topics])
         return proposals.summary_proposed(owner, topics, asked_by), ""
     except (CurationError, ProposalError) as error:
-        return "", str(error)
+        return "", failure_words(error)
 
 
 def _comparison_page(

@@ -27,6 +27,7 @@ from rerankui.access import operator_of, owner_or_404, requires
 from rerankui.curation.change_words import made_words, would_words
 from rerankui.curation.decisions import READS, Decisions
 from rerankui.curation.merged_summary import MODEL, survivor
+from rerankui.curation.proposal_words import failure_words
 from rerankui.curation.queue_page import around, consolidation_words, last_decided, other_holder, pace, parts_of
 from rerankui.pages import is_partial, show
 
@@ -99,7 +100,7 @@ def _judge(request: HttpRequest, owner: ChatUser, shown: Suggestion) -> HttpResp
     try:
         consolidation.keep_verdict(shown, proposals.merge_judged(owner, topics, request.user.get_username()))
     except ProposalError as error:
-        return _page(request, owner, shown, sentence=str(error), status=422)
+        return _page(request, owner, shown, sentence=failure_words(error), status=422)
     return _page(request, owner, _suggestion_or_404(owner, shown.pk))
 
 

@@ -28,6 +28,7 @@ from memoryapp.search.profiles import serving_profile
 from rerankui.access import requires, topic_or_404
 from rerankui.curation import canvas
 from rerankui.curation.change_words import parts_words
+from rerankui.curation.proposal_words import failure_words
 from rerankui.pages import show
 from rerankui.text import time_axis
 from rerankui.text.prose import headline, says_more
@@ -116,7 +117,7 @@ def _cuts_by_model(topic: Topic, cuts: Collection[int], asked_by: str) -> _Propo
     try:
         drafts = proposals.topics_proposed(topic.owner, topic, asked_by)
     except ProposalError as error:
-        return _Proposal(cuts, sentence=str(error))
+        return _Proposal(cuts, sentence=failure_words(error))
     return _Proposal(*_read(drafts), by="model")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, time
 from functools import partial
 from typing import Any
-from zoneinfo import available_timezones
 
 from django.conf import settings
 from django.contrib import messages
@@ -40,6 +39,7 @@ from rerankui.access import operator_of, owner_or_404, requires, visible_owners
 from rerankui.curation.entry_views import Rewording
 from rerankui.text.differences import difference
 from rerankui.web import uploads
+from rerankui.web.local_time import zone_names
 
 # What people are shown of a whole memory; the rest comes along with it.
 _SHOWN = (Message, Topic, Fact, Person, Artifact, Suggestion, TopicEdit)
@@ -135,7 +135,7 @@ def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         answers["me"] = posted["me"].strip()[:200]
     if "timezone" in posted:
         answers["timezone"] = posted["timezone"]
-        if posted["timezone"] not in available_timezones():
+        if posted["timezone"] not in _zones(row):
             raise import_files.FileActionRefused(_("Choose a time zone from the list."))
     if "start" in posted:
         answers["start"] = _date(posted["start"])
@@ -146,6 +146,12 @@ def _answers(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
                 _("Only operators who may see every chat user can import for all of them.")
             )
     return answers
+
+
+def _zones(row: ImportFile) -> list[str]:
+    """The zones to choose from; the file's own may have come from a browser that uses another name."""
+    names = zone_names()
+    return names if not row.timezone or row.timezone in names else [row.timezone, *names]
 
 
 def _date(given: str) -> datetime:
@@ -186,7 +192,7 @@ def _context(request: HttpRequest, row: ImportFile) -> dict[str, Any]:
         "batches": import_files.batches(row) if row.state != ImportFile.State.REHEARSING else (),
         "percent": int(row.share * 100),
         "asks_who": bool(format and format.asks_who),
-        "zones": sorted(available_timezones()) if format and format.asks_zone and row.state == row.State.READY else (),
+        "zones": _zones(row) if format and format.asks_zone and row.state == row.State.READY else (),
         "restores": _kinds(findings.get("restores", {})),
         "brings": _kinds(findings.get("brings", {})),
         "nobody": NOBODY,

@@ -1,0 +1,36 @@
+"""A socket that is opened while the database is out of reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from channels.testing import WebsocketCommunicator
+from django.db import OperationalError
+
+from rerankui.web.unreachable import RefusedWithoutDatabase
+from tests.support.clock import PATIENCE
+
+
+async def out_of_reach(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise OperationalError("connection failed: no such file\nIs the server running?")
+
+
+async def lost(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "websocket.accept"})
+    await out_of_reach(scope, receive, send)
+
+
+async def test_it_is_refused_with_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    socket = WebsocketCommunicator(RefusedWithoutDatabase(out_of_reach), "/ws/")
+    assert (await socket.connect(timeout=PATIENCE))[0] is False
+    assert [record.getMessage() for record in caplog.records] == [
+        "a socket was refused: connection failed: no such file"
+    ]
+
+
+async def test_one_that_was_accepted_is_not_refused() -> None:
+    socket = WebsocketCommunicator(RefusedWithoutDatabase(lost), "/ws/")
+    assert (await socket.connect(timeout=PATIENCE))[0] is True
+    with pytest.raises(OperationalError):
+        await socket.wait(timeout=PATIENCE)
