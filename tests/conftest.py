@@ -5,7 +5,8 @@ Anna's memory is the one looked at; the stranger is an operator who may see Bori
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import gc
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -58,6 +59,17 @@ FOLDERS = {
     "peers": "peers",
     "processes": "processes",
 }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing of what is collected becomes garbage, for which it would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
