@@ -5,7 +5,9 @@ Anna's memory is the one looked at; the stranger is an operator who may see Bori
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import gc
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,6 +61,17 @@ FOLDERS = {
 }
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing of what is collected becomes garbage, for which it would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests are marked by their folder; what takes many minutes is for who asks for it by its mark."""
     without_browser = pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")
@@ -88,8 +101,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
     """Each worker has a database server and a data folder to itself; the first one has those of the command."""
     servers = ExitStack()
     config.add_cleanup(servers.close)
-    for spec in specs[1:]:
-        spec.env.update(throwaway_environment(servers.enter_context(throwaway())))
+    others = specs[1:]
+    # Each takes a second to start, half of which it waits for the disk.
+    with ThreadPoolExecutor() as starting:
+        folders = starting.map(servers.enter_context, [throwaway() for _ in others])
+        for spec, folder in zip(others, folders, strict=True):
+            spec.env.update(throwaway_environment(folder))
 
 
 @pytest.fixture(scope="session")

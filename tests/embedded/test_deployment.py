@@ -238,12 +238,18 @@ default_pool_size = 20
 
 @pytest.mark.skipif(not PGBOUNCER, reason="no pgbouncer was found")
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
-def test_a_pool_of_transactions_is_refused_at_start_in_a_sentence(ground: Path, server: Cluster, mode: str) -> None:
+def test_a_pool_of_transactions_is_refused_in_a_sentence(ground: Path, server: Cluster, mode: str) -> None:
     with served(server), pooled(ground, server, mode) as url:
         refused = manage(ground, url, "check_memory")
-        assert (refused.returncode, refused.stdout) == (1, "")
-        assert refused.stderr.startswith(POOLED)
-        assert refused.stderr.count("\n") == 1
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(POOLED)
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not PGBOUNCER, reason="no pgbouncer was found")
+def test_nothing_starts_on_a_pool_of_transactions(ground: Path, server: Cluster) -> None:
+    """In one mode: they ask in the same way, and starting them takes long."""
+    with served(server), pooled(ground, server, "transaction") as url:
         refused = manage(ground, url, "up", "--port", str(free_port()))
         assert refused.returncode == 1
         assert POOLED in refused.stderr

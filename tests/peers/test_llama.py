@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 async def test_a_forced_tool_is_ignored_and_the_run_says_so(server: Server, ask: Ask) -> None:
-    run = await ask(server.url + "/v1", seconds=500.0, turn_seconds=240.0)
+    run = await ask(server.url + "/v1", seconds=600.0, turn_seconds=600.0)
     assert [(step.capability, step.instead) for step in run.of(SteppedDown)][:2] == [
         ("forced tool choice", "required"),
         ("forced tool choice", "free"),

@@ -20,10 +20,9 @@ def endpoint() -> Iterator[Endpoint]:
         yield made
 
 
-@pytest.fixture
-def connected(endpoint: Endpoint, tmp_path: Path, settings: Any) -> dict[str, str]:
-    """This process asks the endpoint, and so do those that have the environment."""
-    environment = {
+def asking(endpoint: Endpoint, folder: Path) -> dict[str, object]:
+    """The settings of a process that asks the endpoint and keeps its files in the folder."""
+    return {
         "LLM_BASE_URL": endpoint.url,
         "SPLITTER_MODEL": SPLITTER,
         "MERGER_MODEL": MERGER,
@@ -31,15 +30,20 @@ def connected(endpoint: Endpoint, tmp_path: Path, settings: Any) -> dict[str, st
         "EMBEDDING_BASE_URL": endpoint.url,
         "EMBEDDING_MODEL": "acme/vectors",
         "EMBEDDING_DIMENSIONS": DIMENSIONS,
+        "DATA_DIR": folder,
     }
-    for name, value in environment.items():
-        setattr(settings, name, value)
-    settings.DATA_DIR, settings.MEDIA_ROOT, settings.IMPORT_DIR = tmp_path, tmp_path / "files", tmp_path / "imports"
-    return {name: str(value) for name, value in (*environment.items(), ("DATA_DIR", tmp_path))}
 
 
 @pytest.fixture
-def works(transactional_db: None, tmp_path: Path, connected: dict[str, str]) -> Iterator[Works]:
+def connected(endpoint: Endpoint, tmp_path: Path, settings: Any) -> None:
+    """This process asks the endpoint."""
+    for name, value in asking(endpoint, tmp_path).items():
+        setattr(settings, name, value)
+    settings.MEDIA_ROOT, settings.IMPORT_DIR = tmp_path / "files", tmp_path / "imports"
+
+
+@pytest.fixture
+def works(transactional_db: None, tmp_path: Path, connected: None) -> Iterator[Works]:
     wishes = {"consolidation": "automatic", "extraction": "automatic", "topic_messages": EACH // 2}
     yield Works(ChatUser.objects.create(name="anna", **wishes), tmp_path)
     connections.close_all()

@@ -12,15 +12,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.db import connection
 
 from memoryapp.invariants import violations
 from memoryapp.operations.database import conninfo
-from tests.life.endpoint import Endpoint
+from tests.life.endpoint import Endpoint, serving
 from tests.life.stages import Works
 from tests.life.sweeping import SWEEPS, sweep
+from tests.processes.conftest import asking
 from tests.support.clock import PATIENCE
 from tests.support.stack import CHECKOUT, wait_for
 
@@ -29,11 +31,36 @@ ASKING = ("archive", "embed", "consolidate", "extract")
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
 
+@pytest.fixture(scope="module")
+def asked() -> Iterator[Endpoint]:
+    with serving() as made:
+        yield made
+
+
 @pytest.fixture
-def victim(works: Works, connected: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def endpoint(asked: Endpoint) -> Endpoint:
+    """That of the victim, which has forgotten the stages before."""
+    asked.forget()
+    return asked
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stages")
+
+
+@pytest.fixture
+def tmp_path(folder: Path) -> Path:
+    """That of the victim, which reads the files of its work there."""
+    return folder
+
+
+@pytest.fixture(scope="module")
+def victim(django_db_setup: None, asked: Endpoint, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """One for all stages: it forks a child for each sweep, and to start takes longer than most sweeps."""
     environment = {
         **os.environ,
-        **connected,
+        **{name: str(value) for name, value in asking(asked, folder).items()},
         "DATABASE_URL": conninfo(),
         "DJANGO_SETTINGS_MODULE": "memoryapp.settings",
     }
