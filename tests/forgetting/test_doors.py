@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from memoryapp import tasks
-from memoryapp.models import ChatUser, Erasure, Message, Person, Role
+from memoryapp.models import ChatUser, Erasure, Finding, FindingMessage, Message, Person, Role
 from tests.conftest import operator, signed_in
 from tests.forgetting.conftest import SECRET, Filled
 from tests.support.browsing import flat
@@ -70,6 +70,22 @@ def test_topic_and_person_have_the_same_page(filled: Filled, as_admin: Client) -
     assert (
         "messages of it were erased" in page_of(as_admin, f"/topics/{filled.other.pk}/") or Message.objects.count() == 5
     )
+
+
+def test_each_page_counts_the_findings_that_wait_and_go(filled: Filled, as_admin: Client) -> None:
+    owner, state = filled.owner, Finding.State
+    of_message = Finding.objects.create(owner=owner, noun="fact", values={"content": SECRET}, state=state.WAITING)
+    FindingMessage.objects.create(owner=owner, finding=of_message, message=filled.message)
+    of_person = {"owner": owner, "noun": "person", "target": filled.person.pk}
+    Finding.objects.create(**of_person, values={"bio": "swims"}, state=state.WAITING)
+    Finding.objects.create(**of_person, values={"bio": "rows"}, state=state.REJECTED)
+    for part in (f"message={filled.message.pk}", f"person={filled.person.pk}"):
+        address = f"/memory/{owner.pk}/erase/part/?{part}"
+        assert "<b>1</b><span>finding that waits in the review goes" in page_of(as_admin, address), part
+    assert "<b>2</b><span>findings that wait in the review" in page_of(as_admin, f"/memory/{owner.pk}/erase/")
+    as_admin.post(f"/memory/{owner.pk}/erase/part/?person={filled.person.pk}", {"word": "erase"})
+    tasks.erase_due()
+    assert list(Finding.objects.all()) == [of_message]
 
 
 def test_pages_are_for_admins(filled: Filled) -> None:
