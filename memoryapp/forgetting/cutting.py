@@ -126,6 +126,16 @@ def delete_changes(numbers: Sequence[int]) -> Counter[str]:
     return deleted(KnowledgeEdit.objects.filter(pk__in=chained))
 
 
+def delete_artifact(row: Artifact) -> Counter[str]:
+    """Deletes the artifact with its history, and its file unless something else refers to it; for a transaction that
+    names the erasure."""
+    owner = ChatUser(pk=row.owner_id)
+    lock_knowledge(owner)
+    gone = _changes_of(owner, KnowledgeEdit.Noun.ARTIFACT, [row.pk])
+    gone += deleted(Artifact.objects.filter(pk=row.pk))
+    return gone + delete_media(Media.objects.filter(owner=owner, sha256=row.sha256))
+
+
 def _messages(owner: ChatUser, reach: Reach) -> Counter[str]:
     """The messages, and the passages that contain them; the other messages of these passages get new ones."""
     holding = PassageMessage.objects.filter(message__in=reach.messages).values_list("passage", flat=True)
