@@ -82,7 +82,7 @@ class BeingErased(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How much there is to erase, for the person who decides."""
+    """How much there is to erase, for the person who decides; ``findings`` are those that wait for a decision."""
 
     messages: int
     topics: int
@@ -90,6 +90,7 @@ class Holding:
     people: int
     facts: int
     artifacts: int
+    findings: int
     imports: int
     media: int
     tokens: int
@@ -108,6 +109,7 @@ def holding(owner: ChatUser) -> Holding:
         people=count(Person),
         facts=count(Fact),
         artifacts=count(Artifact),
+        findings=Finding.objects.filter(owner=owner, state=Finding.State.WAITING).count(),
         imports=count(ImportBatch),
         media=count(Media),
         tokens=_own_tokens(owner).count(),

@@ -24,6 +24,7 @@ from memoryapp.ingestion.topics import put_passages
 from memoryapp.knowledge.writing import lock as lock_knowledge
 from memoryapp.models import (
     Artifact,
+    Card,
     ChatUser,
     EditedTopic,
     Erasure,
@@ -98,7 +99,8 @@ def cut(erasure: Erasure, owner: ChatUser) -> None:
 
 def _knowledge(owner: ChatUser, reach: Reach) -> Counter[str]:
     """People, facts and artifacts with their cards, their history, and files that nothing else refers to."""
-    gone = deleted(Finding.objects.filter(owner=owner, pk__in=reach.findings))
+    gone = _biographies(owner, reach)
+    gone += deleted(Finding.objects.filter(owner=owner, pk__in=reach.findings))
     hashes = list(Artifact.objects.filter(pk__in=reach.artifacts).values_list("sha256", flat=True))
     nouns = KnowledgeEdit.Noun
     for model, noun, numbers in (
@@ -109,6 +111,42 @@ def _knowledge(owner: ChatUser, reach: Reach) -> Counter[str]:
         gone += _changes_of(owner, noun, numbers)
         gone += deleted(model._base_manager.filter(owner=owner, pk__in=numbers))
     return gone + delete_media(Media.objects.filter(owner=owner, sha256__in=hashes))
+
+
+def _biographies(owner: ChatUser, reach: Reach) -> Counter[str]:
+    """Takes out of biographies the lines that the archivist found in the erased messages alone: it may have worded them
+    itself, so no mark recognises them."""
+    gone: Counter[str] = Counter()
+    found = Finding.objects.filter(owner=owner, noun=KnowledgeEdit.Noun.PERSON, state=Finding.State.CONFIRMED)
+    erased, left = _lines(found.filter(pk__in=reach.findings)), _lines(found.exclude(pk__in=reach.findings))
+    for person in Person.objects.filter(owner=owner, pk__in=erased.keys() - set(reach.people)).order_by("pk"):
+        lost = erased[person.pk] - left[person.pk]
+        kept = [line for line in person.bio.split("\n") if line not in lost]
+        if "\n".join(kept) != person.bio:
+            person.bio = "\n".join(kept)
+            person.save(update_fields=("bio", "updated_at"))
+            gone += deleted(Card.objects.filter(person=person)) + _changes_with(person, lost)
+    return gone
+
+
+def _lines(findings: QuerySet[Finding]) -> dict[int, set[str]]:
+    """The lines of biography that were found, by the number of the person."""
+    lines: dict[int, set[str]] = defaultdict(set)
+    for number, values in findings.exclude(row=None).values_list("row", "values"):
+        lines[number or 0] |= set(str(values.get("bio") or "").split("\n")) - {""}
+    return lines
+
+
+def _changes_with(person: Person, lines: set[str]) -> Counter[str]:
+    """Deletes the changes of the person whose biography, before or after, has one of the lines."""
+    named = Q(before__has_key=str(person.pk)) | Q(after__has_key=str(person.pk))
+    rows = KnowledgeEdit.objects.filter(named, owner=person.owner_id, noun=KnowledgeEdit.Noun.PERSON)
+    quoting = []
+    for change in rows:
+        sides = [values for side in (change.before, change.after) for values in side.values() if values]
+        if any(lines & set(str(values.get("bio") or "").split("\n")) for values in sides):
+            quoting.append(change.pk)
+    return delete_changes(quoting)
 
 
 def _changes_of(owner: ChatUser, noun: str, numbers: Sequence[int]) -> Counter[str]:
@@ -124,6 +162,16 @@ def delete_changes(numbers: Sequence[int]) -> Counter[str]:
         cursor.execute(CHAINED, {"ids": list(numbers)})
         chained = [number for (number,) in cursor.fetchall()]
     return deleted(KnowledgeEdit.objects.filter(pk__in=chained))
+
+
+def delete_artifact(row: Artifact) -> Counter[str]:
+    """Deletes the artifact with its history, and its file unless something else refers to it; for a transaction that
+    names the erasure."""
+    owner = ChatUser(pk=row.owner_id)
+    lock_knowledge(owner)
+    gone = _changes_of(owner, KnowledgeEdit.Noun.ARTIFACT, [row.pk])
+    gone += deleted(Artifact.objects.filter(pk=row.pk))
+    return gone + delete_media(Media.objects.filter(owner=owner, sha256=row.sha256))
 
 
 def _messages(owner: ChatUser, reach: Reach) -> Counter[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from memoryapp import import_files
 from memoryapp.embedded import paths
@@ -26,15 +27,18 @@ def blank_logs(marks: Marks) -> int:
     return sum(_blanked(path, marks) for path in logs())
 
 
+def discardable(owner: int) -> QuerySet[ImportFile]:
+    """The owner's uploaded chat files, imported or waiting for it, without those that are just being read."""
+    states = ImportFile.State
+    return ImportFile.objects.filter(owner=owner).exclude(state__in=(states.REHEARSING, states.IMPORTING))
+
+
 def discard_imports(owner: int) -> int:
-    """Removes the owner's files that were imported or wait for it; a file that is just being read is left to a later
-    check.
+    """Removes the owner's chat files; one that is just being read is left to a later check.
 
     They are in formats of other programs and may be packed, so they are not searched for words.
     """
-    states = ImportFile.State
-    waiting = ImportFile.objects.filter(owner=owner).exclude(state__in=(states.REHEARSING, states.IMPORTING))
-    rows = list(waiting)
+    rows = list(discardable(owner))
     for row in rows:
         import_files.discard(row)
     return len(rows)

@@ -1,7 +1,8 @@
 """Redacts everything else that quotes erased words: every text and JSON value of the owner's rows, in any table.
 
 Remaining messages are not changed, because their text was not erased. A fact or a change in the history that quotes is
-deleted, and the summary of a topic is written again; in any other row the quoting lines and values are replaced.
+deleted, an artifact goes with its file, from which its text could be read again, and the summary of a topic is written
+again. In any other row the quoting lines and values are replaced.
 Reports of evaluations and the administration's log belong to nobody and are searched as well.
 """
 
@@ -16,10 +17,11 @@ from django.db import models, transaction
 
 from memoryapp.erasure import by_table
 from memoryapp.forgetting.conversations import Changes
-from memoryapp.forgetting.cutting import delete_changes, deleted, make_anew, name_erasure
+from memoryapp.forgetting.cutting import delete_artifact, delete_changes, deleted, make_anew, name_erasure
 from memoryapp.forgetting.redaction import ERASED, Redaction
 from memoryapp.models import (
     AgentCall,
+    Artifact,
     ChatUser,
     Erasure,
     Evaluation,
@@ -83,6 +85,8 @@ def _mended(model: type[models.Model], row: models.Model, names: list[str], word
         changes.gone += deleted(Fact.objects.filter(pk=row.pk))
     elif model is KnowledgeEdit:
         changes.gone += delete_changes([row.pk])
+    elif isinstance(row, Artifact) and words.text(row.text) != row.text:
+        changes.gone += delete_artifact(row)
     elif isinstance(row, Topic):
         changes.gone += make_anew(row)
         changes.changed[model._meta.db_table] += 1

@@ -91,7 +91,7 @@ def reach_of(target: Target) -> Reach:
         facts=tuple(_facts(owner, numbers)),
         artifacts=tuple(_artifacts(owner, messages)),
         people=tuple(people.values_list("pk", flat=True)),
-        findings=tuple(_findings(target, numbers)),
+        findings=tuple(_findings(target, messages, numbers)),
     )
 
 
@@ -116,9 +116,9 @@ def _artifacts(owner: int, messages: Sequence[int]) -> list[int]:
     return sorted(rows.values_list("pk", flat=True))
 
 
-def _findings(target: Target, listing: Sequence[int]) -> list[int]:
+def _findings(target: Target, messages: Sequence[int], listing: Sequence[int]) -> list[int]:
     """Findings in the messages or in topics that listed one, and findings about the person."""
-    found = Q(findingmessage__message__in=target.messages) | Q(topic__in=listing)
+    found = Q(findingmessage__message__in=messages) | Q(topic__in=listing)
     if target.person:
         found |= Q(noun=KnowledgeEdit.Noun.PERSON) & (Q(row=target.person) | Q(target=target.person))
     return sorted(set(Finding.objects.filter(found, owner=target.owner_id).values_list("pk", flat=True)))

@@ -103,13 +103,14 @@ def replace(
 ) -> KnowledgeEdit:
     """A new fact in place of ``fact``, which is kept as a past fact; the undo makes it current again.
 
-    Raises Stale when ``fact`` is already a past fact, CurationError for a value that is not allowed.
+    The past fact is true until the time of the new one, because a talk may be read long after it took place. Raises
+    Stale when ``fact`` is already a past fact, CurationError for a value that is not allowed.
     """
     lock(owner)
     [past] = locked(owner, Noun.FACT, [fact.pk])
     if past.superseded_at is not None:
         raise Stale(_("This fact was replaced meanwhile."))
-    past.superseded_at = timezone.now()
+    past.superseded_at = max(fixed.get("created_at") or timezone.now(), past.created_at)
     past.save()
     made = create(owner, Noun.FACT, values, actor=actor, reason=reason, call=call, **fixed)
     made.kind = Kind.REPLACE

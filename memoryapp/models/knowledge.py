@@ -94,8 +94,8 @@ class FactQuerySet(models.QuerySet["Fact"]):
 
 
 class Fact(Owned):
-    """Something known about the chat user. ``superseded_at`` is when another fact replaced it; null while
-    it is true."""
+    """Something known about the chat user. ``superseded_at`` is the time of the fact that replaced it;
+    null while it is true."""
 
     class Type(models.TextChoices):
         IDENTITY = "identity", _("identity")

@@ -39,11 +39,17 @@ SELECT count(*) FROM (
     GROUP BY owner_id, session HAVING max(sent_at) < now() - make_interval(secs => %(pause)s)
 ) due
 """
+# Live topics that the archivist will read: not those that wait for a person, nor those of memories without extraction.
+UNREAD = """
+is_live AND NOT facts_extracted
+AND owner_id NOT IN (SELECT id FROM memoryapp_chatuser WHERE extraction = 'off')
+AND id NOT IN (SELECT topic_id FROM memoryapp_unreadtopic WHERE state = 'failed')
+"""
 # The other queues: rows of a table that meet a condition.
 ROWS = {
     "imports_waiting": ("importfile", "state IN ('rehearsing', 'importing')"),
     "suggestions_open": ("suggestion", "state = 'open'"),
-    "topics_unread": ("topic", "is_live AND NOT facts_extracted"),
+    "topics_unread": ("topic", UNREAD),
     "artifacts_unread": ("artifact", "state IN ('pending', 'processing')"),
     "erasures_unfinished": ("erasure", "ended_at IS NULL"),
 }

@@ -142,7 +142,7 @@ def _merge(
         together=together.get(pair, 0),
         runs=runs,
         size_chars=older.size_chars + newer.size_chars,
-        days_apart=max((newer.started_at - older.ended_at).days, 0),
+        days_apart=max((newer.started_at.date() - older.ended_at.date()).days, 0),
     )
 
 

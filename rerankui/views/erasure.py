@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from memoryapp import erasure, forgetting, transfer
 from memoryapp.api.streams import FilePieces
 from memoryapp.forgetting import Reach, Target
-from memoryapp.models import ChatUser, Erasure, Message, Person, Role, Topic
+from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
 from rerankui.access import owner_or_404, requires
 from rerankui.pages import page_of, show
 
@@ -72,7 +72,8 @@ def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
         else:
             context["sentence"] = _("That is not the word; nothing was erased.")
     reach = forgetting.reach_of(wanted.target)
-    context |= {"counts": reach, "by_hand": _by_hand(reach)}
+    context |= {"counts": reach, "beside": forgetting.beside(of, reach)}
+    context |= {"by_hand": _by_hand(reach), "waiting": _waiting(reach)}
     return render(request, "pages/erasure/erase_part.html", context, status=422 if context["sentence"] else 200)
 
 
@@ -82,6 +83,11 @@ def _word() -> str:
 
 def _by_hand(reach: Reach) -> int:
     return Topic.objects.filter(pk__in=reach.rewritten, locked_by_hand=True).count()
+
+
+def _waiting(reach: Reach) -> int:
+    """How many of the findings wait for a person; the others are counted as the rows they became."""
+    return Finding.objects.filter(pk__in=reach.findings, state=Finding.State.WAITING).count()
 
 
 def _erasure_request(request: HttpRequest, owner: ChatUser) -> ErasureRequest:

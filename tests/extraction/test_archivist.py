@@ -121,6 +121,7 @@ class TestUpsert:
         assert facts(eager) == ["Lives in Bonn."]
         past = Fact.objects.get(superseded_at__isnull=False)
         assert past.content == "Lives in Riga."
+        assert past.created_at < Fact.objects.get(content="Lives in Bonn.").created_at == past.superseded_at
         knowledge.undo(eager, KnowledgeEdit.objects.get(kind="replace"), actor="ada")
         assert facts(eager) == ["Lives in Riga."]
 

@@ -9,14 +9,34 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from memoryapp import tasks
-from memoryapp.models import ChatUser, Erasure, Message, Person, Role
+from memoryapp import knowledge, tasks, verification
+from memoryapp.artifacts import arrival, processing
+from memoryapp.models import (
+    Artifact,
+    ChatUser,
+    Erasure,
+    Fact,
+    Finding,
+    FindingMessage,
+    ImportFile,
+    KnowledgeEdit,
+    Media,
+    Message,
+    Person,
+    Role,
+)
 from tests.conftest import operator, signed_in
-from tests.forgetting.conftest import SECRET, Filled
+from tests.extraction.reading import fact
+from tests.forgetting.conftest import REMAINING, SECRET, Filled
 from tests.support.browsing import flat
 from tests.support.doors import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def noted(content: str) -> dict[str, Any]:
+    """The values of a fact that a person writes."""
+    return {name: value for name, value in fact(content).items() if name != "only_one"}
 
 
 def page_of(client: Client, address: str) -> str:
@@ -70,6 +90,45 @@ def test_topic_and_person_have_the_same_page(filled: Filled, as_admin: Client) -
     assert (
         "messages of it were erased" in page_of(as_admin, f"/topics/{filled.other.pk}/") or Message.objects.count() == 5
     )
+
+
+def test_each_page_counts_the_findings_that_wait_and_go(filled: Filled, as_admin: Client) -> None:
+    owner, state = filled.owner, Finding.State
+    of_message = Finding.objects.create(owner=owner, noun="fact", values={"content": SECRET}, state=state.WAITING)
+    FindingMessage.objects.create(owner=owner, finding=of_message, message=filled.message)
+    of_person = {"owner": owner, "noun": "person", "target": filled.person.pk}
+    Finding.objects.create(**of_person, values={"bio": "swims"}, state=state.WAITING)
+    Finding.objects.create(**of_person, values={"bio": "rows"}, state=state.REJECTED)
+    for part in (f"message={filled.message.pk}", f"person={filled.person.pk}"):
+        address = f"/memory/{owner.pk}/erase/part/?{part}"
+        assert "<b>1</b><span>finding that waits in the review goes" in page_of(as_admin, address), part
+    assert "<b>2</b><span>findings that wait in the review" in page_of(as_admin, f"/memory/{owner.pk}/erase/")
+    as_admin.post(f"/memory/{owner.pk}/erase/part/?person={filled.person.pk}", {"word": "erase"})
+    tasks.erase_due()
+    assert list(Finding.objects.all()) == [of_message]
+
+
+def test_what_quotes_a_message_is_counted_before_and_goes_with_it(filled: Filled, as_admin: Client) -> None:
+    owner = filled.owner
+    knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(f"I wrote down: {SECRET}"), actor="ada")
+    knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(REMAINING), actor="ada")
+    quoting, _is_new = arrival.put(owner, "note.txt", "text/plain", f"A note. {SECRET}. End.".encode())
+    arrival.put(owner, "boat.txt", "text/plain", REMAINING.encode())
+    assert processing.process_due(owner) == 2
+    ImportFile.objects.create(owner=owner, source="chat.jsonl", size_bytes=9, state=ImportFile.State.READY)
+    address = f"/memory/{owner.pk}/erase/part/?message={filled.message.pk}"
+    asked = page_of(as_admin, address)
+    assert "<b>1</b><span>fact elsewhere quotes it and goes" in asked
+    assert "<b>1</b><span>artifact quotes it and goes with its file" in asked
+    assert "<b>1</b><span>uploaded chat file goes" in asked
+    as_admin.post(address, {"word": "erase"})
+    tasks.erase_due()
+    assert [row.content for row in Fact.objects.filter(owner=owner)] == [REMAINING]
+    assert [row.name for row in Artifact.objects.filter(owner=owner)] == ["boat.txt"]
+    assert not Media.objects.filter(sha256=quoting.sha256).exists()
+    receipt = Erasure.objects.get()
+    assert list(verification.residues(verification.receipt(str(receipt.pk)))) == []
+    assert not ImportFile.objects.exists()
 
 
 def test_pages_are_for_admins(filled: Filled) -> None:

@@ -19,6 +19,8 @@ from memoryapp.models import (
     ChatUser,
     Erasure,
     Fact,
+    Finding,
+    FindingMessage,
     KnowledgeEdit,
     Message,
     Passage,
@@ -64,6 +66,25 @@ def erased(filled: Filled, *messages: Message) -> Erasure:
 
 def places(receipt: Erasure) -> list[str]:
     return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
+
+
+def test_what_the_archivist_put_into_a_biography_goes_with_its_message(filled: Filled) -> None:
+    owner, spoken = filled.owner, "Works on a ferry"
+    person = Person.objects.create(owner=owner, display_name="Egon", bio=f"{spoken}\n{PARAPHRASE}\nHas a cat")
+    whole = {"display_name": "Egon", "bio": person.bio}
+    values = {"owner": owner, "noun": "person", "actor": "archivist"}
+    KnowledgeEdit.objects.create(kind="create", before={str(person.pk): None}, after={str(person.pk): whole}, **values)
+    other = Message.objects.filter(owner=owner).exclude(pk=filled.message.pk).latest("pk")
+    for message, bio in ((filled.message, f"{PARAPHRASE}\nHas a cat"), (other, f"{spoken}\nHas a cat")):
+        found = Finding.objects.create(
+            owner=owner, noun="person", state="confirmed", row=person.pk, values={"bio": bio}, decided_by="archivist"
+        )
+        FindingMessage.objects.create(owner=owner, finding=found, message=message)
+    receipt = erased(filled)
+    person.refresh_from_db()
+    assert person.bio == f"{spoken}\nHas a cat"
+    assert tables_with("valuables are locked") == set()
+    assert receipt.counts["memoryapp_finding"] == 1
 
 
 @pytest.mark.slow

@@ -47,6 +47,7 @@ from memoryapp.models import (
     Suggestion,
     Topic,
     TopicEdit,
+    UnreadTopic,
 )
 from memoryapp.operations import metrics
 from memoryapp.operations.backlog import BacklogCollector
@@ -254,6 +255,22 @@ def test_whatever_happens_to_topics_feeds_its_metric(
     assert sample("topics_merged_total") - before["topics_merged_total"] == 2
 
 
+def depths() -> dict[str, float]:
+    """The queues and how much waits in each."""
+    (family,) = BacklogCollector().collect()
+    return {sample.labels["queue"]: sample.value for sample in family.samples}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_topics_that_the_archivist_will_not_read_are_in_no_queue(anna: ChatUser, boris: ChatUser) -> None:
+    failed, _waits = talk(anna, ("Cake", ["Which cake for ten?"]), ("Tea", ["Milk first?"]))
+    talk(boris, ("Boats", ["Which boat?"]))
+    assert depths()["topics_unread"] == 3
+    UnreadTopic.objects.create(owner=anna, topic=failed, state=UnreadTopic.State.FAILED, due_at=BEGAN)
+    ChatUser.objects.filter(pk=boris.pk).update(extraction=ChatUser.Extraction.OFF)
+    assert depths()["topics_unread"] == 1
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
     talk(anna, ("Cake", ["Which cake for ten?", "A honey cake."]))
@@ -264,9 +281,7 @@ def test_the_queues_are_read_from_the_rows(anna: ChatUser) -> None:
     Artifact.objects.create(owner=anna, name="plan.pdf", file_type="pdf", sha256="0", created_at=BEGAN)
     Suggestion.objects.create(owner=anna, kind="merge", key="1", topics=[], evidence={})
     Erasure.objects.create(owner_number=999)
-    (family,) = BacklogCollector().collect()
-    depths = {sample.labels["queue"]: sample.value for sample in family.samples}
-    assert depths == {
+    assert depths() == {
         "imports_waiting": 1,
         "runs_pending": 1,
         "runs_running": 0,

@@ -11,15 +11,19 @@ from django.utils import timezone, translation
 from pytest_django import DjangoAssertNumQueries
 
 from memoryapp import curation, suggestions, tasks
+from memoryapp.engine.memory import TopicDraft
+from memoryapp.ingestion.messages import add_messages
+from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import (
     ChatUser,
+    Message,
     Person,
     Suggestion,
     Topic,
     TopicMessage,
 )
 from memoryapp.suggestions import SuggestionDecided
-from tests.conftest import Operator, Role, operator, talk
+from tests.conftest import BEGAN, Operator, Role, operator, record, talk
 from tests.suggestions.placed_topics import (
     accepted,
     choose,
@@ -62,6 +66,16 @@ class TestMerges:
         ]  # fmt: skip
         assert suggestions.suggest(anna) == 0
         assert not any(far.pk in each.topics for each in suggestions.opened(anna))
+
+    def test_the_days_between_topics_are_days_of_the_calendar(self, anna: ChatUser) -> None:
+        evening = BEGAN.replace(hour=23)
+        for number, at in enumerate((evening, evening + timedelta(hours=2))):
+            add_messages(anna, [record(number, "said", at=at)])
+            [message] = Message.objects.of(anna).filter(topic=None)
+            [topic] = put_topics(anna, [TopicDraft(f"Topic {number}", (message.pk,))], actor="test")
+            place(topic, 0)
+        suggestions.suggest(anna)
+        assert only(anna).evidence["days_apart"] == 1
 
     def test_how_many_topics_are_like_each_is_measured(self, anna: ChatUser) -> None:
         before = sample("topics_consolidation_candidates_count"), sample("topics_consolidation_candidates_sum")

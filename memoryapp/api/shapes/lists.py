@@ -86,7 +86,7 @@ class ArtifactsAnswer(BaseModel):
 class ListedFact(BaseModel):
     """``importance`` is from 0 to 100. ``topic`` is the topic in which the fact was found; null if a person wrote it.
 
-    ``state`` is ``past`` after ``superseded_at``, the time when another fact replaced it.
+    ``state`` is ``past`` for a fact that another one replaced; ``superseded_at`` is the time of that one.
     """
 
     id: int
