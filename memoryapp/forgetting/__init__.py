@@ -15,18 +15,17 @@ from memoryapp.forgetting.course import (
     finish,
     look_again,
 )
-from memoryapp.forgetting.preview import Beside, beside
+from memoryapp.forgetting.files import discardable
 from memoryapp.forgetting.reach import Reach, Target, reach_of
 
 __all__ = [
     "LOOK_AGAIN",
     "MOST_MESSAGES",
-    "Beside",
     "Nothing",
     "Reach",
     "Target",
     "begin",
-    "beside",
+    "discardable",
     "due",
     "dumped",
     "finish",

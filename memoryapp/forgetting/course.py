@@ -156,12 +156,12 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
         reach = reach_of(Target.of(erasure))
         erasure.touched = reach.ids
         erasure.save(update_fields=["touched"])
-        spoken = runs_of(texts_of_messages(Message.objects.filter(pk__in=reach.messages)))
+        spoken = runs_of(_texts(Message.objects.filter(pk__in=reach.messages)))
         stays = Message.objects.exclude(owner=owner, pk__in=reach.messages)
         # Topics that keep messages get new summaries and are read for facts again; the new words may equal the old
         # ones.
         beside = stays.filter(topicmessage__topic__in=reach.touched)
-        made = runs_of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(texts_of_messages(beside))
+        made = runs_of(_texts_made(reach)).without(_texts_made_otherwise(reach)).beyond(_texts(beside))
         _store_marks(erasure, spoken, made, stays=stays)
         try:
             cut(erasure, owner)
@@ -186,13 +186,13 @@ def runs_of(texts: Iterable[str], most: int = 0) -> Runs:
 def _store_marks(erasure: Erasure, *found: Runs, stays: QuerySet[Message]) -> None:
     """Stores marks of what was found, except runs of words that remaining messages also contain."""
     runs = set().union(*(each.runs for each in found))
-    left = marks.without_shared(runs, texts_of_messages(stays))
+    left = marks.without_shared(runs, _texts(stays))
     erasure.marks, erasure.lengths = marks.packed(left, bytes(erasure.salt))
     erasure.unmarked, erasure.marked_at = sum(each.unmarked for each in found), timezone.now()
     erasure.save(update_fields=["marks", "lengths", "unmarked", "marked_at"])
 
 
-def texts_of_messages(rows: QuerySet[Message]) -> Iterator[str]:
+def _texts(rows: QuerySet[Message]) -> Iterator[str]:
     """The texts of messages, and the texts in their metadata."""
     for text, metadata in rows.order_by().values_list("text", "metadata").iterator(_AT_ONCE):
         yield text
@@ -222,7 +222,7 @@ def _texts_made_otherwise(reach: Reach) -> Iterator[str]:
 def _texts_of_owner(owner: ChatUser) -> Iterator[str]:
     """The texts of a memory: messages, and what was made from them."""
     yield from (owner.name, owner.display_name, owner.profile)
-    yield from texts_of_messages(Message.objects.of(owner))
+    yield from _texts(Message.objects.of(owner))
     yield from Topic.objects.of(owner).values_list("summary", flat=True).iterator(_AT_ONCE)
     yield from Fact.objects.filter(owner=owner).values_list("content", flat=True).iterator(_AT_ONCE)
     yield from Person.objects.filter(owner=owner).values_list("bio", flat=True).iterator(_AT_ONCE)

@@ -72,8 +72,8 @@ def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
         else:
             context["sentence"] = _("That is not the word; nothing was erased.")
     reach = forgetting.reach_of(wanted.target)
-    context |= {"counts": reach, "beside": forgetting.beside(of, reach)}
-    context |= {"by_hand": _by_hand(reach), "waiting": _waiting(reach)}
+    context |= {"counts": reach, "by_hand": _by_hand(reach), "waiting": _waiting(reach)}
+    context["files"] = forgetting.discardable(of.pk).count() if reach.messages else 0
     return render(request, "pages/erasure/erase_part.html", context, status=422 if context["sentence"] else 200)
 
 

@@ -108,7 +108,7 @@ def test_each_page_counts_the_findings_that_wait_and_go(filled: Filled, as_admin
     assert list(Finding.objects.all()) == [of_message]
 
 
-def test_what_quotes_a_message_is_counted_before_and_goes_with_it(filled: Filled, as_admin: Client) -> None:
+def test_what_quotes_a_message_is_named_before_and_goes_with_it(filled: Filled, as_admin: Client) -> None:
     owner = filled.owner
     knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(f"I wrote down: {SECRET}"), actor="ada")
     knowledge.create(owner, KnowledgeEdit.Noun.FACT, noted(REMAINING), actor="ada")
@@ -118,8 +118,7 @@ def test_what_quotes_a_message_is_counted_before_and_goes_with_it(filled: Filled
     ImportFile.objects.create(owner=owner, source="chat.jsonl", size_bytes=9, state=ImportFile.State.READY)
     address = f"/memory/{owner.pk}/erase/part/?message={filled.message.pk}"
     asked = page_of(as_admin, address)
-    assert "<b>1</b><span>fact elsewhere quotes it and goes" in asked
-    assert "<b>1</b><span>artifact quotes it and goes with its file" in asked
+    assert "Facts that quote it go too, artifacts that do with their files" in asked
     assert "<b>1</b><span>uploaded chat file goes" in asked
     as_admin.post(address, {"word": "erase"})
     tasks.erase_due()
