@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -101,12 +100,8 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
     """Each worker has a database server and a data folder to itself; the first one has those of the command."""
     servers = ExitStack()
     config.add_cleanup(servers.close)
-    others = specs[1:]
-    # Each takes a second to start, half of which it waits for the disk.
-    with ThreadPoolExecutor() as starting:
-        folders = starting.map(servers.enter_context, [throwaway() for _ in others])
-        for spec, folder in zip(others, folders, strict=True):
-            spec.env.update(throwaway_environment(folder))
+    for spec in specs[1:]:
+        spec.env.update(throwaway_environment(servers.enter_context(throwaway())))
 
 
 @pytest.fixture(scope="session")

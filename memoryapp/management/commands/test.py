@@ -1,7 +1,7 @@
 """Runs every check of the project: format, lint, types, templates, migrations, tests.
 
 ``--quick`` omits tests that need more than a database or take long; with other arguments only pytest runs. The
-tests run in one process more than there are cores, and the other checks beside them.
+tests run in one process per core, and the other checks beside them.
 
 The database is a temporary one that is deleted afterwards, never one that happens to run on the machine.
 """
@@ -107,9 +107,8 @@ def _chromium() -> str:
 def _steps(*, quick: bool) -> list[Step]:
     # The tests create their own database; makemigrations only reads, for which `postgres` is enough.
     elsewhere = os.environ["DATABASE_URL"].replace(f"/{DATABASE}?", "/postgres?")
-    # A worker waits for a third of its time, for processes that start, sleep or end: with one more than there are cores
-    # another one computes meanwhile. An idle worker takes tests from another, so none waits for the longest tests.
-    tests = ("pytest", "-q", "-n", str(cores() + 1), "--dist", "worksteal")
+    # An idle worker takes tests from another one, so none waits for the file with the longest tests.
+    tests = ("pytest", "-q", "-n", str(cores()), "--dist", "worksteal")
     return [
         Step("format", ("ruff", "format", "--check")),
         Step("lint", ("ruff", "check")),
