@@ -8,7 +8,7 @@ transaction names.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import connection, transaction
@@ -115,36 +115,37 @@ def _knowledge(owner: ChatUser, reach: Reach) -> Counter[str]:
 
 def _biographies(owner: ChatUser, reach: Reach) -> Counter[str]:
     """Takes out of biographies the lines that the archivist found in the erased messages alone: it may have worded them
-    itself, so no mark recognises them."""
-    gone: Counter[str] = Counter()
+    itself, so no mark recognises them. They are looked for in everybody, for people may have been merged since."""
     found = Finding.objects.filter(owner=owner, noun=KnowledgeEdit.Noun.PERSON, state=Finding.State.CONFIRMED)
-    erased, left = _lines(found.filter(pk__in=reach.findings)), _lines(found.exclude(pk__in=reach.findings))
-    for person in Person.objects.filter(owner=owner, pk__in=erased.keys() - set(reach.people)).order_by("pk"):
-        lost = erased[person.pk] - left[person.pk]
+    lost = _lines(found.filter(pk__in=reach.findings))
+    if not lost:
+        return Counter()
+    lost -= _lines(found.exclude(pk__in=reach.findings))
+    gone = _changes_with(owner, lost)
+    for person in Person.objects.filter(owner=owner).exclude(pk__in=reach.people).order_by("pk").iterator():
         kept = [line for line in person.bio.split("\n") if line not in lost]
         if "\n".join(kept) != person.bio:
             person.bio = "\n".join(kept)
             person.save(update_fields=("bio", "updated_at"))
-            gone += deleted(Card.objects.filter(person=person)) + _changes_with(person, lost)
+            gone += deleted(Card.objects.filter(person=person))
     return gone
 
 
-def _lines(findings: QuerySet[Finding]) -> dict[int, set[str]]:
-    """The lines of biography that were found, by the number of the person."""
-    lines: dict[int, set[str]] = defaultdict(set)
-    for number, values in findings.exclude(row=None).values_list("row", "values"):
-        lines[number or 0] |= set(str(values.get("bio") or "").split("\n")) - {""}
-    return lines
+def _lines(findings: QuerySet[Finding]) -> set[str]:
+    """The lines of biography that were found."""
+    return {line for values in findings.values_list("values", flat=True) for line in _biography(values)}
 
 
-def _changes_with(person: Person, lines: set[str]) -> Counter[str]:
-    """Deletes the changes of the person whose biography, before or after, has one of the lines."""
-    named = Q(before__has_key=str(person.pk)) | Q(after__has_key=str(person.pk))
-    rows = KnowledgeEdit.objects.filter(named, owner=person.owner_id, noun=KnowledgeEdit.Noun.PERSON)
+def _biography(values: Mapping[str, Any]) -> set[str]:
+    return set(str(values.get("bio") or "").split("\n")) - {""}
+
+
+def _changes_with(owner: ChatUser, lines: set[str]) -> Counter[str]:
+    """Deletes the changes of people whose biography, before or after, has one of the lines."""
     quoting = []
-    for change in rows:
+    for change in KnowledgeEdit.objects.filter(owner=owner, noun=KnowledgeEdit.Noun.PERSON).iterator():
         sides = [values for side in (change.before, change.after) for values in side.values() if values]
-        if any(lines & set(str(values.get("bio") or "").split("\n")) for values in sides):
+        if any(lines & _biography(values) for values in sides):
             quoting.append(change.pk)
     return delete_changes(quoting)
 

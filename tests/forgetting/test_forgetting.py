@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from memoryapp import curation, forgetting, verification
+from memoryapp import curation, forgetting, knowledge, verification
 from memoryapp.curation import CurationError
 from memoryapp.engine.events import from_payload
 from memoryapp.forgetting import Target
@@ -68,7 +68,8 @@ def places(receipt: Erasure) -> list[str]:
     return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
 
 
-def test_what_the_archivist_put_into_a_biography_goes_with_its_message(filled: Filled) -> None:
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_what_the_archivist_put_into_a_biography_goes_with_its_message(filled: Filled, is_merged: bool) -> None:
     owner, spoken = filled.owner, "Works on a ferry"
     person = Person.objects.create(owner=owner, display_name="Egon", bio=f"{spoken}\n{PARAPHRASE}\nHas a cat")
     whole = {"display_name": "Egon", "bio": person.bio}
@@ -80,6 +81,9 @@ def test_what_the_archivist_put_into_a_biography_goes_with_its_message(filled: F
             owner=owner, noun="person", state="confirmed", row=person.pk, values={"bio": bio}, decided_by="archivist"
         )
         FindingMessage.objects.create(owner=owner, finding=found, message=message)
+    if is_merged:
+        merged, person = person, Person.objects.create(owner=owner, display_name="Ida")
+        knowledge.merge_people(owner, person, [merged], actor="ada")
     receipt = erased(filled)
     person.refresh_from_db()
     assert person.bio == f"{spoken}\nHas a cat"
