@@ -8,7 +8,7 @@ running conversation come first whatever the query, because people refer to them
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,9 @@ def _ranked(
     beyond = len(nearest) + 1 if nearest else 0
     relevant = compared.relevant(threshold)[places]
     seen = set(order[relevant[order]][:shown].tolist())
-    columns = asdict(compared.numbers(places[order]))
-    fields = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    columns = compared.numbers(places[order])
+    names = [each.name for each in fields(columns)]
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*(getattr(columns, name) for name in names), strict=True))
     ranks = {
         wording: {at: rank for rank, at in enumerate(np.lexsort((numbers, -fused[places])).tolist(), start=1)}
         for wording, fused in zip(WORDINGS, compared.by_wording, strict=False)
@@ -95,7 +96,7 @@ def _ranked(
             int(numbers[at]),
             {"vector_rank": nearest.get(at, beyond), "shown": at in seen, "found_by": found_by(at), **row},
         )
-        for at, row in zip(order.tolist(), fields, strict=True)
+        for at, row in zip(order.tolist(), rows, strict=True)
     )
 
 
