@@ -22,10 +22,10 @@ from django.dispatch import receiver
 from numpy.typing import NDArray
 from psycopg import AsyncConnection
 
+from memoryapp.chat_users import erased
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.text.copies import Saying
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.erasure import erased
 from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.lifts import PassageOrigins

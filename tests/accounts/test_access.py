@@ -54,7 +54,7 @@ ADMIN_ONLY = "admin:"
 DOORS = "v1:"
 # what programs may do is for admins too; tests/pages/test_tokens.py looks at whom they let in
 OF_TOKENS = "token_"
-# and so is the end of a memory; tests/ingestion/test_erasure.py
+# and so is the end of a memory; tests/erasure/test_user_erasure.py
 ERASING = "eras"
 EXPORTING = "export"
 # embedding profiles are nobody's, and for admins; tests/browsing/test_embedding_page.py

@@ -43,8 +43,8 @@ STOREYS = (
     {"documents", "importers"},
     {"clients", "environment", "models"},
     {"accounts", "operations"},
-    {"agent_calls", "embedded", "erasure", "media", "prompt_versions", "reading", "work"},
-    {"apps", "celery", "curation", "search", "settings", "verification"},
+    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "work"},
+    {"apps", "celery", "curation", "search", "settings"},
     {"browsing", "knowledge", "runs"},
     {
         "artifacts",
@@ -59,7 +59,7 @@ STOREYS = (
     },
     {"transfer"},
     {"import_files"},
-    {"demo", "forgetting", "history", "suggestions"},
+    {"demo", "erasure", "history", "suggestions"},
     {"consolidation"},
     {"admin", "api", "bench", "pipeline", "tasks"},
     {"management"},
@@ -154,6 +154,11 @@ def test_each_room_imports_from_lower_storeys_alone() -> None:
         if storey[there] >= storey[here]
     }
     assert sorted(guilty) == []
+
+
+def test_the_scanner_imports_nothing_of_the_erasure_that_it_checks() -> None:
+    named = imports(ROOT / "memoryapp" / "erasure" / "scanner.py")
+    assert [name for name in sorted(named) if name.startswith("memoryapp.erasure")] == []
 
 
 def test_the_storeys_hold_the_rooms_there_are() -> None:

@@ -14,10 +14,11 @@ import pytest
 from django.conf import settings
 from django.utils import timezone, translation
 
-from memoryapp import erasure, import_files, tasks, work
+from memoryapp import chat_users, import_files, tasks, work
 from memoryapp.import_files import FileActionRefused, working
 from memoryapp.ingestion import messages
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
+from tests.erasure.erasing import erase_user
 from tests.operations.test_work import locked, unlock
 from tests.support.chats import chat_line, sent, telegram
 
@@ -227,10 +228,10 @@ class TestDecisions:
 
     def test_an_erased_chat_users_files_go_too(self, anna: ChatUser) -> None:
         row = worked(staged(anna, conversation(1)))
-        receipt = erasure.erase(anna, "ada")
+        receipt = erase_user(anna, "ada")
         assert (receipt.counts["memoryapp_importfile"], receipt.counts["files"]) == (1, 1)
         assert not row.path.exists()
-        with pytest.raises(erasure.BeingErased):
+        with pytest.raises(chat_users.BeingErased):
             staged(anna, conversation(1))
 
 

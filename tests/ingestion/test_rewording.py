@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp import curation, forgetting, import_files, invariants, tasks, transfer
+from memoryapp import curation, erasure, import_files, invariants, tasks, transfer
 from memoryapp.curation import CurationError, plan_edit
-from memoryapp.forgetting import Target
+from memoryapp.erasure import Target
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import add_messages, sort_out
@@ -149,7 +149,7 @@ class TestAround:
     def test_erasing_a_message_erases_all_its_wordings(self, anna: ChatUser, topic: Topic) -> None:
         taken(anna, worded(1, "In the fridge."))
         number = Message.objects.get(text="In the fridge.").pk
-        forgetting.finish(forgetting.begin(Target(anna.pk, (number,)), "ada"))
+        erasure.finish(erasure.begin(Target(anna.pk, (number,)), "ada"))
         assert not Message.objects.filter(text__in=("In the oven.", "In the fridge.")).exists()
 
     @pytest.mark.slow

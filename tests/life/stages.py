@@ -11,10 +11,10 @@ from pathlib import Path
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
-from memoryapp import forgetting, import_files
+from memoryapp import erasure, import_files
 from memoryapp.artifacts import arrival
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.forgetting import LOOK_AGAIN, Target
+from memoryapp.erasure import LOOK_AGAIN, Target
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import (
@@ -97,7 +97,7 @@ class Works:
     def _erasure(self, number: int) -> None:
         topics = self._topics(number)
         gone = Message.objects.filter(topic=topics[0]).in_order()[0]
-        forgetting.begin(Target(self.owner.pk, (gone.pk,)), "ada")
+        erasure.begin(Target(self.owner.pk, (gone.pk,)), "ada")
 
     def _file(self, number: int) -> None:
         path = self.folder / f"chat {number}.jsonl"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memoryapp import forgetting, suggestions, work
+from memoryapp import erasure, suggestions, work
 from memoryapp.artifacts import arrival, processing
 from memoryapp.models import Artifact, ChatUser, Erasure, Role, Run, Suggestion, Work
 from memoryapp.runs import closing, lifecycle
@@ -81,4 +81,4 @@ def test_an_erasure_that_ended_then_is_looked_at_once_more(anna: ChatUser) -> No
     Erasure.objects.create(
         kind=Erasure.Kind.USER, owner_number=anna.pk, actor="ada", salt=b"x" * 32, ended_at=now + AHEAD
     )
-    assert forgetting.due().count() == 1
+    assert erasure.due().count() == 1

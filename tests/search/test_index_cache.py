@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from memoryapp import curation, erasure
+from memoryapp import curation
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.ingestion.topics import put_topics
@@ -24,6 +24,7 @@ from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
 from tests.conftest import BEGAN, talk
 from tests.curation.test_curation import Kind, batch_of, made, messages
+from tests.erasure.erasing import erase_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,7 +144,7 @@ def test_an_erased_memory_leaves_the_cache_of_the_process_that_erases_at_once(
     for owner in (anna, boris):
         search(owner, cache)
     number = anna.pk
-    erasure.erase(anna, "ada")
+    erase_user(anna, "ada")
     assert kept(cache, number, boris.pk) == [boris.pk]
 
 
@@ -156,7 +157,7 @@ def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_sear
     number = anna.pk
     for owner in (anna, boris):
         search(owner, cache)
-    erasure.erase(anna, "ada")
+    erase_user(anna, "ada")
     assert kept(cache, number, boris.pk) == [number, boris.pk]
     for _search in range(2):
         search(boris, cache)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memoryapp.forgetting.marks import Marks
+from memoryapp.erasure.marks import Marks
 
 ERASED = "[erased]"
 # What programs that read events rely on, and what says nothing about the text.

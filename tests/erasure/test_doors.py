@@ -9,8 +9,9 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from memoryapp import knowledge, tasks, verification
+from memoryapp import knowledge, tasks
 from memoryapp.artifacts import arrival, processing
+from memoryapp.erasure import scanner
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -26,8 +27,8 @@ from memoryapp.models import (
     Role,
 )
 from tests.conftest import operator, signed_in
+from tests.erasure.conftest import REMAINING, SECRET, Filled
 from tests.extraction.reading import fact
-from tests.forgetting.conftest import REMAINING, SECRET, Filled
 from tests.support.browsing import flat
 from tests.support.doors import Program, error_of, token_for
 
@@ -126,7 +127,7 @@ def test_what_quotes_a_message_is_named_before_and_goes_with_it(filled: Filled, 
     assert [row.name for row in Artifact.objects.filter(owner=owner)] == ["boat.txt"]
     assert not Media.objects.filter(sha256=quoting.sha256).exists()
     receipt = Erasure.objects.get()
-    assert list(verification.residues(verification.receipt(str(receipt.pk)))) == []
+    assert list(scanner.residues(scanner.receipt(str(receipt.pk)))) == []
     assert not ImportFile.objects.exists()
 
 

@@ -19,12 +19,12 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp import forgetting, verification
-from memoryapp.forgetting import Target
-from memoryapp.forgetting.marks import Marks, packed, runs_of
+from memoryapp import erasure
+from memoryapp.erasure import Target, scanner
+from memoryapp.erasure.marks import Marks, packed, runs_of
+from memoryapp.erasure.scanner import Receipt
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, Erasure, Message
-from memoryapp.verification import Receipt
 from tests.conftest import lawless, record
 
 SECRET = "Zwiebelfisch"
@@ -71,11 +71,11 @@ def folder(tmp_path: Path, settings: Any) -> Path:
 @pytest.fixture
 def receipt(anna: ChatUser, folder: Path) -> Erasure:
     add_messages(anna, [record(1, SECRET)])
-    return forgetting.finish(forgetting.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada"))
+    return erasure.finish(erasure.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada"))
 
 
 def found(receipt: Erasure) -> list[str]:
-    return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
+    return [residue.place for residue in scanner.residues(scanner.receipt(str(receipt.pk)))]
 
 
 def planted(cursor: Any) -> Iterator[str]:
@@ -177,8 +177,8 @@ def test_a_quotation_of_five_words_is_enough() -> None:
 
 
 def test_residue_is_found_wherever_a_long_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_PIECE", 100)
-    monkeypatch.setattr(verification, "_OVERLAP", 60)
+    monkeypatch.setattr(scanner, "_PIECE", 100)
+    monkeypatch.setattr(scanner, "_OVERLAP", 60)
     sought = Receipt.of(b"s", *packed(runs_of("the spare key lies under the blue pot"), b"s"))
     for before in range(400):
         assert sought.is_in("x" * before + " the spare key lies under " + "y" * 300)
@@ -219,7 +219,7 @@ class TestCommand:
     @pytest.mark.django_db
     def test_it_takes_the_file_of_a_receipt(self, receipt: Erasure, tmp_path_factory: Any) -> None:
         file = tmp_path_factory.mktemp("elsewhere") / "receipt.json"
-        file.write_text(forgetting.dumped(receipt))
+        file.write_text(erasure.dumped(receipt))
         assert SECRET not in file.read_text()
         assert "No erased text was found" in self.run(file)
 
@@ -239,8 +239,8 @@ class TestCommand:
     @pytest.mark.django_db
     def test_what_is_too_short_to_look_for_is_said(self, anna: ChatUser, folder: Path) -> None:
         add_messages(anna, [record(1, "ok 1234")])
-        begun = forgetting.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada")
-        ended = forgetting.finish(begun)
+        begun = erasure.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada")
+        ended = erasure.finish(begun)
         assert (ended.unmarked, ended.mark_count) == (1, 0)
         with pytest.raises(CommandError, match="no marks to look for"):
             self.run(ended.pk)

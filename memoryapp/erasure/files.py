@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 
 from memoryapp import import_files
 from memoryapp.embedded import paths
-from memoryapp.forgetting.marks import Marks
+from memoryapp.erasure.marks import Marks
 from memoryapp.models import ImportFile
 
 _BLANK = b"*"
