@@ -14,8 +14,8 @@ person, artifact, fact    what was extracted from messages: a person mentioned, 
 batch        the messages that one import of one file brought
 format       how a program writes chats, as a value in a registry; its *layouts* are one JSON document, JSON Lines,
              another text, or a database
-export       a whole memory as JSON Lines, without derived data; it is *restored* into a memory that has no messages; the
-             room ``transfer`` does both
+export       a whole memory as JSON Lines, without derived data; it is *restored* into a memory without messages; both
+             are in the room ``transfer``
 judgement    an operator's opinion of an answer
 golden question    a question with the messages that answer it, or with the statement that none does; an *evaluation*
              runs a file of them
