@@ -1,4 +1,4 @@
-"""Questions that cannot be asked over HTTP: refused with a sentence that names the field, whatever was sent."""
+"""Invalid questions over HTTP: whatever was sent is refused with a sentence that names the field."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ MANY = 1_000
     ],
 )
 def test_of_very_many_faults_one_is_looked_for(more: Any, status: int, sentence: str, program: Program) -> None:
-    """A body may hold five million; to describe each would stop the process for everybody."""
+    """A body may have five million faults; describing each of them would block the process for everybody."""
     answer = program.post("/v1/recall", {"user": "anna", "query": "x", **more})
     assert (error_of(answer)[0], error_of(answer)[2]) == (status, sentence)
 
