@@ -227,7 +227,7 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
 
 
 def _administered(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> Model:
-    """Returns the row that an address of the administration is about, by its name, such as ``memoryapp_fact_change``."""
+    """Returns the row that an address of the administration is about, by its name (``memoryapp_fact_change``)."""
     name = getattr(pattern, "name", None) or ""
     return next((row for noun, row in memory.items() if f"_{noun}_" in name), memory["topic"])
 

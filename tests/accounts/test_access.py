@@ -165,7 +165,7 @@ def test_another_memorys_message_is_no_permalink_in_ones_own(
 
 
 def socket_for(client: Client, path: str, origin: str = "http://localhost") -> WebsocketCommunicator:
-    """Connects a socket as a browser does: through the real application, with the cookies of a client that signed in."""
+    """Connects a socket as a browser does: through the real application, with the cookies of a signed-in client."""
     cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in client.cookies.items())
     headers = [(b"host", b"localhost"), (b"origin", origin.encode()), (b"cookie", cookies.encode())]
     # The application is built on request, as in a server: it looks for the static files, which are collected by then.
@@ -258,7 +258,7 @@ async def _until_closed(socket: WebsocketCommunicator) -> dict[str, object]:
 
 
 def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
-    """Returns the arguments that restrict a command to Boris; a command that works for nobody in particular has none."""
+    """Returns the arguments that restrict a command to Boris; a command that works for nobody has none."""
     return {
         "archive": ["--user", "boris", "--now"],
         "bench": [],

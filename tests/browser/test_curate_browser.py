@@ -178,7 +178,7 @@ def test_rows_below_the_map_are_picked_by_keys(page: Page, anna: ChatUser) -> No
 
 
 def test_thirty_pairs_are_decided_by_keys_alone(page: Page, anna: ChatUser) -> None:
-    """Two hundred decisions in ten minutes leave three seconds for each; the server may use only a small part of them."""
+    """Two hundred decisions in ten minutes leave three seconds for each; the server may use a small part of them."""
     pairs(anna, PAIRS)
     seen, merged, began = [], 0, time.process_time()
     page.goto(f"/memory/{anna.pk}/queue/")

@@ -69,7 +69,7 @@ def decide(page: Page, place: int) -> None:
 def test_findings_are_decided_by_keys_alone_one_request_each(
     page: Page, findings: list[Finding], anna: ChatUser
 ) -> None:
-    """Two hundred decisions in ten minutes leave three seconds for each; the server may use only a small part of them."""
+    """Two hundred decisions in ten minutes leave three seconds for each; the server may use a small part of them."""
     asked: list[str] = []
     page.on("request", lambda request: "/memory/" in request.url and asked.append(f"{request.method} {request.url}"))
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Undo: any edit, later, in any order that leaves a way back; and what old topics lead to."""
+"""Undo of any edit, also later and in any allowed order, and where old topics lead."""
 
 from __future__ import annotations
 

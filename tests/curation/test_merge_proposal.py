@@ -1,4 +1,4 @@
-"""The chat model asked for a summary or for the parts of a topic: it proposes, a person decides."""
+"""The chat model is asked for a summary or for the parts of a topic: it proposes, a person decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMMARY = "Honey cake for Marina, which burnt once"
 
 
 class Proposing(Peer):
-    """Answers everything with the same words, once its gate ``asks`` is open."""
+    """Gives the same answer to everything, once its gate ``asks`` is open."""
 
     says = json.dumps({"merged_summary": SUMMARY})
 
@@ -57,7 +57,7 @@ def as_curator(anna: ChatUser) -> Client:
 
 @contextmanager
 def proposing(settings: Any) -> Iterator[Proposing]:
-    """A model that is connected for as long as this is entered."""
+    """Connects a model until the block ends."""
     _learnt.cache_clear()
     peer = Proposing()
     peer.open()

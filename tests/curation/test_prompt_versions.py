@@ -1,4 +1,4 @@
-"""Prompts in the database: versions that never change, one in force, and the built-in text under all of them."""
+"""Prompts in the database: versions never change, one of them is used, and the built-in text is the default."""
 
 from __future__ import annotations
 

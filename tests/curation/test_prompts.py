@@ -1,4 +1,4 @@
-"""The pages of prompts: who may what, nothing typed is lost, and another prompt on a run of the past."""
+"""The pages of prompts: who may do what, no typed text is lost, and another prompt on a past run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PAGE = "/prompts/rerank/en/"
 
 
 def typed(action: str, words: str = "Be brief.", **more: Any) -> dict[str, Any]:
-    """What the form sends after ``words`` were added, with the line ends of a browser."""
+    """Returns what the form sends after ``words`` were added, with the line ends of a browser."""
     system = f"{ENGLISH.system}\n{words}".replace("\n", "\r\n")
     sent = {"system": system, "user": ENGLISH.user, "note": "", "base": 0, "seen": 0, "action": action}
     return {**sent, **more}
@@ -53,7 +53,7 @@ def one(events: list[Event], kind: type[Any]) -> Any:
 
 
 def execute(run: Run) -> None:
-    """Run to its end in this process, with the embedded models."""
+    """Executes the run to its end in this process, with the embedded models."""
 
     async def executed() -> None:
         async with open_clients() as clients:
@@ -236,7 +236,7 @@ def test_every_fault_of_the_engine_is_told_in_the_readers_language() -> None:
             assert all("%" not in fault_words(fault) and fault.name in fault_words(fault) for fault in found)
 
 
-# another prompt on a run of the past
+# another prompt on a past run
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The demo memory: what it holds, and that it loads once, whole, and only into an empty memory."""
+"""The demo memory: its content, and that it loads once, completely, and only into an empty memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATER = datetime(2027, 5, 1, 12, 0, tzinfo=UTC)
 
 
 class Stub:
-    """An embedder that says the same of every text."""
+    """An embedder that returns the same vector for every text."""
 
     profile = Profile("test", "stub", 4, 0.3)
 

@@ -1,4 +1,4 @@
-"""What `up` says of logging in: the password everybody knows is for this machine alone."""
+"""What `up` prints about signing in: the well-known password is accepted from this machine only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoryapp.models import Operator, Role
 
 @pytest.fixture
 def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> User:
-    """The demo's own, as a first start makes it, where Django's test runner names no host."""
+    """The demo's operator as a first start creates it, without the host names that Django's test runner adds."""
     settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
     monkeypatch.setattr(demo, "_put_user", lambda name: None)
     demo.load()

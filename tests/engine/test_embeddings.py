@@ -1,4 +1,4 @@
-"""The embedding endpoint is believed only after its reply was checked."""
+"""The embedding endpoint's reply is used only after it was checked."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def test_a_broken_line_is_a_sentence(
     error: httpx.HTTPError, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def sleep(seconds: float) -> None:
-        """Waiting takes no time."""
+        """Sleeping takes no time."""
 
     monkeypatch.setattr(http_embedder.asyncio, "sleep", sleep)
 

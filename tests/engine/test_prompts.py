@@ -1,4 +1,4 @@
-"""What the model reads: formats that do not change, and text that cannot pose as ours."""
+"""What the model reads: formats that do not change, and text that cannot pass for the program's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The enriched query: what the model is told, what is recorded, and that failing is harmless."""
+"""The enriched query: what the model receives, what is recorded, and that a failure is harmless."""
 
 from __future__ import annotations
 

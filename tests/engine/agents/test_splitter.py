@@ -1,4 +1,4 @@
-"""The splitter: whatever the model answers, each message ends in exactly one part."""
+"""The splitter: whatever the model answers, each message is in exactly one part."""
 
 from __future__ import annotations
 

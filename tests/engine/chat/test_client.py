@@ -1,4 +1,4 @@
-"""The client of OpenAI-compatible endpoints: what it sends, what it learns, when it tries again."""
+"""The client of OpenAI-compatible endpoints: what it sends, what it learns about an endpoint, when it tries again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client of ``/rerank`` endpoints: both shapes, and everything that can go wrong."""
+"""The client of ``/rerank`` endpoints: both shapes of answers, and every failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def inference(request: httpx.Request) -> httpx.Response:
 
 
 def encoder(answer: Callable[[httpx.Request], httpx.Response]) -> tuple[HttpCrossEncoder, list[Any]]:
-    """A client of an endpoint that answers so, and the bodies that it was sent."""
+    """Returns a client of an endpoint with these answers, and the bodies that the endpoint received."""
     bodies: list[Any] = []
 
     def handle(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Media as parts of a message, and what an endpoint says when it cannot take them."""
+"""Media as parts of a message, and the errors of an endpoint that does not accept them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an endpoint cannot do: what is asked for instead, what is remembered of it, and for how long."""
+"""Capabilities that an endpoint lacks: what is requested instead, what is remembered of it, and for how long."""
 
 from __future__ import annotations
 

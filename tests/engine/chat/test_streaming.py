@@ -1,4 +1,4 @@
-"""Streamed answers: put together as if they had come whole, shown while they grow, never taken when cut."""
+"""Streamed answers: assembled to the same as whole answers, shown while they grow, never accepted when cut off."""
 
 from __future__ import annotations
 

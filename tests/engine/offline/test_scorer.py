@@ -1,4 +1,4 @@
-"""The embedded models: vectors of real text, and the scorer taking part in a rerank."""
+"""The embedded models: vectors of real text, and the scorer in a rerank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the agent: routes and filters, plans, coverage, statements, what is alike, and what a tool is given."""
+"""The parts of the agent: routes and filters, plans, coverage, statements, similar texts, and arguments of tools."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_known_cosine_counts_instead_of_deviations() -> None:
     far, usual = (coverage(asked, source, 12.0, nearness) for nearness in (0.3, 1.0))
     assert far < 0.8 < usual
     assert coverage(asked, source, 0.0, 1.0) == usual
-    # Without vectors nothing is near, and words alone decide.
+    # Without vectors nothing is near, and only words count.
     assert coverage(asked, source, 0.0, 0.0) == coverage(asked, source, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Which stretches of time a question names, and how near a time lies to them."""
+"""The periods that a question names, and how near a time is to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model quotes is found in the real messages, or said to be missing."""
+"""An excerpt that a model quotes is found in the real messages, or reported as missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passages cover the talk, keep exchanges together and stay small."""
+"""Passages cover all messages, keep exchanges together and stay small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries without a chat model: who said what and when, in words that set the topic apart."""
+"""Summaries without a chat model: who wrote what and when, in words that distinguish the topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"melanie", "caroline"}
 
 
 def talk(*lines: tuple[str, str], assistant: str = "") -> list[MessageContent]:
-    """``(author, text)``; the first author is the user, ``assistant`` the one who is no person."""
+    """Messages as ``(author, text)``; the first author is the user, ``assistant`` is no person."""
     roles = {lines[0][0]: "user", assistant: "assistant"}
     return [
         MessageContent(number, roles.get(author, "peer"), author, AT + timedelta(minutes=number), text)
