@@ -1,4 +1,4 @@
-"""Pages and the interface for programs: who may erase and export, what is said before, and what comes back."""
+"""Pages and the API: who may erase and export, what is shown before an erasure, and what is answered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def noted(content: str) -> dict[str, Any]:
-    """The values of a fact that a person writes."""
+    """Returns the values of a fact that a person writes."""
     return {name: value for name, value in fact(content).items() if name != "only_one"}
 
 

@@ -1,4 +1,4 @@
-"""A message is erased out of a memory that stays: everywhere, for good, and the rest is whole."""
+"""A message is erased from a memory that remains: everywhere and for good, and the rest stays valid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'js
 
 
 def tables_with(text: str) -> set[str]:
-    """Where in the database this text stands, whatever the table."""
+    """Returns the columns of the database that contain this text, in any table."""
     found = set()
     with connection.cursor() as cursor:
         cursor.execute(EVERY_TEXT)

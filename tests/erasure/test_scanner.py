@@ -1,4 +1,4 @@
-"""The scanner finds what is left wherever it stands, knows the eraser's marks, and says plainly what it cannot do."""
+"""The scanner finds residue in every place, reads the marks of an erasure, and reports what it cannot search for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SELECT c.table_name, c.column_name, c.udt_name, c.is_nullable = 'NO', c.column_d
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' ORDER BY 1, 2
 """
-# What a value of each kind looks like that is nobody's; numbers are the row's own.
+# A value of each column type without any text of a person; numbers come from the row itself.
 DUMMIES = {
     **dict.fromkeys(("int2", "int4", "int8", "numeric", "float4", "float8"), "{n}"),
     **dict.fromkeys(("text", "varchar", "bpchar"), "'{n}'"),
@@ -79,7 +79,7 @@ def found(receipt: Erasure) -> list[str]:
 
 
 def planted(cursor: Any) -> Iterator[str]:
-    """A row with the secret for every column of every table that can hold it."""
+    """Writes a row with the secret for every column of every table that can contain it."""
     cursor.execute(TABLES)
     tables: dict[str, list[Any]] = {}
     for table, *column in cursor.fetchall():
@@ -112,7 +112,7 @@ def test_residue_in_every_column_of_every_table_is_found(receipt: Erasure) -> No
         places = {place.partition(" ")[0] for place in found(receipt)}
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
     assert len(expected) > 100
-    # The database makes these of the summary in which the secret was planted.
+    # The database generates these from the summary that contains the secret.
     assert places == expected | {"memoryapp_topic.terms"}
 
 
@@ -156,7 +156,7 @@ def test_packed_sessions_are_opened(receipt: Erasure) -> None:
 
 @given(text=st.text(max_size=80), around=st.text(max_size=30))
 def test_eraser_and_scanner_read_the_same_marks(text: str, around: str) -> None:
-    """Their code is apart; what they mean by a mark is not."""
+    """They share no code, and mean the same by a mark."""
     marks, lengths = packed(runs_of(text), b"salt")
     scanner, eraser = Receipt.of(b"salt", marks, lengths), Marks(*_parts(marks, lengths))
     for text_around in (text, f"{around} {text} {around}", json.dumps(f"{around} {text}")):

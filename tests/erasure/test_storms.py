@@ -1,4 +1,5 @@
-"""An erasure that is killed, raced, or follows any curation whatever leaves nothing behind and a whole memory."""
+"""An erasure that is killed, runs beside other writers, or follows any sequence of edits leaves no residue, and the
+memory stays valid."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(("merge", "split", "move", "edit", "u
 
 
 class Killed(BaseException):
-    """What ends a process in the middle."""
+    """Ends a process in the middle of its work."""
 
 
 @pytest.mark.parametrize("step", ["_store_marks", "cut", "_redact", "redact_calls", "redact_leftovers"])
@@ -96,7 +97,7 @@ def test_what_an_agent_still_wrote_goes_with_the_second_look(filled: Filled) -> 
 
 
 def curate(owner: ChatUser, kind: str, number: int, word: str) -> None:
-    """One step of a person, on whatever topic the number comes to; summaries begin with ``word``."""
+    """One step of a person, on the topic that the number selects; summaries begin with ``word``."""
     live = list(Topic.objects.of(owner).live().order_by("pk"))
     topic = live[number % len(live)]
     messages = list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
@@ -147,7 +148,7 @@ def test_whatever_was_curated_the_erased_is_gone_and_the_rest_is_whole(
         numbers = tuple(Message.objects.filter(text__in=[TEXTS[each] for each in gone]).values_list("pk", flat=True))
         receipt = erasure.finish(erasure.begin(Target(anna.pk, numbers), "ada"))
         if len(gone) < len(TEXTS):
-            # Not the words of a summary that was erased, which would be found again with every right.
+            # Words of an erased summary are not used, because the scanner would rightly find them again.
             attempted(anna, after, "Noted")
         with connection.cursor() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")

@@ -1,4 +1,4 @@
-"""A chat user is erased: nothing of them is left in any table or folder, and nothing of others goes with them."""
+"""A chat user is erased: no table and no folder contains anything of them, and nothing of others is erased."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'js
 
 
 def tables_with(text: str) -> set[str]:
-    """Where in the database this text stands, whatever the table."""
+    """Returns the columns of the database that contain this text, in any table."""
     found = set()
     with connection.cursor() as cursor:
         cursor.execute(HOLDING)
@@ -82,7 +82,7 @@ def tables_with(text: str) -> set[str]:
 
 
 def rows_of(owner: int) -> dict[str, int]:
-    """How many rows of each table belong to this chat user."""
+    """Counts the rows of each table that belong to this chat user."""
     counted = {}
     with connection.cursor() as cursor:
         cursor.execute("SELECT table_name FROM information_schema.columns WHERE column_name = 'owner_id'")
@@ -93,7 +93,7 @@ def rows_of(owner: int) -> dict[str, int]:
 
 
 def filled(owner: ChatUser) -> None:
-    """A row or more of every kind, each with the secret where it holds text."""
+    """Creates a row or more of every kind, each with the secret in its texts."""
     at = timezone.now()
     ChatUser.objects.filter(pk=owner.pk).update(profile=f"{SECRET} lives here", display_name=SECRET)
     batch = ImportBatch.objects.create(owner=owner, source=f"{SECRET}.json", format="jsonl")
@@ -129,7 +129,7 @@ def filled(owner: ChatUser) -> None:
     lifecycle.start(owner, SECRET, parent=run)
     looking = Operator.objects.create(user=User.objects.create_user(f"looks-at-{owner.pk}"))
     Access.objects.create(owner=owner, operator=looking)
-    # A test before this one emptied the table of content types, whose numbers Django remembers.
+    # An earlier test emptied the table of content types, whose numbers Django caches.
     ContentType.objects.clear_cache()
     LogEntry.objects.log_actions(looking.user.pk, Topic.objects.filter(pk=topic.pk), CHANGE, "[]")
     LogEntry.objects.log_actions(looking.user.pk, ChatUser.objects.filter(pk=owner.pk), CHANGE, "[]")
@@ -188,7 +188,7 @@ def test_vectors_and_cards_go_too(embedded: None, anna: ChatUser) -> None:
 
 
 class Killed(BaseException):
-    """What ends a process in the middle."""
+    """Ends a process in the middle of its work."""
 
 
 @pytest.mark.parametrize("batches", [1, 4, 9, 16, 25])
@@ -246,7 +246,7 @@ def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser,
 
 
 def test_what_is_written_while_the_rows_go_goes_too(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who was at work commits between the last batch and the end."""
+    """Another writer commits between the last batch and the end."""
     rest = iter([True])
     deleting = chat_user._delete_owner
 
@@ -377,6 +377,6 @@ class TestPage:
 
 
 def _region(answer: Any) -> str:
-    """What the page asks for again."""
+    """Returns the part of the page that is polled."""
     page: str = answer.content.decode()
     return page[page.index('id="erasure"') : page.index("</main>")]

@@ -1,4 +1,4 @@
-"""The pages of evaluations: what is listed, strategies side by side, the worst questions first with their runs."""
+"""The pages of evaluations: their list, strategies side by side, the worst questions first with their runs."""
 
 from __future__ import annotations
 

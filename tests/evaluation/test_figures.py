@@ -1,4 +1,4 @@
-"""The figures of an evaluation, on scores made by hand."""
+"""The figures of an evaluation, computed from scores that the tests write."""
 
 from __future__ import annotations
 

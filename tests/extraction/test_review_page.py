@@ -1,4 +1,4 @@
-"""The review page: one finding beside its messages, decided without a reload; the panels that say how far it is."""
+"""The review page: one finding beside its messages, decided without a reload; the panels that show the progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def found(owner: ChatUser, *findings: dict[str, object]) -> list[Finding]:
 
 
 def sent(client: Client, finding: Finding, decision: str, **values: str) -> str:
-    """The answer to a decision, as htmx gets it."""
+    """Returns the answer to a decision, as htmx receives it."""
     page = client.get(f"/memory/{finding.owner_id}/review/{finding.pk}/")
     form = page.context["form"]
     fields = {field.name: field.value() or "" for field in form.shown}

@@ -1,4 +1,4 @@
-"""The history: everything in one list, narrowed, paged, and every way back looked at before it is gone."""
+"""The history: everything in one list, filtered, paged, and a preview of every undo."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def renamed(owner: ChatUser, person: Person, bio: str, *, actor: str = "ada") ->
 
 
 def listed(page: str) -> list[str]:
-    """The entries from the top, as ``edit-5`` or ``change-7``."""
+    """Returns the entries from the top, as ``edit-5`` or ``change-7``."""
     return re.findall(r'<li class="entry-row" id="([^"]+)"', page)
 
 

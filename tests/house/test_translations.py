@@ -1,6 +1,6 @@
-"""The Russian interface: complete, agreeing with its source, compiled, and really shown.
+"""The Russian interface: complete, with the placeholders of its source, compiled, and shown.
 
-The compiled catalogue is kept beside its source, for the machines the program runs on have no gettext.
+The compiled catalogue is kept beside its source, because the machines on which the program runs have no gettext.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def catalogue() -> polib.POFile:
 
 
 def written(entry: polib.POEntry) -> list[str]:
-    """Every Russian text of an entry: one, or one for each plural form."""
+    """Returns every Russian text of an entry: one, or one for each plural form."""
     return list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
 
 
@@ -62,7 +62,7 @@ def test_every_plural_has_all_its_forms(catalogue: polib.POFile) -> None:
 
 
 def test_a_translation_fills_in_what_its_source_does(catalogue: polib.POFile) -> None:
-    """The form for one is also that for twenty-one, so it holds the number even where English does without."""
+    """The form for one is also used for twenty-one, so it contains the number even where English has none."""
     differing = [
         (entry.msgid, text)
         for entry in catalogue
@@ -112,7 +112,7 @@ def test_a_bound_is_told_in_the_form_its_number_asks_for(most: int, topics: str,
 
 
 def test_what_a_token_may_is_not_the_month() -> None:
-    """Texts without a context are one catalogue with Django's own, where “may” is short for the month."""
+    """Texts without a context share one catalogue with Django's own, where “may” is short for the month."""
     with translation.override("ru"):
         assert dated(date(2026, 5, 9), "M") == "Май"
         assert ApiToken._meta.get_field("scopes").verbose_name == "права"

@@ -1,4 +1,5 @@
-"""Files given to the page of imports: looked through, asked about, imported, paused, taken up after a kill."""
+"""Files given to the page of imports: rehearsed, completed by a person's answers, imported, paused, continued after a
+kill."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def staged(owner: ChatUser, content: Any, name: str = "chat.json") -> ImportFile
 
 
 def worked(row: ImportFile) -> ImportFile:
-    """The row after the worker's next sweep."""
+    """Returns the row after the worker's next sweep."""
     tasks.import_waiting()
     row.refresh_from_db()
     return row

@@ -1,4 +1,5 @@
-"""Files as they come: packed, in another encoding, cut off, swollen, of other programs, huge; each is read or named."""
+"""Files as they arrive: packed, in another encoding, cut off, inflated, of other programs, huge; each is read or
+refused by name."""
 
 from __future__ import annotations
 
@@ -244,7 +245,7 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def peak(path: Path) -> tuple[int, int]:
-    """How many messages a process read, and how many MB it took for that."""
+    """Returns how many messages a process read, and how many MB of memory it used."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings"}
     command = [sys.executable, "-c", PEAK, str(path)]
     done = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""WhatsApp's exported chats as phones write them: dates of many languages, notices, media, and who is who."""
+"""WhatsApp's exported chats as phones write them: dates in many languages, notices, media, and who is the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in, sessions archived: nothing lost, nothing twice, each message in exactly one topic."""
+"""Messages come in and sessions are archived: nothing is lost or doubled, and each message is in exactly one topic."""
 
 from __future__ import annotations
 

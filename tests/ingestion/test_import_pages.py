@@ -42,7 +42,7 @@ CHAT = json.dumps(
 
 
 def given(client: Client, owner: ChatUser, content: str = CHAT, name: str = "July.jsonl", **fields: Any) -> Any:
-    """What the form of the page answers to this file."""
+    """Returns the page's answer to this file."""
     page = client.get(f"/memory/{owner.pk}/imports/").content.decode()
     action = page.partition('action="/memory')[2].partition('"')[0]
     return client.post(f"/memory{action}", {"file": SimpleUploadedFile(name, content.encode())}, **fields)

@@ -1,4 +1,4 @@
-"""What came with a query: kept once under its hash, whole or not at all, for its owner's runs only."""
+"""Media of a query: stored once under their hash, completely or not at all, and only for their owner's runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model knows before it reads: profile, inner circle, latest topics, the last of the talk."""
+"""What a model receives before it reads: profile, inner circle, latest topics, the latest messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as files: the worker sees a message whole or not at all."""
+"""Messages as files: the worker sees a complete message or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that was ahead once and was put right: what was written meanwhile holds nobody up until it is there again."""
+"""A clock that was ahead and was corrected: rows with later times block nothing until that time comes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_work_that_was_cut_off_then_does_not_go_on_for_ever(anna: ChatUser) -> N
 
 
 def test_what_was_asked_for_then_is_done_once(anna: ChatUser) -> None:
-    """Asked for by a process whose clock is ahead of the worker's."""
+    """It was requested by a process whose clock is ahead of the worker's."""
     work.ask_to_archive(anna, "ada")
     Work.objects.update(asked_at=timezone.now() + AHEAD)
     with work.tracked(anna, Work.Kind.ARCHIVE):

@@ -1,4 +1,4 @@
-"""What the log says of a run: which one it was, and nothing of what was asked or said."""
+"""The log of a run: it names the run, and contains nothing of questions and answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = logging.getLogger("memoryapp.test")
 
 
 class Muttering:
-    """A chat model of which somebody says something, deep inside a run."""
+    """A chat model that causes a log message deep inside a run."""
 
     model = "muttering"
 
@@ -46,7 +46,7 @@ class Muttering:
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """Everything any module says, as LOG_FORMAT=json LOG_LEVEL=DEBUG writes it."""
+    """Returns everything that any module logs, in the format of LOG_FORMAT=json LOG_LEVEL=DEBUG."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(JsonFormatter())
@@ -111,7 +111,7 @@ async def test_a_provider_that_repeats_what_it_was_asked_puts_none_of_it_into_th
 
 
 async def finished(chat: Chat) -> str:
-    """The answer to an agent's question about what was said. Raises LLMError."""
+    """Returns the answer to an agent's question about the messages. Raises LLMError."""
     now = timezone.now()
     topic = TopicContent(1, "", now, 10, (MessageContent(1, "user", "", now, "мандрагора"),))
     return (await propose_summary([topic], chat=chat, seconds=5).complete()).result()

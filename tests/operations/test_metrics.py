@@ -1,4 +1,4 @@
-"""What Prometheus is told: each thing once, from its one place, and nothing about anybody."""
+"""Metrics for Prometheus: each figure once, from one source, and without personal data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from tests.support.clock import PATIENCE
 from tests.support.splitting import SplittingChat, in_fours
 
 HERE = {"host": "localhost"}
-# What the life of topics is measured by, each as the sample that grows with it.
+# The metrics of topics, each with the sample that grows.
 OF_TOPICS = [
     "topics_extracted_total",
     "splitter_duration_seconds_count",
@@ -118,7 +118,7 @@ sys.stdout.buffer.write(generate_latest(metrics.counted()))
 
 
 class Unreachable:
-    """A provider that fails, and repeats what it was asked while doing so."""
+    """A provider that fails, and repeats the question in its error."""
 
     model = "мандрагора-model"
 
@@ -233,9 +233,9 @@ def test_archiving_counts_the_topics_and_their_sizes(anna: ChatUser) -> None:
 def test_whatever_happens_to_topics_feeds_its_metric(
     anna: ChatUser, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model cuts a session and leaves a message out, topics are compared, merged, searched and chosen."""
+    """A model cuts a session and leaves out a message; topics are compared, merged, searched and chosen."""
     before = {name: sample(name) for name in OF_TOPICS}
-    # The model's small topics stay as they are.
+    # The model's small topics are not joined.
     anna.topic_messages = 1
     chat = SplittingChat(lambda ids: in_fours(ids[:8]))
     settings.LLM_BASE_URL = "https://llm.example/v1"
@@ -256,7 +256,7 @@ def test_whatever_happens_to_topics_feeds_its_metric(
 
 
 def depths() -> dict[str, float]:
-    """The queues and how much waits in each."""
+    """Returns the queues and how much waits in each."""
     (family,) = BacklogCollector().collect()
     return {sample.labels["queue"]: sample.value for sample in family.samples}
 
