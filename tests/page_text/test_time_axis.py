@@ -1,4 +1,4 @@
-"""The axis of the split canvas: in order, within its width, pauses told apart."""
+"""The axis of the split canvas: in order, within its width, and with visible pauses."""
 
 from __future__ import annotations
 

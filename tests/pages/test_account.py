@@ -1,4 +1,4 @@
-"""Signing in and out, theme and language, health, and what every page promises the browser."""
+"""Signing in and out, theme and language, health, and the headers of every page."""
 
 from __future__ import annotations
 
@@ -149,7 +149,8 @@ def staff(db: None) -> Client:
 def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Client) -> None:
     grow(anna, 1)
     for model in apps.get_app_config("memoryapp").get_models():
-        # The key of a session opens an account, so nobody may read it; a person's own are on their page.
+        # The key of a login session opens an account, so nobody may read it; the sessions of a person are on their
+        # page.
         if model._meta.auto_created or model is LoginSession:
             continue
         assert administration.site.is_registered(model), model.__name__

@@ -1,4 +1,4 @@
-"""A change looked at, made and taken back, as somebody without JavaScript does it."""
+"""A change previewed, made and undone without JavaScript."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def live(owner: ChatUser) -> dict[str, list[int]]:
 
 
 def ask(client: Client, owner: ChatUser, status: int = 200, **fields: Any) -> str:
-    """The preview of a change."""
+    """Returns the preview of a change."""
     answer = client.post(f"/memory/{owner.pk}/change/", fields)
     assert answer.status_code == status, answer.content.decode()
     return flat(answer.content.decode())
 
 
 def commit(client: Client, owner: ChatUser, **fields: Any) -> str:
-    """Where one is led after the change was made, with the page there."""
+    """Makes the change; returns the address of the redirect and the page there."""
     answer = client.post(f"/memory/{owner.pk}/change/", {**fields, "commit": 1}, follow=True)
     assert answer.status_code == 200, answer.content.decode()
     return flat(answer.content.decode())

@@ -1,4 +1,4 @@
-"""Overview, one memory at a glance, people, artifacts, facts, the palette: what all lists have in common."""
+"""Overview, the summary of a memory, people, artifacts, facts, the palette: what all lists have in common."""
 
 from __future__ import annotations
 

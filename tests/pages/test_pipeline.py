@@ -1,4 +1,4 @@
-"""The pipeline page: what each stage does, and who may pause it."""
+"""The pipeline page: the state of each stage, and who may pause it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stage(name: str, owner: ChatUser | None = None, **more: Any) -> PipelineStag
 
 
 def section(page: str, name: str) -> str:
-    """What the page shows of a stage, as text in one line."""
+    """Returns the text of a stage on the page, in one line."""
     [found] = re.findall(rf'id="stage-{name}">(.*?)(?=<li class="stage[ "]|</ol>)', page, re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", found).split())
 

@@ -1,4 +1,4 @@
-"""The list of runs: narrowed by what its address says, whatever that is; and the words of a run's page."""
+"""The list of runs: filtered by any address, and the texts of a run's page."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_runs_are_sorted_across_pages_with_the_filters_kept(
 ) -> None:
     monkeypatch.setattr(pages.page_of, "__defaults__", (2,))
     for number, (seconds, cost) in enumerate([(1, 0.3), (2.5, 0), (9, 0.2), (0.1, 0), (1.5, 0.1), (3, 0)]):
-        # Of runs that cost as much, the one with the larger id comes first.
+        # Of runs with the same cost, the one with the larger id comes first.
         id = uuid.UUID(int=1000 - number)
         run(anna, str(number), id=id, seconds=seconds, cost_usd=cost, strategy="vector")
         run(anna, f"other {number}", seconds=seconds, cost_usd=cost)

@@ -1,4 +1,4 @@
-"""Every way a run can end, in its rows and on its page: one last event, true totals, a sentence that explains."""
+"""Every way in which a run can end, in its rows and on its page: one last event, correct totals, and an explanation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVERYTHING = "vLLM out of memory, a honey cake, and the meniscus"
 
 @dataclass(frozen=True)
 class End:
-    """A script over topics 1, 2, 3 of the memory, and what it must come to."""
+    """A script over topics 1, 2, 3 of the memory, and the end that it must have."""
 
     code: str
     steps: Callable[[int, int, int], tuple[Step, ...]]
@@ -89,7 +89,7 @@ ENDS = {
 
 
 async def executed(run: Run, **given: Any) -> list[Any]:
-    """The events of the run after it came to its end with these clients."""
+    """Executes the run with these clients; returns its events."""
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, **given))
     return await events_of(run)
@@ -100,7 +100,7 @@ async def page_of(run: Run, admin: Operator) -> str:
 
 
 async def check_whole(run: Run, events: list[Any], fallback: str) -> RunFinished:
-    """What is true of every ended run; its last event."""
+    """Checks what is true of every ended run; returns its last event."""
     await run.arefresh_from_db()
     finished = events[-1]
     assert isinstance(finished, RunFinished)

@@ -1,4 +1,4 @@
-"""The parts of a run page: what goes on, the time axis, ranks, states, marked messages, and its small pages."""
+"""The parts of a run page: progress, the time axis, ranks, states, marked messages, and its small pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run page and its socket: one section, the same rows, the same partials."""
+"""The run page and its socket show the same rows through the same partials, in one section."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ async def connected(run_id: Any, user: Any) -> tuple[WebsocketCommunicator, bool
 async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
     run: Run, events: list[Event], viewer: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notice alone wakes it."""
+    """Only a notice wakes it."""
     monkeypatch.setattr(following, "LOOK_AGAIN", 3600.0)
     await sync_to_async(store)(run, events[:3])
     socket, _ = await connected(run.pk, viewer.user)

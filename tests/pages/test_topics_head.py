@@ -1,4 +1,4 @@
-"""The head of a topic's page: a short title, the messages over time, and a way to any of them."""
+"""The head of a topic's page: a short title, the messages over time, and a link to each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values are written: times, sizes, texts."""
+"""The formats of values: times, sizes, texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs have to say, stored whole and in order, whatever breaks meanwhile."""
+"""Events of runs are stored completely and in order, whatever fails meanwhile."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ended() -> dict[str, Any]:
 
 @asynccontextmanager
 async def holding(statement: str, values: Sequence[Any] = ()) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """Somebody else's transaction, with the locks the statement takes."""
+    """Opens another transaction, with the locks that the statement takes."""
     async with await psycopg.AsyncConnection.connect(conninfo()) as connection:
         await connection.execute(statement, values)
         yield connection
@@ -70,7 +70,7 @@ async def somebody_waits_for_a_lock() -> None:
 
 
 async def stored(run: Run) -> list[tuple[int, int, str]]:
-    """Number, owner and kind of each event."""
+    """Returns number, owner and kind of each event."""
     rows = RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", "owner_id", "kind")
     return [row async for row in rows]
 
@@ -164,7 +164,7 @@ async def test_where_something_is_locked_its_run_waits_alone(connections: AsyncC
 
 
 class Lossy(Journal):
-    """The first answers from the database are lost, though what was said is stored."""
+    """Loses the first answers from the database, although the events are stored."""
 
     lost = 0
 

@@ -1,4 +1,4 @@
-"""A process says whether it can record runs and reach its provider, by the connections that runs use."""
+"""A process reports whether it can record runs and reach its provider, over the connections that runs use."""
 
 from __future__ import annotations
 

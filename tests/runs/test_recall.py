@@ -103,7 +103,7 @@ def test_a_run_from_the_command_line_is_not_left_waiting_while_its_clients_open(
 
 
 class Elsewhere:
-    """Another process that claims a run before the one that made it can."""
+    """Another process, which claims a run before the one that created it can."""
 
     def __init__(self, *, ends: bool) -> None:
         self.ends = ends

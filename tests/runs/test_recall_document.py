@@ -1,4 +1,4 @@
-"""What is handed to the assistant: real messages only, under heads nobody can imitate, within bounds."""
+"""The context for the assistant: real messages only, under heads that no text can imitate, within bounds."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_stored_text_cannot_pose_as_a_topic_or_as_somebody_elses_message(anna: C
 
 
 def exchanges(count: int, **at: str) -> list[str]:
-    """Texts in turn; ``at`` replaces the question number n as ``q7="…"``."""
+    """Returns texts in turn; ``at`` replaces the question number n as ``q7="…"``."""
     return [text for n in range(count) for text in (at.get(f"q{n}", f"Question {n}. {FILLER}"), f"Reply {n}. {FILLER}")]
 
 

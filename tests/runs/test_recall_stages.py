@@ -1,4 +1,4 @@
-"""From a query to a selection of three kinds and the context that goes with it."""
+"""From a query to a selection of three kinds and its context."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ QUERY = "What did Petrov do to our vLLM on H100?"
 
 
 class Speechless:
-    """An embedding model that is down, and says whether it was asked."""
+    """An embedding model that fails, and records whether it was asked."""
 
     profile = offline_embedder().profile
     asked = 0
@@ -62,7 +62,7 @@ class Speechless:
 
 
 class Listening:
-    """The embedded model, and the texts that it was given, by request."""
+    """The embedded model, and the texts that it received, by request."""
 
     profile = offline_embedder().profile
 
@@ -102,7 +102,7 @@ def _memory() -> ChatUser:
 
 
 async def numbers() -> dict[str, str]:
-    """What everything is called in an answer."""
+    """Returns the number of each item, by its name."""
     return {
         "topic": f"Topic:{(await Topic.objects.aget(summary='Petrov loads vLLM')).pk}",
         "cake": f"Topic:{(await Topic.objects.aget(summary='Birthday cake')).pk}",

@@ -1,4 +1,4 @@
-"""Events on their way into the rows: together where nobody waits for a model, soon in any case, in their order."""
+"""Events are stored together until a run waits for a model, soon in any case, and in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run page for people, artifacts, media, prompts, context and the turn that is going on."""
+"""The run page for people, artifacts, media, prompts, context and the turn that goes on."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_chosen_person_is_marked_as_topics_are(events: list[Event], topic: Top
 
 
 def numbers(page: str) -> str:
-    """The numbers at the head of the page, as they are read."""
+    """Returns the numbers at the head of the page, as text."""
     shown = page.split('class="run-numbers"')[1].split('<span class="run-actions"')[0]
     return " ".join(re.sub(r"<[^>]+>", "", shown.partition(">")[2]).split())
 

@@ -1,4 +1,4 @@
-"""A run's life in the rows: recorded, claimed once, ended once, whoever dies."""
+"""A run's life in the rows: recorded, claimed once, ended once, whichever process dies."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()
-        # A killed process neither renews nor writes; this one lives, and the sweep passes a run that is being written.
+        # A killed process neither renews its lease nor writes; this one lives, and the sweep skips a run that is being
+        # written.
         await clients.leases.close()
         async with asyncio.timeout(PATIENCE):
             while not await RunEvent.objects.filter(run=run, kind="turn_started").aexists():

@@ -1,4 +1,4 @@
-"""A run of the past tried again: what can be tried on it, and that only the prompt in question differs."""
+"""A past run tried again: what can be tried on it, and that only the prompt in question differs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_of_a_run_that_never_searched_nothing_is_taken(tried: str) -> None:
     assert trials.replay([STARTED], tried) == Replayed()
 
 
-# Either line of an enricher has to do with it.
+# A query to which both lines of the enricher are related.
 BOTH = "The cake, and what ran out of memory?"
 
 

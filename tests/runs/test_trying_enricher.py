@@ -1,4 +1,4 @@
-"""Another prompt for the enricher on a run of the past: the pages that lead there, and what the new run tells."""
+"""Another prompt for the enricher on a past run: the pages that lead to it, and what the new run shows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def typed(action: str, words: str = "Be brief.", **more: Any) -> dict[str, Any]:
 
 
 def events_of(topic: Topic, label: str = "enrich-en-0") -> list[Event]:
-    """A run that asked both models."""
+    """Returns the events of a run that asked both models."""
     line = QueryEnriched("vllm?", "vllm H100", "", 0.1, model="peer", prompt_version=label, variables=ASKED)
     return [line if isinstance(event, QueryEnriched) else event for event in rerank_events(topic)]
 

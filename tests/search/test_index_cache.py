@@ -1,4 +1,4 @@
-"""What searches keep of a memory: it holds until an edit, and not a moment longer."""
+"""The index cache of a memory is used until an edit, and not afterwards."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_sear
 NOTHING = TopicPassages.of(np.zeros(0, np.int64), np.zeros(0, np.intp))
 PASSAGES = Passages(np.arange(10), np.ones(10), np.zeros(10, np.bool_))
 SILENT = PassageOrigins(np.zeros(10), np.zeros(10, np.bool_))
-# Of ten passages: three columns of eight bytes and two of a single byte.
+# For ten passages: three columns of eight bytes and two of a single byte.
 TEN = 260
 
 

@@ -1,4 +1,4 @@
-"""What lifts or lowers passages beside meaning and words, and what a run tells of it."""
+"""What raises or lowers the scores of passages beside meaning and words, and how a run shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search that was made is used again for some seconds, and not a moment after something changed."""
+"""The result of a search is used again for some seconds, and not after a change."""
 
 from __future__ import annotations
 

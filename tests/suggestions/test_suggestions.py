@@ -1,4 +1,4 @@
-"""Merges and splits proposed to people: what is proposed and why, never twice, and one person at a time."""
+"""Merges and splits suggested to people: which and why, never twice, and to one person at a time."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class TestMerges:
             suggestions.suggest(anna)
             left.append(Topic.objects.filter(consolidation_checked=False).count())
         assert left == [5, 3, 1, 0]
-        # The oldest is near the latest, which was asked about three calls before.
+        # The oldest is near the latest, which was compared three calls earlier.
         assert [each.topics for each in suggestions.opened(anna)] == [[topics[0].pk, topics[-1].pk]]
 
     def test_without_vectors_nothing_is_proposed(self, anna: ChatUser) -> None:
