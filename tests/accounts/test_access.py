@@ -131,7 +131,7 @@ def test_whoever_is_not_signed_in_is_asked_to(memory: dict[str, Model]) -> None:
             assert "/login/" in answer["Location"], route.path
 
 
-def test_a_user_who_is_no_operator_is_told_so(memory: dict[str, Model]) -> None:
+def test_a_user_who_is_no_operator_gets_an_explanation(memory: dict[str, Model]) -> None:
     client, user = Client(), User.objects.create_user("ulf", password="a-long-enough-word")
     client.force_login(user)
     for route in routes(memory):
@@ -225,7 +225,7 @@ async def test_a_socket_opens_from_the_sites_own_pages_only(viewer: Operator, me
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("thread_closed")
-async def test_one_socket_too_many_is_told_so_and_the_next_after_a_close_opens(
+async def test_one_socket_too_many_is_refused_and_the_next_after_a_close_opens(
     viewer: Operator, anna: ChatUser, settings: Any
 ) -> None:
     settings.SOCKETS_PER_SESSION = 2

@@ -152,7 +152,7 @@ def test_what_is_no_door_is_refused_in_the_same_shape(
     assert "Allow" in answer or status != 405
 
 
-def test_a_token_that_asks_too_often_is_told_when_to_come_back(anna: ChatUser, topic: Topic, settings: Any) -> None:
+def test_a_token_over_its_limit_receives_the_time_of_the_next_try(anna: ChatUser, topic: Topic, settings: Any) -> None:
     settings.API_RATE = (2, 3600.0)
     program, other = Program(token_for(anna)), Program(token_for(anna))
     statuses = [program.get(f"/v1/topics/{topic.pk}").status_code for _ in range(2)]
@@ -173,7 +173,7 @@ def test_a_token_has_only_so_many_runs_in_flight(anna: ChatUser, program: Progra
 
 
 @pytest.mark.slow
-def test_a_database_out_of_reach_is_said_with_when_to_try_again(
+def test_an_unreachable_database_is_reported_with_the_time_of_the_next_try(
     topic: Topic, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(text: str) -> None:

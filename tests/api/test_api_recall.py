@@ -154,7 +154,7 @@ async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, clien
     assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
 
 
-async def test_outsiders_are_told_of_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
+async def test_programs_receive_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream", parameters={"candidates": 1})
     [found] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]
     run = answer["Content-Location"].rpartition("/")[2]
@@ -372,7 +372,7 @@ async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runne
     assert [item["text"] for item in run.messages] == ["It crashes.\nAlways.", "What does?"]
 
 
-async def test_the_models_are_told_the_last_ten_messages_of_the_conversation(
+async def test_the_models_receive_the_last_ten_messages_of_the_conversation(
     runner: Runner, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = Listening()

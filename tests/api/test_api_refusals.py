@@ -108,7 +108,7 @@ def test_a_refusal_repeats_little_of_what_was_sent(more: Any, program: Program) 
     assert len(answer.content) < 2_000
 
 
-def test_too_large_a_body_and_too_large_a_picture_are_told_apart(program: Program, settings: Any) -> None:
+def test_too_large_a_body_and_too_large_a_picture_are_distinguished(program: Program, settings: Any) -> None:
     settings.MEDIA_MAX_BYTES = 10
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "aaaa" * 10}}
     status, _, sentence = error_of(program.post("/v1/recall", {"user": "anna", "query": "x", "media": [picture]}))

@@ -144,7 +144,7 @@ def test_two_benches_do_not_measure_each_other() -> None:
         other.close()
 
 
-def test_a_row_says_what_it_is_held_against() -> None:
+def test_a_row_names_what_it_is_compared_with() -> None:
     text = line(BenchRow("reranks: p50", 0.6, "two turns of the peer", 0.4, "s"))
     assert text.split("  ")[0] == "reranks: p50"
     assert "two turns of the peer" in text

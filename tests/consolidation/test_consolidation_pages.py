@@ -136,7 +136,7 @@ class TestQueue:
         shown.refresh_from_db()
         assert (shown.state, check_of(shown)) == ("open", Check.JUDGED)
 
-    def test_when_it_is_asked_again_is_said(self, anna: ChatUser, as_cora: Client, merger: Merger) -> None:
+    def test_the_time_of_the_next_question_is_shown(self, anna: ChatUser, as_cora: Client, merger: Merger) -> None:
         placed(anna, 0, 5)
         suggestions.suggest(anna)
         merger.says = LLMError("away")

@@ -184,7 +184,7 @@ class TestAtOnce:
             thread.join()
         return results
 
-    def test_of_two_who_change_the_same_topic_one_wins_and_the_other_is_told(self, anna: ChatUser) -> None:
+    def test_of_two_who_change_the_same_topic_one_wins_and_the_other_is_informed(self, anna: ChatUser) -> None:
         for round_ in range(10):
             [topic] = talk(anna, (f"Tea {round_}", ["Which?", "Green.", "Why?"]))
             [other] = talk(anna, (f"Cats {round_}", ["How many?"]))

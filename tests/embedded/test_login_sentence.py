@@ -80,12 +80,12 @@ def test_the_network_is_never_served_the_password_everybody_knows(demo_operator:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_password_of_your_own_is_neither_told_nor_changed(demo_operator: User, host: str) -> None:
+def test_a_password_of_your_own_is_neither_shown_nor_changed(demo_operator: User, host: str) -> None:
     demo_operator.set_password("a-long-enough-word")
     demo_operator.save()
     assert up.login_sentence(host) == ""
     assert authenticate(username=demo.LOGIN, password="a-long-enough-word") == demo_operator
 
 
-def test_no_demo_login_is_told_where_there_is_no_demo(admin: Operator) -> None:
+def test_no_demo_login_is_printed_where_there_is_no_demo(admin: Operator) -> None:
     assert up.login_sentence("127.0.0.1") == up.login_sentence("0.0.0.0") == ""

@@ -314,7 +314,7 @@ def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_pat
     assert (clone / ".venv" / "installed-locks").exists()
 
 
-def test_a_python_without_venv_is_told_what_to_install(
+def test_a_python_without_venv_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")

@@ -43,7 +43,7 @@ def lost(stored: Any, read: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("line", STORED, ids=lambda line: f"{line['kind']} {line['shape']}")
-def test_a_stored_event_says_what_it_said(line: dict[str, Any]) -> None:
+def test_a_stored_event_keeps_its_meaning(line: dict[str, Any]) -> None:
     event = from_payload(line["kind"], line["payload"])
     assert list(lost(line["payload"], to_payload(event))) == []
     assert from_payload(line["kind"], to_payload(event)) == event

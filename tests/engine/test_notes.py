@@ -47,7 +47,7 @@ def notes() -> list[Note]:
 
 
 @pytest.mark.parametrize("line", OURS, ids=lambda line: line["shape"])
-def test_each_sentence_that_was_ever_stored_is_still_said(line: dict[str, Any]) -> None:
+def test_each_sentence_that_was_ever_stored_still_exists(line: dict[str, Any]) -> None:
     known = [re.escape(english([note])).replace("Topic:1,\\ Topic:2", ".+").replace("1000", r"\d+") for note in notes()]
     assert re.fullmatch(f"(?:(?:{'|'.join(known)}) ?)+", line["payload"]["note"])
 

@@ -237,7 +237,7 @@ class TestCommand:
             self.run(folder / "x.json")
 
     @pytest.mark.django_db
-    def test_what_is_too_short_to_look_for_is_said(self, anna: ChatUser, folder: Path) -> None:
+    def test_texts_too_short_to_look_for_are_counted(self, anna: ChatUser, folder: Path) -> None:
         add_messages(anna, [record(1, "ok 1234")])
         begun = erasure.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada")
         ended = erasure.finish(begun)

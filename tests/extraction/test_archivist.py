@@ -138,7 +138,7 @@ class TestUpsert:
         assert facts(eager) == ["Lives in Riga."]
         assert Fact.objects.filter(superseded_at__isnull=False).count() == 2
 
-    def test_what_was_said_earlier_replaces_nothing(self, eager: ChatUser) -> None:
+    def test_earlier_messages_replace_nothing(self, eager: ChatUser) -> None:
         conversations(eager)
         values = {"relation": "lives_in", "category": "home", "content": "Lives in Bonn.", "type": "identity"}
         Fact.objects.create(owner=eager, importance=90, created_at=timezone.now(), **values)

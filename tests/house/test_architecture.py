@@ -246,7 +246,7 @@ def is_vague(name: str) -> bool:
     return bool(words & VAGUE_WORDS) or name.strip("_") in VAGUE_CLASSES
 
 
-def test_no_name_says_only_that_something_was_told_or_held() -> None:
+def test_no_name_says_only_what_is_done_with_a_thing() -> None:
     vague = {
         f"{dotted(path)}: {name}"
         for path in (*modules("memoryapp"), *modules("rerankui"), *modules("tests"))

@@ -80,7 +80,7 @@ def runs(anna: ChatUser) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_past_runs_are_told_what_people_and_files_they_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_past_runs_get_the_counts_of_people_and_files_they_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     """This is independent of how many events are read at once, and works without runs."""
     bounded = checks()
     for at_once in (1, 3, 10_000):

@@ -125,7 +125,7 @@ class TestTheWay:
         assert "Letter.txt" in row.fault
         assert str(row.key) not in row.fault
 
-    def test_what_cannot_be_taken_is_told_in_the_language_of_whoever_gave_the_file(self, anna: ChatUser) -> None:
+    def test_what_cannot_be_imported_is_reported_in_the_language_of_the_uploader(self, anna: ChatUser) -> None:
         with translation.override("ru"):
             refused, mixed = staged(anna, "just words", "Letter.txt"), staged(anna, f"{conversation(1)}\n{{oops")
         assert "Letter.txt" in worked(refused).fault

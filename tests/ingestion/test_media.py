@@ -57,7 +57,7 @@ def test_bytes_that_changed_are_refused(anna: ChatUser) -> None:
         media.read(anna.pk, item)
 
 
-def test_a_file_that_is_gone_is_told_and_sending_it_again_brings_it_back(anna: ChatUser) -> None:
+def test_a_missing_file_is_reported_and_sending_it_again_restores_it(anna: ChatUser) -> None:
     item = media.store(anna, picture())
     default_storage.delete(MediaRow.objects.get().path)
     with pytest.raises(MediaError, match="cannot be read"):

@@ -162,7 +162,7 @@ class TestComingAndGoing:
         knowledge.undo(anna, first, actor="ada")
         assert Person.objects.get().bio == "A vet."
 
-    def test_a_change_by_no_hand_is_told_apart(self, anna: ChatUser) -> None:
+    def test_an_undo_over_an_unrecorded_change_is_refused(self, anna: ChatUser) -> None:
         change = knowledge.edit(anna, person(anna, "Dora"), {"bio": "A cook."}, actor="ada")
         Person.objects.update(bio="A pilot.")
         with pytest.raises(Stale, match="cannot be changed back"):

@@ -42,7 +42,7 @@ def test_a_file_that_was_put_off_then_is_read(anna: ChatUser, settings: Any, tmp
     assert processing.process_due() == 1
 
 
-def test_a_suggestion_that_somebody_held_then_is_free(anna: ChatUser) -> None:
+def test_a_suggestion_that_was_leased_then_is_free(anna: ChatUser) -> None:
     ada, bob = operator("ada", Role.CURATOR, anna), operator("bob", Role.CURATOR, anna)
     placed(anna, 0, 1)
     found = only(anna)

@@ -73,7 +73,7 @@ def lines(log: io.StringIO) -> list[dict[str, str]]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("thread_closed")
-async def test_whatever_is_said_during_a_run_names_the_run(log: io.StringIO) -> None:
+async def test_every_log_line_during_a_run_names_the_run(log: io.StringIO) -> None:
     run = await started("What did мандрагора say?")
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, chat=Muttering()))
@@ -117,7 +117,7 @@ async def finished(chat: Chat) -> str:
     return (await propose_summary([topic], chat=chat, seconds=5).complete()).result()
 
 
-async def test_a_model_that_refuses_with_what_was_said_puts_none_of_it_into_the_log() -> None:
+async def test_a_refusal_that_quotes_messages_puts_none_of_them_into_the_log() -> None:
     with pytest.raises(LLMError) as refused:
         await finished(ScriptedChat(Step(Reply("", refusal="I do not speak of мандрагора."))))
     assert str(refused.value) == "The model refused to answer: I do not speak of мандрагора."

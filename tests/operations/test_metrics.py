@@ -155,7 +155,7 @@ def test_a_run_is_counted_from_its_events() -> None:
     assert sample("llm_retries_total") - retries == 1
 
 
-def test_the_enricher_and_a_step_down_are_told_apart() -> None:
+def test_the_enricher_and_a_step_down_are_distinguished() -> None:
     asked = sample("llm_requests_total", agent="enricher", outcome="failed")
     down = sample("llm_stepped_down_total", capability="forced tool choice")
     enriched = QueryEnriched("?", "?", note="timeout", seconds=1, model="m")
@@ -197,7 +197,7 @@ def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
 
 
 @pytest.mark.django_db
-def test_metrics_are_told_on_this_machine_or_to_who_has_the_token(client: Client, settings: LazySettings) -> None:
+def test_metrics_are_served_on_this_machine_or_with_the_token(client: Client, settings: LazySettings) -> None:
     settings.ALLOWED_HOSTS = ["localhost", "memory.example.com"]
     assert client.get("/metrics", headers=HERE).status_code == 200
     for asked in ({"host": "memory.example.com"}, {**HERE, "x-forwarded-for": "203.0.113.9"}):
@@ -322,7 +322,7 @@ def test_the_web_process_tells_what_a_worker_counted_but_not_who_watched_before_
 
 
 @pytest.mark.processes
-def test_chat_users_are_told_apart_only_where_that_was_asked_for(tmp_path: Path) -> None:
+def test_chat_users_are_distinguished_only_on_request(tmp_path: Path) -> None:
     asked = {"METRICS_BY_OWNER": "true"}
     assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path, **asked).returncode == -9
     page = in_another_process(TELL, tmp_path, **asked).stdout.decode()

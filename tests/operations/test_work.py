@@ -186,7 +186,7 @@ class TestRows:
         assert archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True).messages == 4
         assert work.unfinished(ChatUser.objects.all()) == []
 
-    def test_a_failure_is_told_in_the_readers_language_without_the_endpoints_words(
+    def test_a_failure_is_shown_in_the_readers_language_without_the_endpoints_words(
         self, anna: ChatUser, as_viewer: Client
     ) -> None:
         class Refusing(Hashing):

@@ -172,7 +172,7 @@ def test_more_columns_cost_no_more_queries(anna: ChatUser, as_curator: Client, t
     assert cost(as_curator, address(*topics, *more)) <= few
 
 
-def test_openings_are_told_without_the_marks_of_markdown(anna: ChatUser, as_curator: Client) -> None:
+def test_openings_are_shown_without_the_marks_of_markdown(anna: ChatUser, as_curator: Client) -> None:
     topics = talk(anna, ("One", ["## **Plan**\n- `first` step"]), ("Two", ["x"]))
     page = get(as_curator, address(*topics))
     assert "Plan • first step" in page

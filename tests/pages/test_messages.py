@@ -41,7 +41,7 @@ def test_the_last_page_comes_first_and_leads_back_to_the_beginning(
 
 
 @pytest.mark.slow
-def test_a_permalink_shows_the_message_with_what_was_said_around_it(
+def test_a_permalink_shows_the_message_among_its_neighbours(
     talk: list[Message], anna: ChatUser, as_viewer: Client
 ) -> None:
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?at={talk[100].pk}")

@@ -165,7 +165,7 @@ def test_every_outcome_has_a_name_a_sentence_and_advice() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", SENTENCES)
-def test_an_outcome_is_told_in_words_and_its_code_on_pointing_at_it(
+def test_an_outcome_is_shown_in_words_and_its_code_on_pointing_at_it(
     code: str, anna: ChatUser, as_debugger: Client
 ) -> None:
     run(anna, "the question", fallback=code)
@@ -177,7 +177,7 @@ def test_an_outcome_is_told_in_words_and_its_code_on_pointing_at_it(
     assert f'<option value="{code}">{words}</option>' in get(as_debugger, "/runs/")
 
 
-def test_an_outcome_of_another_version_is_told_by_its_code(anna: ChatUser, as_viewer: Client) -> None:
+def test_an_outcome_of_another_version_is_shown_by_its_code(anna: ChatUser, as_viewer: Client) -> None:
     run(anna, "the question", fallback="eclipse")
     assert "</span>eclipse</span>" in get(as_viewer, "/runs/")
 
@@ -223,9 +223,7 @@ def test_who_looks_for_a_choice_finds_people_and_files_too(anna: ChatUser, as_vi
     assert queries(get(as_viewer, "/runs/?outcome=none")) == ["in vain"]
 
 
-def test_the_runs_of_one_memory_are_told_under_the_same_heads_but_without_its_name(
-    anna: ChatUser, as_debugger: Client
-) -> None:
+def test_the_runs_of_one_memory_have_the_same_columns_but_not_its_name(anna: ChatUser, as_debugger: Client) -> None:
     run(anna, "the question")
     heads = {address: get(as_debugger, address) for address in ("/runs/", f"/memory/{anna.pk}/recall/")}
     assert ["<th>Chat user</th>" in page for page in heads.values()] == [True, False]

@@ -227,7 +227,7 @@ def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: 
 
 
 @pytest.mark.parametrize("fallback", sorted(SENTENCES))
-def test_each_end_that_is_no_choice_is_said_in_words(
+def test_each_end_without_a_choice_is_described_in_words(
     run: Run, events: list[Event], as_viewer: Client, fallback: str
 ) -> None:
     times = {"seconds": 10, "turn_seconds": 5, "max_tool_calls": 3}
@@ -280,7 +280,7 @@ def test_a_run_says_what_it_was_bounded_by(run: Run, as_viewer: Client) -> None:
         (Where(authors=("Anna",)), ""),
     ],
 )
-def test_one_bound_is_said_alone(where: Where, words: str) -> None:
+def test_a_single_bound_is_named_alone(where: Where, words: str) -> None:
     assert bounds(where) == words
 
 
@@ -295,7 +295,7 @@ def test_one_bound_is_said_alone(where: Where, words: str) -> None:
         pytest.param({"query": "q", "strategy": "flash", "max_topics": "0"}, id="out-of-range"),
     ],
 )
-def test_a_recall_that_cannot_be_is_said_beside_its_field(
+def test_an_invalid_recall_is_explained_beside_its_field(
     anna: ChatUser, as_debugger: Client, sent: dict[str, str]
 ) -> None:
     answer = as_debugger.post(f"/memory/{anna.pk}/recall/", sent)

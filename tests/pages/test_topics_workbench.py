@@ -348,7 +348,7 @@ def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topi
 
 
 @pytest.mark.slow
-def test_the_model_is_asked_and_its_proposal_is_said_to_be_its(
+def test_the_model_is_asked_and_its_proposal_is_marked_as_its_own(
     client: Client, topic: Topic, model: Splitting, settings: Any
 ) -> None:
     ids = message_ids(topic)

@@ -97,7 +97,7 @@ async def test_the_last_entry_ends_the_run_and_removes_what_its_model_was_saying
     assert [progress.run_id async for progress in RunProgress.objects.all()] == [goes.pk]
 
 
-async def test_who_was_closed_is_told(connections: AsyncConnectionPool) -> None:
+async def test_an_entry_of_a_closed_run_returns_no_owner(connections: AsyncConnectionPool) -> None:
     (closed, goes), journal = await made(2), Journal(connections)
     await Run.objects.filter(pk=closed.pk).aupdate(state=Run.State.FINISHED)
     owners = await asyncio.gather(journal.write(entry(closed)), journal.write(entry(goes)))
@@ -223,7 +223,7 @@ async def test_a_connection_that_is_cut_costs_no_events(connections: AsyncConnec
     assert [len(await stored(run)) for run in runs] == [2, 2]
 
 
-async def test_without_a_database_everybody_is_told(connections: AsyncConnectionPool) -> None:
+async def test_without_a_database_every_write_raises(connections: AsyncConnectionPool) -> None:
     runs, journal = await made(3), Journal(connections)
     await connections.close()
     errors = await asyncio.gather(*(journal.write(entry(run)) for run in runs), return_exceptions=True)

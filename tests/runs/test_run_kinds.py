@@ -170,7 +170,7 @@ def test_an_item_is_shown_as_the_model_saw_it_and_leads_to_its_list(
     assert as_viewer.get(f"/runs/{run.pk}/items/Artifact:3/").status_code == 200
 
 
-def test_the_prompt_is_told_with_its_version_and_every_variable(page: str) -> None:
+def test_the_prompt_is_recorded_with_its_version_and_every_variable(page: str) -> None:
     turn = page.split('data-kind="turn_started"')[1].split("</article>")[0]
     assert "rerank-ru-3" in turn
     assert "Russian" in turn

@@ -326,7 +326,7 @@ async def test_passages_that_wait_for_their_vectors_are_counted(memory: ChatUser
     assert found.without_vector == found.passages > 0
 
 
-async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(memory: ChatUser) -> None:
+async def test_the_model_receives_the_latest_topics_and_the_latest_messages(memory: ChatUser) -> None:
     await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
     run = await start(memory)
     async with open_clients() as clients:

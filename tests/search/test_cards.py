@@ -121,7 +121,7 @@ def test_lists_that_are_none_break_nothing(anna: ChatUser, odd: Any) -> None:
     assert cards.refresh() == 1
 
 
-def test_a_long_biography_is_told_by_its_beginning(anna: ChatUser) -> None:
+def test_a_long_biography_is_shown_by_its_beginning(anna: ChatUser) -> None:
     person(anna, bio="guitar " * 10_000)
     cards.refresh()
     assert len(Card.objects.get().text) == cards.LONGEST

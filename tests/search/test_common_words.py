@@ -87,7 +87,7 @@ def test_where_all_words_are_common_the_rarest_is_searched_for(anna: ChatUser, l
     assert set(named(found)) == {"Kayak", "Day 4", "Day 5", "Day 6", "Day 7"}
 
 
-def test_a_word_that_nobody_said_takes_no_other_ones_place(anna: ChatUser, large: list[Topic]) -> None:
+def test_an_unknown_word_replaces_no_other_word(anna: ChatUser, large: list[Topic]) -> None:
     found = search(anna, "a zebra in the weather")
     assert found.understood.common == ()
     assert len(found.candidates) == DAYS

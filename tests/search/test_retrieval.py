@@ -143,9 +143,7 @@ def test_what_is_below_tells_all_but_its_line(anna: ChatUser, topics: list[Topic
         assert candidate.terms
 
 
-def test_what_was_said_is_found_in_the_topic_where_it_lives_now_and_in_no_retired_one(
-    anna: ChatUser, topics: list[Topic]
-) -> None:
+def test_a_message_is_found_in_its_current_topic_and_in_no_retired_one(anna: ChatUser, topics: list[Topic]) -> None:
     plan = plan_merge(anna, [topics[0].pk, topics[3].pk], "Knee and cats")
     (merged,) = put_in(swap(anna, plan, kind=TopicEdit.Kind.MERGE, actor="test"))
     for query in ("knee", "cats"):

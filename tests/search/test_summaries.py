@@ -57,7 +57,7 @@ def test_a_topic_is_found_by_what_its_summary_alone_says(anna: ChatUser, topics:
     assert sum(trip.parts.values()) == pytest.approx(trip.fused, abs=1e-5)
 
 
-def test_a_summary_that_says_what_was_said_adds_nothing(anna: ChatUser, topics: list[Topic]) -> None:
+def test_a_summary_that_repeats_the_messages_adds_nothing(anna: ChatUser, topics: list[Topic]) -> None:
     (tap,) = search(anna, "Which tap leaks in the kitchen?").candidates
     assert tap.summary == "The kitchen tap leaks"
     assert "summary" not in tap.parts

@@ -369,7 +369,7 @@ class TestQueue:
             holders = [(topics[each.topics[0]].summary, suggestions.holder(each)) for each in rows]
         assert len(holders) == 6
 
-    def test_reasons_are_told_in_the_language_of_the_page(self, anna: ChatUser) -> None:
+    def test_reasons_are_shown_in_the_language_of_the_page(self, anna: ChatUser) -> None:
         placed(anna, 0, 1)
         found = only(anna)
         with translation.override("ru"):

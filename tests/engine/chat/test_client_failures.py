@@ -170,7 +170,7 @@ async def test_the_time_given_bounds_all_tries() -> None:
         await collect(chat.converse(ChatRequest(QUESTION, seconds=0.02)))
 
 
-async def test_a_wait_told_inside_an_error_is_kept(waits: list[float]) -> None:
+async def test_a_wait_named_inside_an_error_is_kept(waits: list[float]) -> None:
     busy = {"error": {"code": 503, "message": "busy", "availability": {"retryable": True, "retry_after": 3}}}
     await reply(Endpoint(httpx.Response(200, json=busy), says("hi")))
     assert waits == [3.0]

@@ -108,7 +108,7 @@ async def test_one_that_hangs_or_breaks_off_is_left_and_asked_again() -> None:
     assert (await asked.scores("q", ["a"], 5)).tolist() == [0.1]
 
 
-async def test_a_password_in_the_address_is_not_told() -> None:
+async def test_a_password_in_the_address_is_not_shown() -> None:
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: httpx.Response(401, text="no")))
     asked = HttpCrossEncoder(http, "https://ada:pa55@rerank.example/v1", "", "")
     with pytest.raises(CrossEncoderError, match="The cross-encoder https://rerank.example/v1/rerank answered 401"):

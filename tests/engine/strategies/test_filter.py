@@ -163,7 +163,7 @@ async def test_each_parameter_changes_what_is_kept(parameters: dict[str, float],
     assert len(end.selected) == ids
 
 
-async def test_both_ways_to_be_left_without_context_are_told_apart() -> None:
+async def test_both_reasons_for_an_empty_context_are_distinguished() -> None:
     nothing, everything = (await events((0.2,)))[-1], (await events((0.47, 0.4)))[-1]
     assert isinstance(nothing, RunFinished)
     assert isinstance(everything, RunFinished)

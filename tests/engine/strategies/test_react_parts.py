@@ -153,7 +153,7 @@ def test_a_claim_needs_its_figures() -> None:
     assert borne_out("The price is $23,282 a year.", "it is 23281 a year, the price") == 0.0
 
 
-def test_flat_scores_are_told_from_others() -> None:
+def test_flat_scores_are_distinguished_from_others() -> None:
     assert is_flat([0.5, 0.51, 0.5], 0.05)
     assert not is_flat([0.9, 0.2, 0.1], 0.05)
     assert not is_flat([0.5], 0.05)

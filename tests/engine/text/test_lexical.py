@@ -84,7 +84,7 @@ def test_a_query_is_folded_without_words_that_only_ask() -> None:
     assert fold_query("Какие проблемы были с моим GPT-5?").split() == ["проблемы", "gpt", "5?", "gpt5"]
 
 
-def test_script_is_told_by_most_letters() -> None:
+def test_a_script_is_recognised_by_most_letters() -> None:
     assert is_wide("Развернули vLLM на двух узлах H100")
     assert not is_wide("The café in the Zürich office")
     assert not is_wide("")

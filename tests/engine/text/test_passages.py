@@ -77,5 +77,5 @@ def test_a_forwarded_message_names_its_source() -> None:
     assert cut_passages([message])[0].text == "Anna (Boris): Look"
 
 
-def test_nothing_said_makes_no_passage() -> None:
+def test_no_messages_make_no_passage() -> None:
     assert cut_passages([]) == []

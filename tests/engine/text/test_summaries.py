@@ -38,7 +38,7 @@ FRIENDS = talk(
 )
 
 
-def test_a_summary_names_who_said_what_and_when_under_what_it_is_about() -> None:
+def test_a_summary_names_authors_times_and_subjects_under_its_heading() -> None:
     line = summed_up(FRIENDS)
     assert line.startswith("Charity race")
     assert "Melanie: ran a charity race for mental health last Saturday" in line
