@@ -112,7 +112,7 @@ class Spoken:
         return cls(len(ids), int64s(messages[1])[rows], places[here], seconds[rows], by_assistant[rows])
 
     def talk(self, authors: Sequence[str] = ()) -> PassageOrigins:
-        """When each passage was said, and by whom."""
+        """The time and the author of each passage."""
         return PassageOrigins.of(self.passages, self.places, self.seconds, self.by_assistant, authors)
 
 

@@ -94,7 +94,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class PartialReply:
-    """What the model has said so far in a streamed reply, from the beginning."""
+    """The text that the model has sent so far in a streamed reply, from the beginning."""
 
     text: str
     reasoning: str
