@@ -45,7 +45,7 @@ def discard_imports(owner: int) -> int:
 
 
 def logs() -> Iterator[Path]:
-    """The logs in the data folder and beside an embedded database that lies elsewhere, packed ones too."""
+    """Yields the logs in the data folder, and those beside an embedded database in another folder, packed ones too."""
     cluster = paths.cluster(settings.DATA_DIR)
     for top in dict.fromkeys((settings.DATA_DIR, cluster.base)):
         for folder, inner, names in os.walk(top):
