@@ -14,6 +14,8 @@ person, artifact, fact    what was extracted from messages: a person mentioned, 
 batch        the messages that one import of one file brought
 format       how a program writes chats, as a value in a registry; its *layouts* are one JSON document, JSON Lines,
              another text, or a database
+export       a whole memory as JSON Lines, without derived data; it is *restored* into a memory without messages; both
+             are in the room ``transfer``
 judgement    an operator's opinion of an answer
 golden question    a question with the messages that answer it, or with the statement that none does; an *evaluation*
              runs a file of them
@@ -28,7 +30,7 @@ archive      the edit that makes a session into topics, as divided by a *cutter*
 successors   the live topics that hold the messages of a retired topic now
 suggestion   a merge or split that the program suggests and a person decides about, in the *queue*
 finding      a fact or person that the archivist found in a topic, and what a person decided about it in the *review*
-erasure      the removal of messages, a person or a chat user for good, everywhere; the room ``forgetting`` does it
+erasure      the removal of messages, a person or a chat user for good, everywhere; the room ``erasure`` does it
 receipt      the record of an erasure: how many rows of each table it deleted
 residue      erased words that the *scanner* still finds
 

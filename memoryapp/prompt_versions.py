@@ -65,7 +65,7 @@ class Duplicate(PromptError):
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """When ``version`` was put in force, and by whom; 0 stands for the return to the built-in text."""
+    """When ``version`` was put in force, and by whom; 0 means the return to the built-in text."""
 
     version: int
     at: datetime

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from memoryapp import clients, consolidation, extraction, forgetting, import_files, suggestions, verification, work
+from memoryapp import clients, consolidation, erasure, extraction, import_files, suggestions, work
 from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.artifacts import arrival, processing
 from memoryapp.artifacts.describing import Describer
@@ -23,6 +23,7 @@ from memoryapp.celery import app
 from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.embeddings import Embedder, EmbeddingError
+from memoryapp.erasure import scanner
 from memoryapp.ingestion import archiving
 from memoryapp.ingestion.cutters import cutter
 from memoryapp.ingestion.topics import IngestionError
@@ -180,9 +181,9 @@ def erase_due() -> None:
     """Continues erasures that have not ended, because a process was killed or left them to the worker."""
     if work.is_paused(Work.Kind.ERASE):
         return
-    for begun in forgetting.due():
+    for begun in erasure.due():
         try:
-            forgetting.finish(begun, wait=timedelta(0))
+            erasure.finish(begun, wait=timedelta(0))
         except (DatabaseError, OSError):
             _log_fault("Erasure %s has not ended yet.", begun.pk)
 
@@ -193,7 +194,7 @@ def verify_asked() -> None:
     with _lane("verify_asked", 1) as is_free:
         asked = Erasure.objects.filter(verify_asked_at__isnull=False, ended_at__isnull=False).order_by("pk")
         for receipt in asked if is_free else ():
-            verification.verify(receipt)
+            scanner.verify(receipt)
 
 
 @app.task

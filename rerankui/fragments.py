@@ -208,7 +208,7 @@ def run_section(context: Mapping[str, Any], *, swapped: bool = False) -> str:
 
 
 def progress_of(run_id: UUID) -> RunProgress | None:
-    """What the model has said so far in the turn that is going on."""
+    """Returns the text that the model has sent so far in the current turn."""
     return RunProgress.objects.filter(pk=run_id).first()
 
 

@@ -124,5 +124,5 @@ class MemorySettingsForm(forms.Form):
         return given
 
     def save(self, owner: ChatUser) -> None:
-        """Stores all of it; erased meanwhile, the row is not made anew."""
+        """Stores all settings; if the row was erased meanwhile, it is not created again."""
         ChatUser.objects.filter(pk=owner.pk).update(**{name: self.cleaned_data[name] for name in self.fields})

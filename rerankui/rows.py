@@ -96,7 +96,7 @@ class RowForm(forms.Form):
 
     @property
     def shown(self) -> list[forms.BoundField]:
-        """What a person may change, in the order in which it is declared: what is changed most stands first."""
+        """Returns what a person may change, in the order of declaration: what is changed most often comes first."""
         return [self[name] for name in self.fields if name in EDITABLE[self.noun]]
 
     def over(self, current: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _KEY = "toasts"
 
 @dataclass(frozen=True, slots=True)
 class Toast:
-    """``word`` stands on the button, which posts to ``address``."""
+    """``word`` is the text of the button, which posts to ``address``."""
 
     sentence: str
     address: str
@@ -26,6 +26,6 @@ def add(request: HttpRequest, sentence: str, address: str, word: str) -> None:
 
 
 def take(request: HttpRequest) -> list[Toast]:
-    """The toasts that were not shown yet; each is handed out once."""
+    """Returns the toasts that were not shown yet; each is returned once."""
     waiting = request.session.pop(_KEY, []) if _KEY in request.session else []
     return [Toast(**toast) for toast in waiting]

@@ -128,7 +128,7 @@ urlpatterns = [
     # what agents asked the models
     path("agents/", agents.agents, name="agents"),
     path("agents/<int:pk>/", agents.agent_call, name="agent_call"),
-    # what the models are told
+    # the prompts
     path("prompts/", prompts.prompts, name="prompts"),
     path("prompts/<str:name>/<str:language>/", prompts.prompt, name="prompt"),
     path("prompts/<str:name>/<str:language>/diff/", prompts.prompt_diff, name="prompt_diff"),

@@ -62,7 +62,7 @@ FOLDERS = {
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nothing of what is collected becomes garbage, for which it would be looked through again and again."""
+    """Freezes everything collected, so that the garbage collector does not examine it again and again."""
     gc.disable()
     try:
         return (yield)
@@ -72,7 +72,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests are marked by their folder; what takes many minutes is for who asks for it by its mark."""
+    """Marks tests by their folder, and leaves out those that take many minutes unless their mark is requested."""
     without_browser = pytest.mark.skipif(not CHROMIUM, reason="no chromium was found on this machine")
     for item in items:
         if mark := FOLDERS.get(item.path.parent.name):
@@ -142,13 +142,15 @@ def quick_passwords(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def statics_looked_up_when_asked_for(settings: Any) -> None:
-    """Each client builds its middleware anew, and whitenoise would first look at all files that were collected."""
+    """Looks static files up on request: each client builds its middleware anew, and whitenoise would look at all of
+    them."""
     settings.WHITENOISE_AUTOREFRESH = True
 
 
 @pytest.fixture(autouse=True)
 def patient_runs(settings: Any) -> None:
-    """A run may take longer on a busy machine than people would wait; what a test has end early it says itself."""
+    """Lets a run take longer on a busy machine than people would wait; a test that ends a run early sets its own
+    limits."""
     settings.RERANKER_TIMEOUT = settings.RERANKER_TURN_TIMEOUT = PATIENCE
 
 
@@ -210,7 +212,7 @@ def contents(*texts: str) -> tuple[MessageContent, ...]:
 
 @contextmanager
 def lawless() -> Iterator[None]:
-    """Writes that the database would refuse, by a superuser, as after a disk that lost something."""
+    """Permits writes that the database would refuse, by a superuser, as after a disk failure."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
         cursor.execute("SET session_replication_role = replica")
@@ -288,7 +290,7 @@ def collected_statics() -> None:
 
 @pytest.fixture(autouse=True)
 def language_forgotten() -> Iterator[None]:
-    """A request in Russian leaves its language active in the thread, for the next test to stumble over."""
+    """Resets the language, because a request in Russian leaves its language active in the thread for the next test."""
     yield
     translation.deactivate()
 

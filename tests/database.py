@@ -1,4 +1,4 @@
-"""The tests' database: made from a dump while the migrations are the same, emptied by deleting rows."""
+"""The tests' database: restored from a dump while the migrations are the same, emptied by deleting rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import psycopg
 from memoryapp.embedded import paths
 from memoryapp.embedded.paths import CHECKOUT, DATABASE
 
-# A new file for each of two hundred tables and indexes takes ten times as long as deleting the rows of a test. Like
-# TRUNCATE it waits for whoever still writes. Deleted rows take room, so that tables are made anew once that is much.
+# Making a new file for each of two hundred tables and indexes takes ten times as long as deleting the rows of a test.
+# Like TRUNCATE, this waits for other writers. Deleted rows take space, so tables are truncated once that is much.
 EMPTYING = """DO $$
 DECLARE
     tables text[] := ARRAY[{names}];
@@ -31,22 +31,22 @@ BEGIN
         PERFORM set_config('session_replication_role', 'origin', true);
     END IF;
 END $$"""
-# Rows that follow from the models; no test writes any.
+# Django writes these rows from the models; no test writes any.
 OF_MODELS = {"django_content_type", "auth_permission"}
-# What the migrated tables follow from: ours, those of installed packages, and the server.
+# What the migrated tables depend on: our migrations, those of installed packages, and the server.
 SOURCES = ("memoryapp/migrations/*.py", "memoryapp/models/*.py", "memoryapp/settings.py", "requirements*.lock")
 
 
 def emptying(_operations: object, _style: object, tables: Sequence[str], **_unused: bool) -> list[str]:
-    """The statement that empties these tables after a test whose transactions were real ones."""
+    """Returns the statement that empties these tables after a test with real transactions."""
     quoted = [f'"{table}"' for table in tables if table not in OF_MODELS]
     return [EMPTYING.format(names=", ".join(f"'{name}'" for name in quoted), tables=", ".join(quoted))]
 
 
 def restore(folder: Path) -> None:
-    """Makes the database as an earlier run left its dump in ``folder``; ``migrate`` then finds nothing to do.
+    """Restores the database from the dump of an earlier run in ``folder``; ``migrate`` then finds nothing to do.
 
-    Without a dump of these very migrations there is nothing made. Raises CalledProcessError if it cannot be read.
+    Does nothing without a dump of exactly these migrations. Raises CalledProcessError if it cannot be read.
     """
     dump = _dump(folder)
     if dump.exists() and _is_throwaway():
@@ -56,7 +56,7 @@ def restore(folder: Path) -> None:
 
 
 def keep(folder: Path) -> None:
-    """Writes the dump of the migrated database into ``folder``, in place of those of other migrations."""
+    """Writes the dump of the migrated database into ``folder``, and removes dumps of other migrations."""
     dump = _dump(folder)
     if dump.exists() or not _is_throwaway():
         return
@@ -73,7 +73,7 @@ def _dump(folder: Path) -> Path:
 
 
 def _is_throwaway() -> bool:
-    """Whether the server is that of ``manage.py test``, which holds nothing but the tests' database."""
+    """Returns whether the server is that of ``manage.py test``, which contains only the tests' database."""
     return "MNEMOSCOPE_THROWAWAY" in os.environ
 
 

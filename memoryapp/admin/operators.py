@@ -24,7 +24,7 @@ class ChatUserAdmin(ModelAdmin):
     readonly_fields = ("created_at",)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Returns False, because a memory must be erased through ``forgetting``, which leaves a receipt."""
+        """Returns False, because a memory must be erased through the room ``erasure``, which leaves a receipt."""
         return False
 
 

@@ -14,7 +14,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from memoryapp import erasure
+from memoryapp import chat_users
 from memoryapp.accounts import tokens
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.shapes.errors import RequestRefused
@@ -75,7 +75,7 @@ def owner_or_404(grant: Grant, name: str) -> ChatUser:
     """Like ``owner_named``, but raises RequestRefused instead of returning None, and BeingErased during an erasure."""
     owner = owner_named(grant, name)
     if owner is None:
-        if grant.opens_all and erasure.being_erased(clean(name)):
-            raise erasure.BeingErased("This chat user is being erased.")
+        if grant.opens_all and chat_users.being_erased(clean(name)):
+            raise chat_users.BeingErased("This chat user is being erased.")
         raise RequestRefused(404, "There is no chat user of that name.")
     return owner

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
 from ninja import Router
 
-from memoryapp import erasure, forgetting, transfer
+from memoryapp import chat_users, erasure, transfer
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described, document
@@ -18,7 +18,7 @@ from memoryapp.api.shapes.errors import RequestRefused
 from memoryapp.api.shapes.fields import LARGEST_ID, KnownName
 from memoryapp.api.streams import EXPORT, FilePieces
 from memoryapp.engine.memory import parse_item_id
-from memoryapp.forgetting import Target
+from memoryapp.erasure import Target
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser, Erasure, Message, Person
 from memoryapp.operations.database import in_thread
@@ -96,18 +96,18 @@ def _erased_person(grant: Grant, name: str, id: str) -> dict[str, Any]:
 
 def _finished(grant: Grant, target: Target) -> dict[str, Any]:
     try:
-        begun = forgetting.begin(target, actor_of(grant))
-    except forgetting.Nothing as error:
+        begun = erasure.begin(target, actor_of(grant))
+    except erasure.Nothing as error:
         raise RequestRefused(404, str(error)) from error
-    return _receipt(forgetting.finish(begun))
+    return _receipt(erasure.finish(begun))
 
 
 def _erased(grant: Grant, name: str) -> dict[str, Any]:
-    begun = erasure.being_erased(clean(name)) if grant.opens_all else None
+    begun = chat_users.being_erased(clean(name)) if grant.opens_all else None
     owner = begun or owner_or_404(grant, name)
     if not grant.opens_all:
         raise RequestRefused(403, "Only a token that opens every memory may erase a chat user.")
-    return _receipt(forgetting.finish(erasure.begin(owner, actor_of(grant))))
+    return _receipt(erasure.finish(erasure.begin_user(owner, actor_of(grant))))
 
 
 def _receipt(receipt: Erasure) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 
-from memoryapp import erasure
+from memoryapp import chat_users
 from memoryapp.accounts.tokens import Grant
 from memoryapp.api.access import Scope, Token, grant_of, owner_or_404
 from memoryapp.api.answers import described
@@ -56,7 +56,7 @@ def _owner(grant: Grant, name: str, *, is_wanted: bool) -> ChatUser | None:
         return owner_or_404(grant, name)
     if not name.isprintable():
         raise RequestRefused(422, "user: a chat user's name is one line of printable characters")
-    return erasure.found_or_made(name) if is_wanted else None
+    return chat_users.found_or_made(name) if is_wanted else None
 
 
 def _read(body: MessagesBody) -> Sequence[MessageRecord | Rejected]:

@@ -17,7 +17,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.api.shapes.errors import CODES, RequestRefused
-from memoryapp.erasure import BeingErased
+from memoryapp.chat_users import BeingErased
 from memoryapp.runs.parameters import ParameterError
 
 SENTENCES = {

@@ -54,6 +54,6 @@ def _number(value: float, unit: str) -> str:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Returns the value below which that share of ``values`` lies."""
+    """Returns the value below which that share of ``values`` is."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

@@ -29,7 +29,7 @@ SELECT root, array_agg(id ORDER BY id) FROM down GROUP BY root
 
 
 class ChainLink(NamedTuple):
-    """``stands`` tells whether what an edit did is so today, ``is_again`` that it did again what was taken back."""
+    """``stands`` says whether what an edit did is in effect today, ``is_again`` whether it repeated what was undone."""
 
     stands: bool
     is_again: bool

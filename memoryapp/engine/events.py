@@ -351,7 +351,7 @@ class RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """What the model has said so far in a turn. It is shown while the turn lasts, and is never an event."""
+    """The text that the model has sent so far in a turn. It is shown while the turn lasts, and is never an event."""
 
     turn: int
     text: str

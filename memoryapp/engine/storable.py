@@ -1,4 +1,4 @@
-"""Text that PostgreSQL and UTF-8 can hold, whoever wrote it."""
+"""Text that PostgreSQL and UTF-8 can store, whatever its origin."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class HistoryEntry:
 
     @property
     def takes_back(self) -> bool:
-        """Whether it is an undo that did nothing again; whoever undoes it does."""
+        """Whether it is an undo of a change, and not the undo of an undo, which makes the change again."""
         return self.record.kind == TopicEdit.Kind.UNDO and not self.is_again
 
     @property

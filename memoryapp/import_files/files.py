@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure
+from memoryapp import chat_users
 from memoryapp.models import ChatUser, ImportBatch, ImportFile
 
 State = ImportFile.State
@@ -35,7 +35,7 @@ def stage(owner: ChatUser, received: Path, source: str, asked_by: str, zone: str
 
     ``zone`` is the time zone of the person who uploads it, for times without a zone. Raises BeingErased, OSError.
     """
-    erasure.check_kept(owner)
+    chat_users.check_kept(owner)
     settings.IMPORT_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
     size, who = received.stat().st_size, asked_by[:150]
     given = {"source": _name(source), "size_bytes": size, "asked_by": who, "timezone": zone}

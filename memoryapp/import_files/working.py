@@ -23,7 +23,7 @@ from django.db import connection, transaction
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure, transfer
+from memoryapp import chat_users, transfer
 from memoryapp.import_files import attachments
 from memoryapp.importers import ChatFile, Hints, MessageRecord, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.ingestion.imports import Addressee, Course, Paused, batch_of, import_for
@@ -79,7 +79,7 @@ def _work(row: ImportFile) -> None:
             _import(row, chat)
     except UnknownSpeaker as error:
         _end(row, State.ASKING, findings={"speakers": [{"author": name} for name in error.speakers]})
-    except (UnreadableFile, transfer.NotEmpty, erasure.BeingErased) as error:
+    except (UnreadableFile, transfer.NotEmpty, chat_users.BeingErased) as error:
         _fail(row, str(error).replace(f"{row.path}/", "").replace(str(row.path), row.source))
     except Paused:
         logger.info("The import of file %s was paused.", row.pk)

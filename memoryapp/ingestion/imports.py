@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure, work
+from memoryapp import chat_users, work
 from memoryapp.importers import ChatFile, MessageRecord, Rejected
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import BATCH, Added, add_messages, id_conflict, sort_out, take_statistics
@@ -239,7 +239,7 @@ class _Import:
     def _open_intake(self, name: str) -> _Intake:
         if self.course.dry_run:
             return _Intake(self.chat, self.course, ChatUser.objects.filter(name=name).first(), None, None)
-        owner = erasure.found_or_made(name)
+        owner = chat_users.found_or_made(name)
         self.course.opened(owner)
         source = (self.course.source or self.chat.path.name)[:300]
         row = work.tracked(owner, Work.Kind.IMPORT, self.course.worker, source, self.course.report)

@@ -14,7 +14,7 @@ from itertools import islice
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure
+from memoryapp import chat_users
 from memoryapp.importers.record import MessageRecord, Rejected
 from memoryapp.models import ChatUser, ImportBatch, Message
 from memoryapp.operations import advisory_locks
@@ -71,7 +71,7 @@ def add_messages(owner: ChatUser, records: Iterable[MessageRecord], *, batch: Im
         with transaction.atomic():
             # One writer for each owner: batches with the same ids in different orders would deadlock.
             advisory_locks.acquire_until_commit("messages", owner.pk)
-            erasure.check_kept(owner)
+            chat_users.check_kept(owner)
             found = sort_out(owner, part, batch)
             store(owner, found.new, batch)
         added, skipped, own = added + len(found.new), skipped + found.known + found.own, own + found.own

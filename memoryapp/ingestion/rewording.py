@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from django.db import transaction
 
-from memoryapp import curation, erasure
+from memoryapp import chat_users, curation
 from memoryapp.curation.rewording import REPLACES, hand_over
 from memoryapp.engine.memory import MessageContent
 from memoryapp.importers.record import MessageRecord
@@ -26,7 +26,7 @@ def keep(owner: ChatUser, batch: ImportBatch, records: Sequence[MessageRecord]) 
     """Stores new texts of messages as withdrawn messages, unless they are known. Raises BeingErased."""
     with transaction.atomic():
         advisory_locks.acquire_until_commit("messages", owner.pk)
-        erasure.check_kept(owner)
+        chat_users.check_kept(owner)
         ids = [wording_id(record) for record in records]
         known = set(Message.objects.of(owner).filter(external_id__in=ids).values_list("external_id", flat=True))
         current = _current(owner, [record.external_id for record in records])

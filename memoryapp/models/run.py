@@ -154,7 +154,7 @@ class RawReply(Owned):
 
 
 class RunProgress(Owned):
-    """What the model has said so far in the current turn. It is no event, and is deleted with the run's last one."""
+    """The text that the model has sent so far in a turn. It is no event, and is deleted with the run's last one."""
 
     run = models.OneToOneField(Run, models.CASCADE, primary_key=True, verbose_name=_("run"))
     turn = models.PositiveIntegerField(_("turn"))

@@ -1,5 +1,5 @@
-"""Progress: what a model has said so far in the current turn, for people who watch. It is one row for each run,
-overwritten each time, and never an event.
+"""Progress: the text that a model has sent so far in the current turn, for people who watch. It is one row for each
+run, overwritten each time, and never an event.
 
 Words arrive faster than anybody can read them. So they are collected: the first are written a tenth of a second after
 the reply began, further ones at most ten times a second, and a turn that ends before that writes nothing. The turn's

@@ -6,5 +6,5 @@ counts its words in them, in a large memory without the ``common_words``. ``wher
 and authors. ``retrieval`` makes candidates of topics, one of several ``copies``, and ``items`` makes candidates of
 people and artifacts. ``index_cache`` keeps what only an edit changes, ``query_vectors`` the vectors of a run's query.
 ``cards`` and ``vectors`` keep up to date what is searched. Search may import the engine, the models, operations,
-erasure and work; it imports neither runs nor clients nor pages.
+chat_users and work; it imports neither runs nor clients nor pages.
 """

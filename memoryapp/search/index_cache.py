@@ -22,10 +22,10 @@ from django.dispatch import receiver
 from numpy.typing import NDArray
 from psycopg import AsyncConnection
 
+from memoryapp.chat_users import erased
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.text.copies import Saying
 from memoryapp.engine.text.lexical import Floats
-from memoryapp.erasure import erased
 from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search.columns import Ids, Positions, int64s, positions
 from memoryapp.search.lifts import PassageOrigins
@@ -112,7 +112,7 @@ class Spoken:
         return cls(len(ids), int64s(messages[1])[rows], places[here], seconds[rows], by_assistant[rows])
 
     def talk(self, authors: Sequence[str] = ()) -> PassageOrigins:
-        """When each passage was said, and by whom."""
+        """The time and the author of each passage."""
         return PassageOrigins.of(self.passages, self.places, self.seconds, self.by_assistant, authors)
 
 

@@ -18,8 +18,8 @@ from weakref import WeakSet
 from cachetools import TTLCache
 from django.dispatch import receiver
 
+from memoryapp.chat_users import erased
 from memoryapp.engine.fusion import Fusion, fuse
-from memoryapp.erasure import erased
 from memoryapp.operations.database import SqlStatement, together
 from memoryapp.search import retrieval
 from memoryapp.search.index_cache import IndexCache

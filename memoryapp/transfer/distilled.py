@@ -18,7 +18,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure, knowledge
+from memoryapp import chat_users, knowledge
 from memoryapp.curation import CurationError
 from memoryapp.curation.swapping import lock_owner
 from memoryapp.engine.memory import TopicDraft
@@ -86,9 +86,9 @@ def store(
     """Stores what is new; ``batch_of`` returns the import of a chat user. Raises BeingErased."""
     found = DistilledCounts()
     for name, kind, items in _portions(chat, addressee, found):
-        owner = erasure.found_or_made(name)
+        owner = chat_users.found_or_made(name)
         with transaction.atomic():
-            erasure.check_kept(owner)
+            chat_users.check_kept(owner)
             if kind == "topic":
                 _Topics(owner, found).put(items, actor)
             else:

@@ -16,7 +16,7 @@ from django.core.files.storage import default_storage
 from django.db import connection, models, transaction
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure
+from memoryapp import chat_users
 from memoryapp.importers import document
 from memoryapp.importers.jsonl import conversation
 from memoryapp.importers.jsonl import lines as lines_of
@@ -75,10 +75,10 @@ def restore(path: Path, user: str = "", stored: Callable[[int], None] = lambda c
         raise UnreadableFile(_("%(path)s was exported by another version.") % {"path": path})
     name = user or str(header["user"])
     with transaction.atomic():
-        owner = erasure.found_or_made(name)
+        owner = chat_users.found_or_made(name)
         advisory_locks.acquire_until_commit("topics", owner.pk)
         advisory_locks.acquire_until_commit("messages", owner.pk)
-        erasure.check_kept(owner)
+        chat_users.check_kept(owner)
         if Message.objects.of(owner).exists():
             raise NotEmpty(_("%(user)s has messages already; only an empty memory can be restored.") % {"user": name})
         coming = _RestoredMemory(owner, stored)

@@ -24,7 +24,7 @@ class TimeSlice:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A topic's line from its first message, at ``x``, to its last, and how much was said on the way."""
+    """A topic's line from its first message, at ``x``, to its last, and the number of messages between."""
 
     column: TopicColumn
     x: float

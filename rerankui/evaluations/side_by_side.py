@@ -61,7 +61,7 @@ class StrategyColumn:
 
 @dataclass(frozen=True, slots=True)
 class MeasureCell:
-    """A figure, and how it differs from the reference; None where it cannot be told."""
+    """A figure, and its difference from the reference; None if that is unknown."""
 
     value: float | None
     picture: Picture | None
@@ -127,7 +127,7 @@ def _bounds_of(evaluation: Evaluation, reference: Evaluation | None) -> tuple[tu
 
 
 def has_questions(evaluation: Evaluation) -> bool:
-    """Whether the report tells of each question; that of an evaluation that broke off, or of before, does not."""
+    """Whether the report has results for each question; an evaluation that broke off, or an old one, has none."""
     return bool(evaluation.report.get("questions"))
 
 

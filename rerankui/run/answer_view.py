@@ -112,7 +112,7 @@ def sources(run: Run, answered: Answered | None) -> list[CitedSource]:
 
 
 def _link(run: Run, citation: Citation) -> Link:
-    """The message where it stands in the topic that the answer cites."""
+    """Returns the address of the message in the topic that the answer cites."""
     message, topic = citation.message, parse_topic_id(citation.topic)
     at = f"?at={message}#message-{message}"
     place = reverse("topic", args=[topic]) if topic else reverse("messages", args=[run.owner_id])

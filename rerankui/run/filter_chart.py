@@ -9,14 +9,14 @@ from memoryapp.engine.strategies.cuts import Cuts, Fate, FilteredItem, Filtering
 
 WIDTH, HEIGHT = 960, 240
 _LEFT, _TOP, _BOTTOM = 40, 14, 22
-# More bars than this are no longer told apart.
+# More bars than this cannot be distinguished.
 MOST_BARS = 80
-# What passed the first stage is shown with so many behind it, so that one sees where the cut lies.
+# How many items are shown after those that passed the first stage, so that the threshold is visible.
 _BEHIND = 10
 # The upper edge of the picture is the first of these similarities that nothing shown is above, with how far its
 # ticks are apart.
 _TOPS: Mapping[float, float] = {0.3: 0.1, 0.5: 0.1, 0.75: 0.25, 1.0: 0.25}
-# Names of lines that are nearer than this, in the picture's units, would stand in each other.
+# Names of lines that are nearer than this, in the picture's units, would overlap.
 _NAME_HEIGHT = 20
 
 
@@ -37,7 +37,7 @@ class HistogramBar:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdLine:
-    """A threshold: its height in the picture, and the similarity; ``is_under`` has its name stand under the line."""
+    """A threshold: its height in the picture, and the similarity; ``is_under`` puts its name under the line."""
 
     name: str
     y: float
@@ -94,7 +94,7 @@ def _bar(item: FilteredItem, place: int, step: float, top: float) -> HistogramBa
 
 
 def _y(similarity: float, top: float) -> float:
-    """The height of a similarity; what is no number or below zero lies at the base."""
+    """Returns the height of a similarity; a value that is no number or below zero is at the base."""
     inside = min(max(similarity / top, 0.0), 1.0) if similarity == similarity else 0.0
     return round(_TOP + (1 - inside) * (HEIGHT - _TOP - _BOTTOM), 1)
 

@@ -16,7 +16,7 @@ from rerankui.text.counts import grouped
 
 _BETWEEN = " | "
 _MENTIONS = re.compile(r"(\d{1,9}) mentions")
-# What stands behind a person's name: "(@login) (aka other, names) [Circle]".
+# What follows a person's name: "(@login) (aka other, names) [Circle]".
 _HEAD = re.compile(r"(?:\(@([^()]*)\) ?)?(?:\(aka ([^()]*)\) ?)?(?:\[([^][]*)\])?")
 _LABELS: dict[str, Promise] = {
     "Entities: ": gettext_lazy("entities: %(words)s"),

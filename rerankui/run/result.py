@@ -27,7 +27,7 @@ class ExcerptMessage:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A chosen topic as it was found, with its excerpt in the real messages; ``absent`` stands in none of them."""
+    """A chosen topic as it was found, with its excerpt in the real messages; ``absent`` pieces are in none of them."""
 
     selected: Selected
     candidate: Candidate | None

@@ -70,5 +70,5 @@ def _agents_stage(event: Event, turn: int) -> RunStage:
 
 
 def turn_of(event: Event) -> int | None:
-    """The turn that the event tells the number of."""
+    """Returns the turn whose number the event has."""
     return event.turn if isinstance(event, TurnStarted | ModelReplied | TopicsRead) else None

@@ -27,9 +27,9 @@ class StageBar:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallAxis:
-    """Milliseconds from the first event to the last one, or until now while the run goes on.
+    """Milliseconds from the first event to the last one, or until now while the run continues.
 
-    ``going`` is where the stage began that goes on.
+    ``going`` is where the current stage began.
     """
 
     whole: int

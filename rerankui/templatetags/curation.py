@@ -18,7 +18,7 @@ MOST_HOLDERS = 3
 
 @register.filter
 def deed(edit: TopicEdit, is_again: bool = False) -> str:
-    """``ada merged``: who did what, for a sentence that goes on; ``is_again`` where an undo took back another one."""
+    """Returns who did what, as part of a sentence (``ada merged``); ``is_again`` if an undo reverted another one."""
     if is_again:
         return _("%(who)s did a change again") % {"who": actor_words(edit.actor)}
     if edit.kind == TopicEdit.Kind.UNDO:

@@ -48,5 +48,5 @@ def _column_bar(place: int, column: SimilarityShare, most: float) -> tuple[objec
 
 
 def _at(cosine: float) -> float:
-    """Where a cosine lies in the picture, ten units a column."""
+    """Returns the position of a cosine in the picture, ten units a column."""
     return round((min(max(cosine, FIRST), LAST) - FIRST) / WIDTH * 10, 1)

@@ -23,7 +23,6 @@ def format_name(code: str) -> str:
 
 @register.filter
 def place(line: int | str) -> str:
-    """Where something stands in a file of chats, which is stored as a line number, as ``line 3, message 1`` or as a
-    path."""
+    """Returns a place in a file of chats, which is stored as a line number, as ``line 3, message 1`` or as a path."""
     text = f"line {line}" if isinstance(line, int) else line
     return _NAMED_PLACE.sub(lambda found: _PLACES[found[1]] % {"n": found[2]}, text)

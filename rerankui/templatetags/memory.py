@@ -263,7 +263,7 @@ def topic_chip(pk: int, kind: str = "") -> SafeString:
 
 @register.simple_tag
 def icon(name: str, size: str = "") -> SafeString:
-    """One of the vendored icons; decoration only, so a word stands beside it."""
+    """Returns one of the vendored icons; it is decoration only, so a word is shown beside it."""
     return format_html(
         '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>',
         f"icon-{size}" if size else "",
@@ -375,5 +375,5 @@ def snippet(text: str, words: str) -> SafeString:
 
 @register.filter
 def work_line(shown: work.WorkProgress) -> str:
-    """How far a piece of work is, how fast it goes, how long it takes yet, and who is at it."""
+    """Returns the progress of a piece of work, its speed, its remaining time, and who requested it."""
     return work.line(shown)

@@ -62,8 +62,7 @@ def chat_model(stage: str) -> str:
 
 @register.filter
 def fault_words(sentence: str, note: Mapping[str, Any] | None = None) -> str:
-    """Why something failed. A sentence without a note was written in English, and without values it is in the
-    catalogue as it stands."""
+    """Returns why something failed. A sentence without a note is English; without values, the catalogue has it."""
     if note:
         return sentence_of(Note(note["code"], note["values"]))
     ended = sentence if not sentence or sentence[-1] in ".!?…" else f"{sentence}."

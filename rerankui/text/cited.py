@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"(<[^<>]*>|\[\d{1,3}\])")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where the message stands in its topic, and the preview of it."""
+    """The address of the message in its topic, and of its preview."""
 
     address: str
     preview: str

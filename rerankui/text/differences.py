@@ -41,9 +41,9 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """A line of each text, side by side; a side is None where its text has no such line.
+    """A line of each text, side by side; a side is None if its text has no such line.
 
-    A ``fold`` has no sides and stands for ``folded`` lines that are the same.
+    A ``fold`` has no sides and represents ``folded`` equal lines.
     """
 
     kind: Kind

@@ -81,7 +81,7 @@ def line(text: str) -> str:
 
 
 def says_more(summary: str, title: str) -> bool:
-    """Whether a summary has words that its headline leaves out; its day does not count, for that stands beside it."""
+    """Whether a summary has words that its headline leaves out; its day does not count: it is shown beside it."""
     return _DAY.sub("", summary.strip().rstrip(".")) != _DAY.sub("", title)
 
 

@@ -125,7 +125,7 @@ def _initial(runs: Sequence[Run], query: str) -> dict[str, Any]:
 
 
 def _start_runs(request: HttpRequest, memory: ChatUser, query: str, strategies: Iterable[str]) -> str:
-    """The address of the page on which the runs of a question, begun now, stand side by side."""
+    """Starts the runs of a question; returns the address of the page that shows them side by side."""
     operator = operator_of(request).user
     runs = [lifecycle.start(memory, query, strategy=strategy, operator=operator) for strategy in strategies]
     for run in runs:
@@ -207,7 +207,7 @@ def _around(message: Message) -> list[Message]:
 
 
 def _segments(message: Message, found: CitedSource) -> Any:
-    """The message's text with the cited words marked, where it is the cited one and they stand in it as they are."""
+    """Returns the message's text with the cited words marked, if it is the cited one and contains them literally."""
     quote = found.citation.quote
     start = message.text.find(quote) if found.message and message.pk == found.message.pk else -1
     pieces = [Piece(quote, "exact", message.pk, start, start + len(quote))] if quote and start >= 0 else []

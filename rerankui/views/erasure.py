@@ -17,9 +17,9 @@ from django.utils.translation import pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from memoryapp import erasure, forgetting, transfer
+from memoryapp import erasure, transfer
 from memoryapp.api.streams import FilePieces
-from memoryapp.forgetting import Reach, Target
+from memoryapp.erasure import Reach, Target
 from memoryapp.models import ChatUser, Erasure, Finding, Message, Person, Role, Topic
 from rerankui.access import owner_or_404, requires
 from rerankui.pages import page_of, show
@@ -49,7 +49,7 @@ def erase(request: HttpRequest, owner: int) -> HttpResponse:
     if request.POST.get("name", "").strip() != of.name:
         context["sentence"] = _("That is not the name; nothing was erased.")
         return render(request, "pages/erasure/erase.html", context, status=422)
-    begun = erasure.begin(of, request.user.get_username())
+    begun = erasure.begin_user(of, request.user.get_username())
     return redirect("erasure", pk=begun.pk)
 
 
@@ -64,16 +64,16 @@ def erase_part(request: HttpRequest, owner: int) -> HttpResponse:
     if request.method == "POST":
         if request.POST.get("word", "").strip().lower() == _word():
             try:
-                begun = forgetting.begin(wanted.target, request.user.get_username())
-            except forgetting.Nothing as error:
+                begun = erasure.begin(wanted.target, request.user.get_username())
+            except erasure.Nothing as error:
                 context["sentence"] = str(error)
             else:
                 return redirect("erasure", pk=begun.pk)
         else:
             context["sentence"] = _("That is not the word; nothing was erased.")
-    reach = forgetting.reach_of(wanted.target)
+    reach = erasure.reach_of(wanted.target)
     context |= {"counts": reach, "by_hand": _by_hand(reach), "waiting": _waiting(reach)}
-    context["files"] = forgetting.discardable(of.pk).count() if reach.messages else 0
+    context["files"] = erasure.discardable(of.pk).count() if reach.messages else 0
     return render(request, "pages/erasure/erase_part.html", context, status=422 if context["sentence"] else 200)
 
 
@@ -143,7 +143,7 @@ def receipt_verify(request: HttpRequest, pk: int) -> HttpResponse:
 def receipt_file(request: HttpRequest, pk: int) -> HttpResponse:
     """The receipt to keep elsewhere; ``verify_erasure`` takes it."""
     found = get_object_or_404(Erasure, pk=pk)
-    response = HttpResponse(forgetting.dumped(found), content_type="application/json")
+    response = HttpResponse(erasure.dumped(found), content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="erasure-{found.pk}.json"'
     return response
 

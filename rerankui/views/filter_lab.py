@@ -138,7 +138,7 @@ def filter_effect(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @requires(Role.DEBUGGER)
 def filter_preset(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Store the cuts under a name, for the run's embedding profile; whoever opens the address comes to the lab."""
+    """Stores the thresholds under a name, for the run's embedding profile; opening the address leads to the lab."""
     lab = _lab(request, pk, request.POST or request.GET)
     if request.method != "POST":
         return _page(request, lab)

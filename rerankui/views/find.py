@@ -40,7 +40,7 @@ def find(request: HttpRequest) -> HttpResponse:
 
 
 def _pages(frame: PageFrame) -> list[Section]:
-    """The sections, and the pages of this memory that lie below one."""
+    """Returns the sections, and the pages of this memory in one of them."""
     below: Sequence[Section] = ()
     if frame.owner is not None:
         of = [frame.owner.pk]

@@ -1,4 +1,4 @@
-"""Messages as a talk, from the newest back; a permalink shows one with what was said around it."""
+"""Messages as a conversation, from the newest back; a permalink shows one among its neighbours."""
 
 from __future__ import annotations
 

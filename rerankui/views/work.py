@@ -45,7 +45,7 @@ class ActiveSession:
 
 @require_safe
 def all_work(request: HttpRequest) -> HttpResponse:
-    """What goes on for every chat user; the panel is asked for every two seconds while something does."""
+    """Shows the running work of every chat user; the panel is polled every two seconds while there is any."""
     return _shown(request, panel_of(visible_owners(request), reverse("work")))
 
 

@@ -1,7 +1,7 @@
-"""How many sockets one session may hold open in this process, and all sessions together.
+"""How many sockets one login session may keep open in this process, and all sessions together.
 
-It is counted before anything is asked of the database: what keeps a server from answering is many sockets at once. The
-one too many is told so and closed; its page goes on without.
+They are counted before the database is queried, because many sockets at once are what blocks a server. A socket beyond
+the limit gets a notice and is closed; its page works without it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OF_PROCESS = 1_000
 
 
 class SocketLimit:
-    """Passes sockets on while there is room; stands behind the middleware that reads cookies."""
+    """Accepts sockets within the limit; it is placed behind the middleware that reads cookies."""
 
     def __init__(self, application: Any) -> None:
         self._application = application

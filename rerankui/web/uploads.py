@@ -28,7 +28,7 @@ from django.http.multipartparser import MultiPartParser, MultiPartParserError
 HEADER = "X-Received-Body"
 # What a form adds to its file.
 FORM_BYTES = 100_000
-# A page that stood open longer is opened anew.
+# A page that was open for longer has to be loaded again.
 LASTS = timedelta(hours=12)
 
 _SALT = "mnemoscope.upload"
@@ -74,7 +74,7 @@ def body_name(body: IO[bytes]) -> str:
 class Untaken:
     """Passes requests on to ``application``, and removes afterwards a body that no view took.
 
-    A ticket outlives the session it was given to: whoever is signed out meanwhile could fill the disk.
+    A ticket is valid after the end of its login session: somebody who was signed out meanwhile could fill the disk.
     """
 
     def __init__(self, application: Any) -> None:
@@ -90,7 +90,7 @@ class Untaken:
 
 
 def _path(signed: str) -> Path | None:
-    """Where the body lies that was ``named`` so."""
+    """Returns the path of the body with this signed name; None if the signature is invalid."""
     try:
         return Path(settings.IMPORT_DIR / signing.Signer(salt=_SALT).unsign(signed))
     except signing.BadSignature:
@@ -99,7 +99,7 @@ def _path(signed: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A file that came, under the name the browser calls it; it lies at ``path``."""
+    """A received file, with the name that the browser gives it; its content is at ``path``."""
 
     path: Path
     name: str
@@ -119,7 +119,7 @@ def receive(request: HttpRequest) -> Iterator[list[Received]]:
 
 
 def _read(request: HttpRequest) -> None:
-    """Has the handlers see the files of the body, wherever it lies."""
+    """Makes the handlers see the files of the body, wherever it is stored."""
     signed = request.headers.get(HEADER)
     if signed is None:
         # Its first use reads the body.

@@ -1,4 +1,4 @@
-"""Every address of the site, filled with rows of Anna's memory; each row says a word that stands nowhere else."""
+"""Every address of the site, filled with rows of Anna's memory; each row contains a word that occurs nowhere else."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from memoryapp.models import (
 from rerankui.web import uploads
 from tests.conftest import candidate, talk
 
-# stands in every row of Anna's memory and nowhere else
+# occurs in every row of Anna's memory and nowhere else
 WORD = "мандрагора"
 SECRET = "кларнет"
 MEDIA = WORD.encode()
@@ -103,7 +103,7 @@ def events(topic: Topic, person: Person) -> list[Event]:
 
 
 def every_row(anna: ChatUser) -> dict[str, Model]:
-    """One row of each noun in Anna's memory, by model name; each says the word."""
+    """Creates one row of each noun in Anna's memory and returns them by model name; each contains the word."""
     anna.display_name, anna.profile = f"Anna {WORD}", SECRET
     anna.save()
     topic, owned = talk(anna, (f"{WORD} {SECRET}", [f"{WORD} {SECRET}?", f"{WORD} {SECRET}!"]))[0], {"owner": anna}
@@ -153,7 +153,7 @@ def every_row(anna: ChatUser) -> dict[str, Model]:
 
 
 def routes(memory: dict[str, Model]) -> list[Route]:
-    """Every address; the one that signs out comes last."""
+    """All addresses; the one that signs out comes last."""
     return sorted(_walk(get_resolver().url_patterns, "/", "", memory), key=lambda route: route.name == "logout")
 
 
@@ -182,7 +182,7 @@ def filled(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
 
 
 def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> str:
-    """Anna's value for an argument, so that the stranger asks for exactly what is hers."""
+    """Returns Anna's value for an argument, so that the stranger asks for exactly what is hers."""
     kind = route.partition("/")[0]
     known: dict[tuple[str, str], Callable[[], object]] = {
         ("memory", "owner"): lambda: memory["chatuser"].pk,
@@ -227,12 +227,12 @@ def _argument(route: str, name: str, pattern: URLPattern | URLResolver, memory: 
 
 
 def _administered(pattern: URLPattern | URLResolver, memory: dict[str, Model]) -> Model:
-    """The row an address of the administration is about, by its name: ``memoryapp_fact_change``."""
+    """Returns the row that an address of the administration is about, by its name (``memoryapp_fact_change``)."""
     name = getattr(pattern, "name", None) or ""
     return next((row for noun, row in memory.items() if f"_{noun}_" in name), memory["topic"])
 
 
 def holdings() -> dict[str, int]:
-    """How many rows there are of each noun; who is signed in is no part of a memory, and the walk signs out."""
+    """Counts the rows of each noun; login sessions are left out, because the test signs out on the way."""
     memory = apps.get_app_config("memoryapp").get_models()
     return {model.__name__: model._default_manager.count() for model in memory if model is not LoginSession}

@@ -1,7 +1,7 @@
-"""A stranger walks every address, socket and command, and finds nothing of another's memory.
+"""A stranger visits every address, socket and command, and finds nothing of another's memory.
 
-The walk is over what the program has, not over a list: a new address whose arguments this file cannot fill
-fails the test until somebody teaches it.
+The test visits what the program has, not a list: a new address whose arguments this file cannot fill fails the test
+until somebody adds them.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ OPEN_TO_ALL = {
     "admin:jsi18n",
     "v1:openapi-json",
 }
-# one's own account, also of who is no operator
+# one's own account, also for somebody who is no operator
 OWN = {"account", "password"}
 ADMIN_ONLY = "admin:"
-# A session opens none of these; tests/api/test_api.py walks them with tokens.
+# A login session opens none of these; tests/api/test_api.py visits them with tokens.
 DOORS = "v1:"
-# what programs may do is for admins too; tests/pages/test_tokens.py looks at whom they let in
+# what programs may do is for admins too; tests/pages/test_tokens.py checks who may open these
 OF_TOKENS = "token_"
-# and so is the end of a memory; tests/ingestion/test_erasure.py
+# the erasure of a memory is for admins too; tests/erasure/test_user_erasure.py
 ERASING = "eras"
 EXPORTING = "export"
-# embedding profiles are nobody's, and for admins; tests/browsing/test_embedding_page.py
+# embedding profiles belong to nobody, and are for admins; tests/browsing/test_embedding_page.py
 OF_PROFILES = "embedding_"
 OTHER_RIGHTS = (ADMIN_ONLY, DOORS, OF_TOKENS, ERASING, EXPORTING, OF_PROFILES)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
 def body(answer: Any) -> str:
-    return b"".join(answer).decode(errors="replace")  # streams and pages alike
+    return b"".join(answer).decode(errors="replace")  # event streams are checked like pages
 
 
 @pytest.fixture
 def nobody(db: None) -> Operator:
-    """An operator whom no chat user was opened to."""
+    """An operator who may open no memory."""
     return operator("nina", Role.CURATOR)
 
 
@@ -114,7 +114,7 @@ def test_a_hidden_row_is_answered_like_one_that_does_not_exist(memory: dict[str,
 
 
 def _unnamed(answer: Any) -> str:
-    """The page without what differs in every answer: its token, and the address it repeats."""
+    """Returns the page without what differs in every answer: its token, and the address it repeats."""
     return re.sub(r'X-CSRFToken": "\w+|value="[^"]*"', "", body(answer))
 
 
@@ -131,7 +131,7 @@ def test_whoever_is_not_signed_in_is_asked_to(memory: dict[str, Model]) -> None:
             assert "/login/" in answer["Location"], route.path
 
 
-def test_a_user_who_is_no_operator_is_told_so(memory: dict[str, Model]) -> None:
+def test_a_user_who_is_no_operator_gets_an_explanation(memory: dict[str, Model]) -> None:
     client, user = Client(), User.objects.create_user("ulf", password="a-long-enough-word")
     client.force_login(user)
     for route in routes(memory):
@@ -142,7 +142,7 @@ def test_a_user_who_is_no_operator_is_told_so(memory: dict[str, Model]) -> None:
 
 
 def test_the_walk_would_see_the_word(memory: dict[str, Model], as_admin: Client) -> None:
-    """The same addresses, opened by one who may: otherwise the walk above would prove nothing."""
+    """Opens the same addresses as somebody who may; without this the other test would prove nothing."""
     shown = [route for route in routes(memory) if not route.is_anybodys and not route.name.startswith(OTHER_RIGHTS)]
     for route in shown:
         answer = as_admin.get(route.path, follow=True)
@@ -165,10 +165,10 @@ def test_another_memorys_message_is_no_permalink_in_ones_own(
 
 
 def socket_for(client: Client, path: str, origin: str = "http://localhost") -> WebsocketCommunicator:
-    """A socket as a browser opens it: through the real application, with the cookies of a client that signed in."""
+    """Connects a socket as a browser does: through the real application, with the cookies of a signed-in client."""
     cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in client.cookies.items())
     headers = [(b"host", b"localhost"), (b"origin", origin.encode()), (b"cookie", cookies.encode())]
-    # Opened when asked for, as a server does: the application looks for the static files, which are collected by then.
+    # The application is built on request, as in a server: it looks for the static files, which are collected by then.
     protocols = import_string("rerankui.asgi.protocols")
     return WebsocketCommunicator(protocols, f"/{path}", headers=headers)
 
@@ -225,7 +225,7 @@ async def test_a_socket_opens_from_the_sites_own_pages_only(viewer: Operator, me
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("thread_closed")
-async def test_one_socket_too_many_is_told_so_and_the_next_after_a_close_opens(
+async def test_one_socket_too_many_is_refused_and_the_next_after_a_close_opens(
     viewer: Operator, anna: ChatUser, settings: Any
 ) -> None:
     settings.SOCKETS_PER_SESSION = 2
@@ -251,14 +251,14 @@ async def test_a_socket_of_no_path_is_refused() -> None:
 
 
 async def _until_closed(socket: WebsocketCommunicator) -> dict[str, object]:
-    """What came first; the server then says that the connection is gone, at which the consumer ends."""
+    """Yields what arrives first; then the server reports that the connection is closed, which ends the consumer."""
     first: dict[str, object] = await socket.receive_output(timeout=PATIENCE)
     await socket.disconnect(timeout=PATIENCE)
     return first
 
 
 def arguments(questions: Path, chat: Path) -> dict[str, list[str]]:
-    """How a command is told to work for Boris only; those that work for nobody in particular have none."""
+    """Returns the arguments that restrict a command to Boris; a command that works for nobody has none."""
     return {
         "archive": ["--user", "boris", "--now"],
         "bench": [],
@@ -291,7 +291,7 @@ def test_a_command_for_one_memory_tells_nothing_of_another(
     ours = {name for name, app in get_commands().items() if app == "memoryapp"}
     command_arguments = arguments(questions, chat)
     assert ours <= command_arguments.keys(), f"no arguments here for {ours - command_arguments.keys()}"
-    # Erased last, for the others work for him.
+    # Boris is erased last, because the other commands work for him.
     for name in sorted(ours - {"up", "test", "bench"}, key=lambda name: (name == "erase_user", name)):
         out = StringIO()
         try:

@@ -1,4 +1,4 @@
-"""Signing in and what it opens: attempts, one's own password and sessions, and the end of what is open."""
+"""Signing in: login limits, one's own password and login sessions, and how sessions end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fail(name: str, times: int, address: str = "192.0.2.1", **more: Any) -> Any:
     return answer
 
 
-def test_who_tries_too_often_waits_and_is_told_how_long(viewer: Operator, settings: LazySettings) -> None:
+def test_who_tries_too_often_waits_and_sees_how_long(viewer: Operator, settings: LazySettings) -> None:
     assert fail("vera", settings.AXES_FAILURE_LIMIT - 1).status_code == 200
     answer = fail("vera", 1)
     assert (answer.status_code, answer["Retry-After"]) == (429, "300")
@@ -105,9 +105,9 @@ def test_a_header_tells_the_address_only_where_a_setting_names_it(viewer: Operat
 
 
 @pytest.mark.slow
-def test_an_admin_is_told_of_tried_passwords(admin: Operator, viewer: Operator, settings: LazySettings) -> None:
+def test_an_admin_sees_tried_passwords(admin: Operator, viewer: Operator, settings: LazySettings) -> None:
     fail("vera", settings.AXES_FAILURE_LIMIT)
-    # The wait is long over when the admin comes.
+    # The waiting time has ended when the admin comes.
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(days=1))
     client = Client()
     page = client.post("/login/", {"username": "ada", "password": PASSWORD}, REMOTE_ADDR="192.0.2.3", follow=True)

@@ -1,4 +1,4 @@
-"""API tokens: shown once, kept as a digest, limited to what they were made for, ended by hand."""
+"""API tokens: shown once, stored as a digest, limited to their scopes, revoked by an operator."""
 
 from __future__ import annotations
 

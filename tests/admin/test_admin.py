@@ -1,4 +1,5 @@
-"""Django's admin changes topics, people, facts and artifacts through their functions, and is refused in sentences."""
+"""Django's administration changes topics, people, facts and artifacts through the domain's functions, and shows
+refusals as sentences."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def topics(anna: ChatUser) -> list[Topic]:
 class TestAccounts:
     @pytest.mark.parametrize("role", ["viewer", "curator"])
     def test_a_new_account_gets_the_role_that_its_page_shows(self, admin: Operator, role: str) -> None:
-        """The first of the roles stands there already, and is chosen by leaving it."""
+        """The form selects the first role; the account gets it if nobody selects another one."""
         client, door = signed_in(admin), "/admin/auth/user/add/"
         assert '<option value="viewer" selected>' in page_text(client.get(door))
         account = {"username": "nina", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}

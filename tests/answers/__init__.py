@@ -1,1 +1,1 @@
-"""Answers in words: their page, their settings, and what becomes of judgements."""
+"""Answers in words: their page, their settings, and their judgements."""

@@ -1,4 +1,4 @@
-"""The settings of the agent are the defaults of its runs, and its switch keeps new runs from being its own."""
+"""The settings of the agent are the defaults of its runs, and its switch stops new runs of the agent."""
 
 from __future__ import annotations
 

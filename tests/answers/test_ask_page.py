@@ -1,4 +1,4 @@
-"""The page on which questions are asked: who answers, what an answer rests on, how it ended, how it is judged."""
+"""The page on which people ask questions: which model answers, what an answer cites, how it ended, how it is judged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def topic(anna: ChatUser) -> Topic:
 
 
 def shown(client: Client, address: str) -> str:
-    """The words of a page."""
+    """Returns the visible text of a page."""
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", get(client, address))))
 
 

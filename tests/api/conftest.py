@@ -1,4 +1,4 @@
-"""A memory of three topics for tests of the interface for programs."""
+"""A memory of three topics for tests of the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conftest import talk
 
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
-    """Three topics of an evening each, the second between the others; their messages are m0 to m7."""
+    """Three topics, one for each evening; the second is between the others in time. Their messages are m0 to m7."""
     return talk(
         anna,
         ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),

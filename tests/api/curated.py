@@ -1,4 +1,4 @@
-"""A memory that programs curate: what it holds, and what the interface answers of a change."""
+"""A memory that programs curate: its content, and the API's answer to a change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT: tuple[type[Model], ...] = (Topic, TopicMessage, Message, TopicEdit, Edited
 
 
 def memory(owner: ChatUser) -> dict[str, list[str]]:
-    """The live topics by summary, each with what is said in it."""
+    """Returns the live topics by summary, each with the texts of its messages."""
     return {
         topic.summary: message_ids(topic.pk) for topic in Topic.objects.of(owner).live().order_by("started_at", "pk")
     }
@@ -28,7 +28,7 @@ def message_ids(topic: object) -> list[str]:
 
 
 def snapshot() -> list[list[dict[str, Any]]]:
-    """Every row that curation could touch."""
+    """Returns every row that curation could change."""
     return [list(model._default_manager.order_by("pk").values()) for model in KEPT]
 
 
@@ -48,7 +48,7 @@ def conflict_of(answer: Any) -> dict[str, Any]:
 
 
 def chosen_once(owner: ChatUser, topic: Topic) -> Run:
-    """A finished run by hand that chose the topic for its first message."""
+    """A finished run that chose the topic for its first message; its events are written by hand."""
     columns = {"state": Run.State.FINISHED, "finished_at": timezone.now(), "candidate_count": 1, "selected_count": 1}
     run = Run.objects.create(owner=owner, query="Which tea?", strategy="flash", **columns)
     message = Message.objects.filter(topic=topic).in_order()[0]

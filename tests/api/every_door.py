@@ -1,4 +1,4 @@
-"""Every address of the interface for programs, with a body that it takes."""
+"""Every endpoint of the API, with a body that it accepts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
 
 @cache
 def described() -> set[tuple[str, str]]:
-    """Method and path of every door; the whole description is made for it."""
+    """Method and path of every endpoint; the whole OpenAPI description is generated for it."""
     paths = api.get_openapi_schema(path_prefix="/v1/")["paths"]
     return {(method, path) for path, methods in paths.items() for method in methods}
 
 
 def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Door]:
-    """Every door, as a request for what is named; a new one fails here until somebody teaches it."""
+    """Returns a valid request for every endpoint; a new endpoint fails here until somebody adds its request."""
     known: dict[tuple[str, str], tuple[str, Any]] = {
         ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [MESSAGE]}),
         ("post", "/v1/recall"): ("/v1/recall", {"user": owner, "query": SECRET}),

@@ -1,4 +1,4 @@
-"""The doors for programs: what they refuse and how, whom they let through, and that nothing breaks them."""
+"""The API's endpoints: what they refuse and how, which tokens they accept, and that no input breaks them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_what_is_no_door_is_refused_in_the_same_shape(
     assert "Allow" in answer or status != 405
 
 
-def test_a_token_that_asks_too_often_is_told_when_to_come_back(anna: ChatUser, topic: Topic, settings: Any) -> None:
+def test_a_token_over_its_limit_receives_the_time_of_the_next_try(anna: ChatUser, topic: Topic, settings: Any) -> None:
     settings.API_RATE = (2, 3600.0)
     program, other = Program(token_for(anna)), Program(token_for(anna))
     statuses = [program.get(f"/v1/topics/{topic.pk}").status_code for _ in range(2)]
@@ -173,7 +173,7 @@ def test_a_token_has_only_so_many_runs_in_flight(anna: ChatUser, program: Progra
 
 
 @pytest.mark.slow
-def test_a_database_out_of_reach_is_said_with_when_to_try_again(
+def test_an_unreachable_database_is_reported_with_the_time_of_the_next_try(
     topic: Topic, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(text: str) -> None:
@@ -211,7 +211,7 @@ def test_the_description_is_complete(client: Client) -> None:
 
 def _shape(document: Any, body: Any) -> Any:
     asked = body["content"]["application/json"]["schema"]
-    # One that need not be sent stands beside its default.
+    # A property that may be left out has its default in the description.
     named = asked if "$ref" in asked else asked["allOf"][0]
     return document["components"]["schemas"][named["$ref"].rpartition("/")[2]]
 
@@ -276,7 +276,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 
 @pytest.fixture
 def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Runs are made and stay waiting, for what becomes of them is not asked here."""
+    """Runs are created and stay pending, because these tests do not check their ends."""
 
     async def nothing_yet(run: Run) -> dict[str, Any]:
         return {}
@@ -287,7 +287,7 @@ def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture
 def tireless(anna: ChatUser, settings: Any) -> Program:
-    """A program that may do everything, as often as it likes."""
+    """A program with every permission and without a limit of requests."""
     settings.API_RATE = (1_000_000, 60.0)
     return Program(token_for())
 

@@ -1,4 +1,4 @@
-"""Answers in words over HTTP: the agent's stream, the plain path, and what is so while the agent is switched off."""
+"""Answers in words over HTTP: the agent's stream, the plain path, and both while the agent is switched off."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QA, STREAM = "/v1/qa", "/v1/agent/stream"
 
 @pytest.fixture
 async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    """The runner of the web process, in this test's loop."""
+    """The runner of the web process, in this test's event loop."""
     made = Runner()
     made.bind()
     await made.clients()
@@ -63,7 +63,7 @@ async def test_a_question_about_something_else_is_refused(client: AsyncClient) -
 
 
 def checked(events: list[tuple[str, int, Any]]) -> tuple[Any, list[Any], Any]:
-    """What began, the progress, and the answer, each of the described shape."""
+    """Returns the beginning, the progress and the answer, after checking the shape of each against the description."""
     (first, _, begun), *between, (last, _, answer) = events
     assert (first, last, {kind for kind, _, _ in between}) == ("run", "answer", {"progress"})
     StreamBegun.model_validate(begun)

@@ -1,4 +1,5 @@
-"""Topics changed over HTTP: each door makes what it says, tried dry it makes nothing, and who may not finds nothing."""
+"""Topics changed over HTTP: each endpoint makes the change, a dry run changes nothing, and a token without access gets
+404."""
 
 from __future__ import annotations
 
@@ -131,7 +132,7 @@ class TestChanges:
 
 @pytest.fixture(params=["merge", "split", "rewrite", "move", "undo"])
 def wish(request: pytest.FixtureRequest, anna: ChatUser, topics: list[Topic]) -> tuple[str, str, dict[str, Any]]:
-    """One of the changes, as method, address and body."""
+    """Returns one of the changes as method, address and body."""
     tea, cats, more = topics
     if request.param == "undo":
         merge = curation.plan_merge(anna, [tea.pk, cats.pk])
@@ -344,7 +345,7 @@ class TestRefusals:
         for probed, empty in zip(answers(theirs, edit.pk), answers(nothing, nothing), strict=True):
             assert (probed.status_code, empty.status_code) == (404, 404)
             assert probed.content.decode() == empty.content.decode().replace(str(nothing), str(theirs))
-        # The ids of messages are those of their memory: m2 is Boris's here, and Anna's stays where it is.
+        # Ids of messages are unique only within a memory: m2 is Boris's here, and Anna's m2 stays where it is.
         changed(stranger.post("/v1/messages/move", {"user": "boris", "messages": ["m2"], "to": own[0].pk}))
         assert memory(anna) == {"Tea": ["m0", "m1", "m2", "m3"], "Cats": ["m4", "m5"], "More tea": ["m6", "m7"]}
         assert snapshot() != before

@@ -1,4 +1,4 @@
-"""Bodies for changes of topics that nobody would send: none breaks an endpoint."""
+"""Invalid bodies for changes of topics: none of them breaks an endpoint."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ def tireless(anna: ChatUser, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def mostly(sane: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Wishes wrong in every part are refused at the first; what breaks deeper is wrong in one."""
+    """Requests that are mostly valid: one that is wrong everywhere is refused at its first fault, so faults deeper
+    inside need a request that is wrong in one part."""
     return st.integers(0, 5).flatmap(lambda chance: sane if chance < 5 else anything)
 
 
 names = mostly(st.sampled_from(["anna", "anna", "anna", "nobody", "\x00"]))
-# HERE0 and its like stand for topics that are there when the request is sent.
+# HERE0 and similar names are replaced by topics that exist when the request is sent.
 ids = mostly(st.sampled_from(["HERE0", "HERE1", "[HERE2]", "HERE0", "HERE1", 0, -1, "Topic:3.0", 10**30]))
 listed = mostly(st.lists(ids, min_size=2, max_size=3))
 message_ids = mostly(st.lists(mostly(st.sampled_from([f"m{number}" for number in range(8)])), min_size=1, max_size=3))

@@ -1,4 +1,4 @@
-"""Messages in and topics out over HTTP: repeatable, told apart one by one, page by page."""
+"""Messages in and topics out over HTTP: repeatable, with one outcome for each message, and paged."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_retired_topic_leads_to_those_that_hold_its_messages_now(anna: ChatUse
 
 @pytest.fixture
 def known(anna: ChatUser, boris: ChatUser) -> None:
-    """Three rows of each noun in both memories."""
+    """Creates three rows of each noun in both memories."""
     for owner in (anna, boris):
         at = timezone.now()
         for number in range(3):

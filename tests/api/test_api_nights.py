@@ -1,4 +1,4 @@
-"""A night's automatic merges undone by a program: all of them or none, after a look if it wants one."""
+"""A program undoes the automatic merges of one night: all of them or none, with a dry run if it wants one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions over HTTP: answered as a document or event by event, and never lost with the client who asked."""
+"""Questions over HTTP: answered as a document or as a stream of events, and continued after the client disconnects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO
 
 
 class Gate:
-    """A chat model that answers only once it is let; ``asked`` is set when it is spoken to."""
+    """A chat model that answers only after the gate is opened; ``asked`` is set when a request arrives."""
 
     model = "gate"
 
@@ -57,7 +57,7 @@ class Gate:
 
 
 class Listening:
-    """The embedded chat model; ``heard`` is what it was sent."""
+    """The embedded chat model; ``heard`` contains the requests it received."""
 
     model = "listening"
 
@@ -84,7 +84,7 @@ async def memory() -> ChatUser:
 
 @pytest.fixture
 async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runner]:
-    """The runner of the web process, in this test's loop."""
+    """The runner of the web process, in this test's event loop."""
     made = Runner()
     made.bind()
     await made.clients()
@@ -96,7 +96,7 @@ async def runner(memory: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
 @pytest.fixture
 async def gate(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gate]:
-    """Holds every run at its first turn."""
+    """Stops every run at its first turn until it is opened."""
     made = Gate()
     clients = await runner.clients()
     monkeypatch.setattr(type(clients), "chat", property(lambda self: made), raising=False)
@@ -115,7 +115,7 @@ async def post(client: AsyncClient, path: str, **body: Any) -> Any:
 
 
 async def events_of(answer: Any) -> list[tuple[str, int, Any]]:
-    """What came over the stream, parsed as a client of server-sent events does."""
+    """Returns the streamed events, parsed as a client of server-sent events does."""
     text = "".join([part.decode() async for part in answer.streaming_content])
     found = []
     for block in text.split("\n\n"):
@@ -126,7 +126,7 @@ async def events_of(answer: Any) -> list[tuple[str, int, Any]]:
 
 
 async def stored_of(run: Run | UUID | str) -> list[tuple[str, int, Any]]:
-    """As they go out."""
+    """Returns the stored events in the form in which the stream sends them."""
     rows = RunEvent.objects.filter(run=run).order_by("seq").values_list("kind", "seq", "payload")
     return [(kind, seq, json.loads(to_wire(kind, json.dumps(payload)))) async for kind, seq, payload in rows]
 
@@ -154,7 +154,7 @@ async def test_a_question_is_answered_with_what_was_chosen(runner: Runner, clien
     assert (again["user"], again["query"], again["state"]) == ("anna", QUERY, "finished")
 
 
-async def test_outsiders_are_told_of_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
+async def test_programs_receive_every_candidate_as_a_value_of_its_own(runner: Runner, client: AsyncClient) -> None:
     answer = await post(client, "/v1/recall/stream", parameters={"candidates": 1})
     [found] = [payload for kind, _, payload in await events_of(answer) if kind == "candidates_found"]
     run = answer["Content-Location"].rpartition("/")[2]
@@ -280,7 +280,7 @@ async def test_the_notices_of_another_process_reach_who_follows_its_run(
 
 
 class Away(InMemoryChannelLayer):
-    """A layer that was lost."""
+    """A channel layer that cannot be reached."""
 
     async def new_channel(self, prefix: str = "specific.") -> str:
         raise OSError("out of reach")
@@ -372,7 +372,7 @@ async def test_the_messages_of_openai_are_taken_with_their_content(runner: Runne
     assert [item["text"] for item in run.messages] == ["It crashes.\nAlways.", "What does?"]
 
 
-async def test_the_models_are_told_the_last_ten_messages_of_the_conversation(
+async def test_the_models_receive_the_last_ten_messages_of_the_conversation(
     runner: Runner, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = Listening()

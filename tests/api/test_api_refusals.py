@@ -1,4 +1,4 @@
-"""Questions that cannot be asked over HTTP: refused with a sentence that names the field, whatever was sent."""
+"""Invalid questions over HTTP: whatever was sent is refused with a sentence that names the field."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ MANY = 1_000
     ],
 )
 def test_of_very_many_faults_one_is_looked_for(more: Any, status: int, sentence: str, program: Program) -> None:
-    """A body may hold five million; to describe each would stop the process for everybody."""
+    """A body may have five million faults; describing each of them would block the process for everybody."""
     answer = program.post("/v1/recall", {"user": "anna", "query": "x", **more})
     assert (error_of(answer)[0], error_of(answer)[2]) == (status, sentence)
 
@@ -108,7 +108,7 @@ def test_a_refusal_repeats_little_of_what_was_sent(more: Any, program: Program) 
     assert len(answer.content) < 2_000
 
 
-def test_too_large_a_body_and_too_large_a_picture_are_told_apart(program: Program, settings: Any) -> None:
+def test_too_large_a_body_and_too_large_a_picture_are_distinguished(program: Program, settings: Any) -> None:
     settings.MEDIA_MAX_BYTES = 10
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "aaaa" * 10}}
     status, _, sentence = error_of(program.post("/v1/recall", {"user": "anna", "query": "x", "media": [picture]}))

@@ -1,4 +1,4 @@
-"""docs/http.md names every address of the API, every error code and every scope, and none that there is not."""
+"""docs/http.md names every address, error code and scope of the API, and none that does not exist."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Files in a memory: read, found by recall, and never written over what a person said of them."""
+"""Files in a memory: read, found by recall, and never written over people's own descriptions."""

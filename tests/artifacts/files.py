@@ -1,4 +1,4 @@
-"""Files as people send them, and as people who mean harm do."""
+"""Files as people send them, and malicious ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def saved(document: object) -> bytes:
 
 
 def pdf(*lines: str, password: str = "") -> bytes:
-    """A page for each line."""
+    """Returns a PDF with one page for each line."""
     writer = PdfWriter()
     font = DictionaryObject(
         {
@@ -52,7 +52,7 @@ def pdf(*lines: str, password: str = "") -> bytes:
 
 
 def bomb() -> bytes:
-    """A Word file of a few kilobytes that would become 300 MB."""
+    """A Word file of a few kilobytes that would unpack to 300 MB."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")

@@ -1,4 +1,4 @@
-"""Pictures and recordings are described by a chat model that takes them, and wait or fail with a sentence otherwise."""
+"""A chat model that accepts media describes pictures and recordings; without one they wait, or fail with a sentence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def files(settings: Any, tmp_path: Any) -> None:
 
 
 def connect(settings: Any, monkeypatch: pytest.MonkeyPatch, *steps: Step) -> ScriptedChat:
-    """A chat model that answers so."""
+    """Connects a chat model that gives this answer."""
     chat = ScriptedChat(*steps)
 
     @asynccontextmanager
@@ -60,7 +60,7 @@ def again(row: Artifact) -> Artifact:
 
 
 def part(request: ChatRequest) -> dict[str, Any]:
-    """What is sent beside the text."""
+    """Returns the part of the request that contains the medium."""
     found: dict[str, Any] = request.messages[1]["content"][1]
     return found
 

@@ -1,4 +1,4 @@
-"""Files arrive, are read by the sweep, found by recall, and put off or given up when they cannot be read."""
+"""Files arrive, the sweep reads them, recall finds them; files that cannot be read are tried later or given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurements run, say what they measured, and leave the memory as it was."""
+"""The measurements run, print what they measured, and leave the memory unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.hesitating import Hesitant
 pytestmark = pytest.mark.django_db(transaction=True)
 
 AT_ONCE = 20
-# Milliseconds of the processor for a rerank: with so many at once nobody would wait any longer for an answer.
+# Milliseconds of processor time for a rerank; with more, an answer would take too long when many run at once.
 UNBEARABLE = 80.0
 
 
@@ -43,7 +43,7 @@ def counts() -> dict[str, int]:
 
 
 class Meeting(Hesitant):
-    """Answers nobody's first question before all have asked theirs."""
+    """Answers no first question before all runs have asked theirs."""
 
     def __init__(self) -> None:
         self.all_here = asyncio.Barrier(AT_ONCE)
@@ -89,10 +89,10 @@ async def test_reranks_wait_for_their_model_at_the_same_time() -> None:
 def test_the_measures_of_borders_are_those_of_the_literature() -> None:
     dialogue = borders.Dialogue(tuple(message(at, "said") for at in range(1, 13)), frozenset({4, 8}))
     assert borders.score([(dialogue, frozenset({4, 8}))]) == borders.BorderScore(0.0, 0.0, 1.0)
-    # Windows are two messages wide; of ten, those that reach over a missed or a wrong border are wrong.
+    # Windows contain two messages; of ten windows, those that span a missed or a wrong border are wrong.
     assert borders.score([(dialogue, frozenset())]) == borders.BorderScore(0.4, 0.4, 0.0)
     assert borders.score([(dialogue, frozenset({4, 9}))]) == borders.BorderScore(0.2, 0.2, 0.5)
-    # Two borders in a window that has one are no fault for Pk, which asks for any.
+    # Pk asks only whether a window has any border, so two borders in a window that has one are no fault.
     assert borders.score([(dialogue, frozenset({4, 5, 8}))]) == borders.BorderScore(0.1, 0.2, 0.8)
     assert all(set(range(1, len(known.messages))) >= known.borders for known in borders.dialogues())
 
@@ -144,7 +144,7 @@ def test_two_benches_do_not_measure_each_other() -> None:
         other.close()
 
 
-def test_a_row_says_what_it_is_held_against() -> None:
+def test_a_row_names_what_it_is_compared_with() -> None:
     text = line(BenchRow("reranks: p50", 0.6, "two turns of the peer", 0.4, "s"))
     assert text.split("  ")[0] == "reranks: p50"
     assert "two turns of the peer" in text

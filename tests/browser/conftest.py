@@ -1,4 +1,4 @@
-"""One browser for all tests of this folder, and a page of it before the live server for whoever signs in."""
+"""One browser for all tests of this folder, and a page of it that is signed in on the live server."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Starting it takes longer than most tests; each has a context of its own, which shares nothing with others."""
+    """Starting a browser takes longer than most tests, so all share it; each test has its own context, which shares
+    nothing."""
     with pytest.MonkeyPatch.context() as environment, sync_playwright() as playwright:
-        # Playwright's loop runs in this thread, and tests look at rows between its steps.
+        # Playwright's event loop runs in this thread, and tests read rows between its steps.
         environment.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield launched
         launched.close()
-        # Within the loop the rows were reached over a connection of their own, which would hold the database.
+        # Inside the loop the rows would be read over another connection, which would keep the database open.
         connections.close_all()
 
 
 @pytest.fixture
 def browse(browser: Browser, transactional_db: None, live_server: LiveServer, settings: Any) -> Browse:
-    """``with browse(admin) as page``; further arguments are those of ``watched``."""
+    """``with browse(admin) as page``; further arguments are passed to ``watched``."""
     # The live server finds styles and scripts by their plain names.
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}

@@ -1,4 +1,4 @@
-"""A question on its page in a real browser: asked, answered while one looks, opened at its source, judged."""
+"""A question on its page in a real browser: asked, answered while the page is open, opened at its source, judged."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def topic(transactional_db: None, anna: ChatUser) -> Topic:
 
 @pytest.fixture
 def page(topic: Topic, admin: Operator, browse: Browse) -> Iterator[Page]:
-    # This server has no sockets, of which the console complains; the page looks again by itself.
+    # This server has no sockets, which the console reports; the page polls instead.
     with browse(admin, "WebSocket", "ws:", "[object Event]") as page:
         yield page
 
 
 def ended(run: Run, topic: Topic) -> None:
-    """The run comes to its answer, as a worker would write it."""
+    """Ends the run with its answer, as a worker would write it."""
     answer = answer_of(topic, "Which cake keeps?", QUOTE)
     selected = (Selected(f"Topic:{topic.pk}", 1, "", 0.5, 1),)
     record(run, RunStarted(run.strategy, QUERY, {}, "", "", "p"), answer, RunFinished(selected, (), ""))

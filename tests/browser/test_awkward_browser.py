@@ -1,4 +1,4 @@
-"""Names and words that no design foresees: everything keeps its place, and nothing is wider than its window."""
+"""Unusually long and awkward names and words: the layout stays intact, and nothing is wider than its window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.browsing import PHONE, assert_fits, settle, topic_of
 WORD = "Donaudampfschifffahrtsgesellschaftskapitän" * 4
 NAME = f"{'Ж' * 60} von und zu Hohenzollern"
 WIDTHS = (1440, 1280, PHONE["width"])
-# Whether the boxes of two elements share any spot.
+# Whether the boxes of two elements overlap.
 MEET = """all => all.map(each => each.getBoundingClientRect()).some((one, place, boxes) => boxes.slice(place + 1).some(
     (other) => one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom))"""
 BEYOND = """column => [...column.querySelectorAll("*")].filter(
@@ -64,7 +64,7 @@ def test_what_stands_beside_a_long_word_stays_in_its_column(page: Page, awkward:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_names_of_regions_lie_on_nothing_else(page: Page, awkward: ChatUser, width: int) -> None:
-    """Four heaps of topics, two of them close above each other."""
+    """Four groups of topics on the map, two of them close above each other."""
     dice = np.random.default_rng(4)
     heaps = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 0, 1, 0], [0, 0, 0.4, 1]])
     words = ["honey cake", "crashing processor", "mountain holidays", "kitchen renovation"]

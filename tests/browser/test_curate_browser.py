@@ -1,4 +1,4 @@
-"""The merge view, the map and the queue in a real browser, with the mouse and by keys alone."""
+"""The merge view, the map and the queue in a real browser, with the mouse and with the keyboard alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model(settings: Any) -> Iterator[Proposing]:
 
 @pytest.fixture
 def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
-    """Oldest first; the first two lie beside each other on the map, the third far away."""
+    """Oldest first; the first two are close to each other on the map, the third is far away."""
     made = talk(
         anna, ("Honey cake", ["Which?", "Honey"]), ("Oven", ["Hot?", "Very"]), ("vLLM crash", ["OOM", "Lower it"])
     )
@@ -56,7 +56,7 @@ def live() -> set[str]:
 
 
 def spot(page: Page, topic: Topic) -> tuple[float, float]:
-    """Where the topic's dot lies in the window, from the left and from the upper edge."""
+    """Returns the position of the topic's dot in the window, from the left and from the upper edge."""
     x, y = page.evaluate(SPOT, topic.pk)
     return x, y
 
@@ -178,7 +178,7 @@ def test_rows_below_the_map_are_picked_by_keys(page: Page, anna: ChatUser) -> No
 
 
 def test_thirty_pairs_are_decided_by_keys_alone(page: Page, anna: ChatUser) -> None:
-    """Two hundred in ten minutes leave three seconds for each; the server's work may take a small part of them."""
+    """Two hundred decisions in ten minutes leave three seconds for each; the server may use a small part of them."""
     pairs(anna, PAIRS)
     seen, merged, began = [], 0, time.process_time()
     page.goto(f"/memory/{anna.pk}/queue/")

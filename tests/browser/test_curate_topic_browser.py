@@ -16,13 +16,13 @@ from tests.support.browsing import assert_fits, message_ids, press, settle
 
 VLLM = ["vLLM dies on the H100, out of memory", "Lower gpu_memory_utilization to 0.85, then start vLLM again."]
 CAKE = ["Which cake for the birthday, with honey?", "A honey cake with sour cream keeps for two days."]
-# how the browser says that an answer was a refusal, which some tests want
+# the browser's message for an answer that is a refusal, which some tests expect
 REFUSED = "Failed to load resource: the server responded with a status of 409"
 
 
 @pytest.fixture
 def topic(transactional_db: None, anna: ChatUser) -> Topic:
-    """Ten messages about one matter and ten about another; beside it, cats."""
+    """Ten messages about one matter and ten about another; a topic about cats exists as well."""
     texts = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
     [made, _cats] = talk(anna, ("vLLM and a cake", texts), ("Cats", ["How many cats?", "Three."]))
     return made
@@ -35,7 +35,7 @@ def curator(topic: Topic, anna: ChatUser) -> Operator:
 
 @pytest.fixture
 def page(browse: Browse, curator: Operator, topic: Topic) -> Iterator[Page]:
-    """On the topic's page; fails the test when the browser complained of anything."""
+    """Opens the topic's page; the test fails if the browser reports an error."""
     with browse(curator, REFUSED) as page:
         page.goto(f"/topics/{topic.pk}/")
         yield page
@@ -46,7 +46,7 @@ def live() -> dict[str, list[int]]:
 
 
 def write_over(page: Page, summary: str) -> None:
-    """Another summary in place of today's, by keys, not committed yet."""
+    """Replaces today's summary by keyboard, without committing."""
     press(page, "e")
     expect(page.get_by_label("Summary")).to_be_focused()
     press(page, "Control+a")

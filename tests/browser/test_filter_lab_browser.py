@@ -1,4 +1,4 @@
-"""The filter lab in a real browser: cuts moved by keyboard and mouse, kept as a preset, applied to past runs."""
+"""The filter lab in a real browser: thresholds moved by keyboard and mouse, saved as a preset, applied to past runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(transactional_db: None, anna: ChatUser) -> Run:
 
 @pytest.fixture
 def page(browse: Browse, run: Run, anna: ChatUser) -> Iterator[Page]:
-    # The console complains of the refused name.
+    # The console reports the refused name.
     with browse(operator("dora", Role.DEBUGGER, anna), "422") as page:
         page.goto(f"/runs/{run.pk}/filter/")
         yield page
@@ -87,7 +87,7 @@ def test_it_fits_a_phone_and_is_accessible(page: Page, run: Run) -> None:
     assert_accessible(page, f"/runs/{run.pk}/filter/")
     page.set_viewport_size({"width": 390, "height": 844})
     assert_fits(page, kept(page))
-    # As narrow as this, what became of a topic takes two lines.
+    # At this width, a topic's outcome takes two lines.
     page.set_viewport_size({"width": 320, "height": 844})
     assert_fits(page, kept(page))
 

@@ -17,7 +17,7 @@ from tests.support.browsing import press
 
 @pytest.fixture
 def page(anna: ChatUser, browse: Browse) -> Iterator[Page]:
-    """Signed in as a curator; a refused change is no complaint."""
+    """Signed in as a curator; a refused change is not reported as an error of the page."""
     with browse(operator("cora", Role.CURATOR, anna), "409") as page:
         yield page
 

@@ -1,4 +1,4 @@
-"""A chat's whole way by the page of imports: dropped, looked through, its zone chosen, imported, and taken back."""
+"""A chat imported through the page of imports: dropped, rehearsed, its time zone chosen, imported, withdrawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.browser.conftest import Browse
 from tests.conftest import operator
 
 CHAT = "[25.07.24, 09:05:12] Boris: Are you up?\n[25.07.24, 09:05:40] Anna: Yes, and there is cake."
-# What a person does who drops a file; a script can only drop one that it made.
+# Drops a file as a person does; a script can only drop a file that it created.
 DROP = """([name, text]) => {
   const brought = new DataTransfer();
   brought.items.add(new File([text], name, { type: "text/plain" }));
@@ -39,7 +39,7 @@ def test_a_chat_is_dropped_looked_through_imported_and_taken_back(page: Page, an
     page.wait_for_url("**/imports/files/*/")
     expect(page.locator("#import-file")).to_contain_text("waiting for the worker")
     tasks.import_waiting()
-    # The page asks by itself what has become of the file.
+    # The page polls the state of the file.
     expect(page.get_by_role("button", name="Import 2 messages")).to_be_visible()
     expect(page.get_by_label("Time zone of the phone")).to_have_value("Europe/Berlin")
     assert not Message.objects.exists()

@@ -1,7 +1,7 @@
-"""A newcomer's path in a real browser: import a chat, recall live, cut the line, replay.
+"""A newcomer's path in a real browser: import a chat, recall live, lose the connection, replay.
 
-The program is started as a newcomer starts it; the chat model is a scripted peer on a real connection, whose
-gates let a test look at the page between two turns.
+The program is started as a newcomer starts it; the chat model is a scripted peer on a real connection, whose gates let
+a test check the page between two turns.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def peer() -> Iterator[Peer]:
 @pytest.fixture(scope="module")
 def stack(peer: Peer) -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="live data ") as base:
-        # The database of a program started as root runs as nobody, who has to get through.
+        # As root, the program runs its database as nobody, who needs access to this folder.
         Path(base).chmod(0o711)
         yield from started(peer, Path(base) / "data")
 
@@ -91,7 +91,7 @@ def started(peer: Peer, folder: Path) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def session(browser: Browser, stack: Stack) -> StorageState:
-    """The cookies of somebody who logged in by the form."""
+    """Returns the cookies of somebody who signed in by the form."""
     with patient_context(browser) as context:
         page = context.new_page()
         page.goto(f"{stack.url}/login/")
@@ -114,7 +114,7 @@ def page(browser: Browser, session: StorageState) -> Iterator[Page]:
 
 
 def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
-    """Ask on the recall page; returns the run's address once the model has its first question."""
+    """Asks on the recall page; returns the run's address once the model has received its first question."""
     peer.close()
     page.goto(f"{stack.url}/")
     page.get_by_role("link", name="Recall", exact=True).first.click()
@@ -127,12 +127,12 @@ def ask(page: Page, stack: Stack, peer: Peer, query: str = QUERY) -> str:
 
 
 def seqs(page: Page) -> list[int]:
-    """The numbers of the events on the page, all read at one moment."""
+    """Returns the numbers of the events on the page, all read at one moment."""
     return sorted(page.locator("[data-event]").evaluate_all("events => events.map(event => Number(event.dataset.seq))"))
 
 
 def drawn(page: Page) -> str:
-    """The three lanes as they stand in the document once what arrived is at rest, but for blanks between elements."""
+    """Returns the HTML of the three lanes after the page has settled, without blanks between elements."""
     expect(page.locator(".is-arriving")).to_have_count(0)
     html = str(page.locator(".lanes").evaluate("lanes => lanes.innerHTML"))
     return re.sub(r">\s+<", "><", html.replace(' class=""', "")).strip()
@@ -211,12 +211,12 @@ def test_what_goes_on_is_named_and_followed_until_the_reader_scrolls_away(page: 
     shown = str(clock.text_content())
     expect(clock).not_to_have_text(shown)
     at_end = "lane => lane.scrollHeight - lane.scrollTop - lane.clientHeight < 48"
-    # The line was away for a moment: the page asks beside its socket, and shows nothing twice.
+    # The connection was lost for a moment: the page polls beside its socket, and shows nothing twice.
     page.evaluate("dispatchEvent(new Event('online'))")
     peer.gates["asks"].set()
     expect(going).to_have_text("Turn 2: thinking")
     wait_for(lambda: turns.evaluate(at_end))
-    # What comes in the same moment brings the end back.
+    # A row that arrives at the same moment scrolls to the end again.
     wait_for(lambda: turns.evaluate("lane => { lane.scrollTop = 0 }") or page.locator("[data-follow]").is_visible())
     page.locator("[data-follow]").click()
     wait_for(lambda: turns.evaluate(at_end))
@@ -279,11 +279,11 @@ def test_a_reload_and_a_late_viewer_see_the_run_so_far_and_the_rest(
 
 
 def opened(page: Page, sockets: list[Any], count: int) -> None:
-    """Return once the page opened so many."""
+    """Returns once the page has opened this many sockets."""
     ends = time.monotonic() + PATIENCE
     while len(sockets) < count:
         assert time.monotonic() < ends, sockets
-        page.wait_for_timeout(20)  # in which the browser is listened to
+        page.wait_for_timeout(20)  # while Playwright processes the browser's events
 
 
 def test_a_socket_cut_in_the_middle_loses_and_doubles_nothing(page: Page, stack: Stack, peer: Peer) -> None:
@@ -298,7 +298,7 @@ def test_a_socket_cut_in_the_middle_loses_and_doubles_nothing(page: Page, stack:
     page.route_web_socket(re.compile(r"/ws/runs/"), carry)
     ask(page, stack, peer)
     expect(page.locator(".candidate").first).to_be_visible()
-    # The candidates stand on the page before its script opens a socket, and without one it looks each second.
+    # The candidates are on the page before its script opens a socket; without a socket it polls each second.
     opened(page, sockets, 1)
     sockets[0].close(code=1012)
     opened(page, sockets, 2)

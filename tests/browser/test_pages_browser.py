@@ -1,4 +1,4 @@
-"""What only a browser can show: keys, the preview, filters that live in the address, and no word from its console."""
+"""What only a browser can show: keys, the preview, filters that are stored in the address, and an empty console."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.browsing import assert_fits, message_of, press, run_of, settl
 
 @pytest.fixture
 def topics(transactional_db: None, anna: ChatUser) -> list[Topic]:
-    """Two, the newer one first, as their list shows them."""
+    """Two topics, the newer one first, as in the list."""
     message_of(anna, "And the parcel", minutes=99_999)
     return [topic_of(anna, "Honey cake", ["Which?", "Honey"], day=3), topic_of(anna, "vLLM crash", ["It dies"])]
 
@@ -95,7 +95,7 @@ def test_a_filter_shows_at_once_and_lives_in_the_address(page: Page, anna: ChatU
     page.keyboard.press("/")
     page.keyboard.type("cake")
     expect(page.locator("#list [data-row]")).to_have_count(1)
-    # Fewer letters find the same row.
+    # The list shows this row before all letters are typed.
     expect(page).to_have_url(re.compile(r"/topics/\?q=cake$"))
     page.reload()
     expect(page.locator("#list [data-row]")).to_have_count(1)

@@ -1,4 +1,4 @@
-"""Prompts in a real browser: edit, look at the changes, try them on a run of the past."""
+"""Prompts in a real browser: edited, compared, tried on a past run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.curation.test_prompts import PAGE, events_of
 from tests.pages.test_runs_run import store
 from tests.support.browsing import assert_fits, settle
 
-# how the browser and its library say that a socket was refused
+# messages of the browser and of htmx for a refused socket
 NO_SOCKET = ("/ws/runs/", "[object Event]")
 
 
@@ -28,7 +28,7 @@ def parent(transactional_db: None, anna: ChatUser) -> Run:
 
 @pytest.fixture
 def page(parent: Run, debugger: Operator, browse: Browse) -> Iterator[Page]:
-    """Signed in as one who may try; this server has no socket for the run that is begun."""
+    """Signed in as somebody who may try prompts; this server has no socket for the new run."""
     with browse(debugger, *NO_SOCKET) as page:
         yield page
 

@@ -1,4 +1,4 @@
-"""The review decided by the keyboard alone, one finding after another, without a page being loaded again."""
+"""Findings of the review decided by the keyboard alone, one after another, without loading the page again."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.browser.conftest import Browse
 from tests.conftest import operator, talk
 from tests.support.browsing import press
 
-# What is decided about each five findings that follow one another.
+# The decision about each of five consecutive findings.
 DECISIONS = 5
 ROUNDS = 3
-# The facts there are in the end, with what was typed.
+# The facts at the end, with the text that was typed.
 WANTED = (("Likes figs", ""), ("Likes dates", " Most of all."), ("Has a house at lake", ""))
 
 
 @pytest.fixture
 def findings(transactional_db: None, anna: ChatUser) -> list[Finding]:
-    """In each round: a fact that is so, one to reword, one that is not so, a person known by another name, and a fact
-    that is true beside the one it would replace."""
+    """In each round: a true fact, one to reword, a false one, a person known by another name, and a fact that is true
+    beside the one it would replace."""
     by_hand = {"actor": "ada"}
     knowledge.create(anna, KnowledgeEdit.Noun.PERSON, {"display_name": "Dora Blau", "circle": "Friends"}, **by_hand)
     values = {"relation": "lives_in", "category": "home", "type": "identity", "importance": 90}
@@ -55,7 +55,7 @@ def page(browse: Browse, findings: list[Finding], anna: ChatUser) -> Iterator[Pa
 
 
 def decide(page: Page, place: int) -> None:
-    """The decision about a finding at this place of its round."""
+    """Makes the decision about the finding at this place of its round."""
     if place == 1:
         press(page, "e")
         expect(page.locator("textarea[name=content]")).to_be_focused()
@@ -69,7 +69,7 @@ def decide(page: Page, place: int) -> None:
 def test_findings_are_decided_by_keys_alone_one_request_each(
     page: Page, findings: list[Finding], anna: ChatUser
 ) -> None:
-    """Two hundred in ten minutes leave three seconds for each; the server's work may take a small part of them."""
+    """Two hundred decisions in ten minutes leave three seconds for each; the server may use a small part of them."""
     asked: list[str] = []
     page.on("request", lambda request: "/memory/" in request.url and asked.append(f"{request.method} {request.url}"))
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""The run page in a real browser, where no socket can be had: replay, columns that hold, filters, copying, looks."""
+"""The run page in a real browser without a socket: replay, stable columns, filters, copying, phone and paper."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.pages.test_runs_run import every_event, found_in, store
 from tests.support.browsing import accessibility_faults, assert_accessible, assert_fits, press, settle
 from tests.support.watched import patient_context
 
-# how the browser says that there is no socket, that it is offline, and that the server does not answer
+# the browser's messages for a missing socket, for being offline, and for a server that does not answer
 NO_SOCKET = ("/ws/runs/", "[object Event]", "ERR_INTERNET_DISCONNECTED", "a status of 503")
 WIDTHS = (1440, 1280, 1024, 390)
 
 
 @pytest.fixture
 def events(transactional_db: None, anna: ChatUser) -> list[Event]:
-    """A run over three topics: one chosen, one read, and one that is ranked below."""
+    """A run over three topics: one chosen, one read, and one that is only ranked."""
     first, second, third = talk(
         anna,
         ("vLLM crash", ["vLLM dies with **OOM**:\n```\nkill -9\n```\nthen nothing", "Lower it"]),
@@ -55,12 +55,12 @@ def page(run: Run, debugger: Operator, browse: Browse) -> Iterator[Page]:
 
 
 def clock(page: Page) -> float:
-    """The seconds that the head shows."""
+    """Returns the seconds that the head shows."""
     return float(str(page.locator("[data-clock]").text_content()).split()[0])
 
 
 def columns(page: Page) -> list[tuple[float, float]]:
-    """Where each column that is seen begins, and how wide it is."""
+    """Returns the left edge and the width of each visible column."""
     boxes = page.locator(".lane").evaluate_all("lanes => lanes.map(lane => lane.getBoundingClientRect())")
     return [(box["x"], box["width"]) for box in boxes if box["width"]]
 
@@ -238,7 +238,7 @@ def test_a_page_whose_socket_is_blocked_looks_each_second(page: Page, run: Run, 
     expect(page.locator(".run-live-mark")).to_have_text("live", use_inner_text=True)
     expect(page.locator("[data-event]")).to_have_count(4)
     expect(page.locator("#run-speaking")).to_contain_text("so far")
-    # it goes on while words come, which bring no event
+    # It continues while words arrive, which bring no event.
     page.wait_for_function(
         "from => parseFloat(document.querySelector('[data-clock]').textContent) > from + 2.5", arg=clock(page)
     )
@@ -273,7 +273,7 @@ def test_without_scripts_a_run_that_goes_on_is_asked_for_again(
         expect(plain.locator(".chosen")).to_have_count(0)
         store(run, events[4:], after=4)
         expect(plain.locator(".chosen")).to_have_count(1)
-        # What is not there to press is not shown, and no stage of a run that is over is pale.
+        # A button without effect is hidden, and no stage of a finished run is greyed out.
         for dead in (".transport-play", ".transport-speed", ".copy-menu", ".search-button"):
             expect(plain.locator(dead)).to_be_hidden()
         expect(plain.locator(".stage:not(.is-past)[data-seq]:is(rect)")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""API tokens in a real browser: made, copied, used, and gone from the page once one leaves it."""
+"""API tokens in a real browser: created, copied, used, and removed from the page when it is left."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ def browser(admin: Operator) -> Client:
 
 @pytest.fixture
 def coming(served: list[Topic], settings: Any) -> EmbeddingProfile:
-    """The profile of the model "new", whose vectors somebody agreed to while "old" serves."""
+    """The profile of the model "new", whose vectors an admin approved while "old" serves."""
     connect(settings, "new")
     profiles.ask(profiles.configured(), "olga")
     return profiles.configured()
 
 
 class Watched(Hashing):
-    """Calls ``look`` while it is asked for vectors."""
+    """Calls ``look`` while vectors are requested from it."""
 
     def __init__(self, profile: Profile, look: Callable[[], None]) -> None:
         super().__init__(profile.model, profile.dimensions)
@@ -58,7 +58,7 @@ def depth(queue: str) -> float:
 
 
 def pages(browser: Client) -> list[str]:
-    """Where a change of the model is spoken of: its own page, the overview and the pipeline."""
+    """Returns the pages that mention a change of the model: its own page, the overview and the pipeline."""
     shown = [browser.get(address).content.decode() for address in ("/embedding/", "/", "/pipeline/")]
     return [" ".join(page.split()) for page in shown]
 

@@ -1,4 +1,4 @@
-"""The page of embedding profiles: what another model would cost, agreed to by an admin alone, and thresholds."""
+"""The page of embedding profiles: the cost of another model, which only an admin may approve, and thresholds."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_thresholds_follow_from_what_was_measured_and_are_adopted_with_one_click
     assert sum(column.share for column in found.topics.columns) == pytest.approx(1)
     assert found.passages.proposed is not None
     assert found.topics.proposed is not None
-    # Directions drawn at random in 16 dimensions: half of the cosines lie below 0, five in a thousand above .6.
+    # Random directions in 16 dimensions: half of the cosines are below 0, five in a thousand above .6.
     assert found.passages.proposed == 0
     assert 0.5 < found.topics.proposed < 0.75
     picture = browser.get(f"/embedding/{row.pk}/similarities/").content.decode()

@@ -1,4 +1,4 @@
-"""How much each memory holds, at a fixed number of queries."""
+"""The counts of each memory, at a fixed number of queries."""
 
 from __future__ import annotations
 

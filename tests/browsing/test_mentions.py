@@ -1,4 +1,4 @@
-"""Where a person is spoken of: in every case of a name, and in no word that merely begins like one."""
+"""Messages that mention a person: in every case of a name, and in no word that only begins like one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments as people read them: on their own clock, and with the date where the time alone would mislead."""
+"""Times as people read them: in their own time zone, and with the date where the time alone would mislead."""
 
 from __future__ import annotations
 

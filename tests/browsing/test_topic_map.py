@@ -1,4 +1,5 @@
-"""The map: what is near lies near, many topics cost little, and who sees no picture reads numbers."""
+"""The map: neighbours are near each other, many topics cost little, and a text gives the numbers to those who see no
+picture."""
 
 from __future__ import annotations
 

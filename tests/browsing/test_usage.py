@@ -1,4 +1,4 @@
-"""What recalls of the last days came to, and which are worth a look."""
+"""The usage of the last days' recalls, and which of them need attention."""
 
 from __future__ import annotations
 

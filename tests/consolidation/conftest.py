@@ -1,4 +1,4 @@
-"""Tests of the merger: topics that lie near each other, and a chat user who wants them merged by themselves."""
+"""Tests of the merger: topics that are near each other, and a chat user whose topics are merged automatically."""
 
 from __future__ import annotations
 

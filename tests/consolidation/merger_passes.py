@@ -1,4 +1,4 @@
-"""Passes of the merger over a memory, and what they leave."""
+"""Passes of the merger over a memory, and their results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wants(owner: ChatUser, mode: Mode) -> ChatUser:
 
 
 def passed(owner: ChatUser, merger: Merger) -> Pass:
-    """Topics compared, and their suggestions judged."""
+    """Compares the topics and judges their suggestions."""
     suggestions.suggest(owner)
     return consolidate(owner, merger.open)
 
@@ -39,7 +39,7 @@ def refused(owner: ChatUser, merger: Merger, error: type[Exception]) -> None:
 
 
 def rested(by: timedelta = timedelta(hours=1)) -> None:
-    """Time that passes for the merger."""
+    """Lets the merger's pause after a failure pass."""
     for call in AgentCall.objects.all():
         AgentCall.objects.filter(pk=call.pk).update(at=call.at - by)
 
@@ -61,5 +61,5 @@ def other_worker_at(owner: ChatUser) -> Iterator[None]:
     with psycopg.connect(conninfo(), autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(hashtextextended('consolidate', %s))", [owner.pk])
         yield
-        # Closing would free it only when the server notices.
+        # After a plain close, the lock would be free only when the server notices it.
         other.execute("SELECT pg_advisory_unlock_all()")

@@ -1,4 +1,5 @@
-"""The merger judges suggested merges: what becomes of each answer, never twice, and what people decided stays so."""
+"""The merger judges suggested merges: the effect of each answer, no question asked twice, and no decision of a person
+overruled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The laws of consolidation under random passes between what people do.
+"""Invariants of consolidation under random passes between people's changes.
 
-Whatever a model answers and whoever edits in between, the live topics partition the messages, every summary that a
-person wrote stays until a person changes it, and undoing all that the merger did leads home.
+Whatever a model answers and whoever edits meanwhile, the live topics partition the messages, every summary that a
+person wrote stays until a person changes it, and undoing all that the merger did restores the topics of before.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def partition(owner: ChatUser) -> dict[int, int | None]:
 
 
 def by_hand(owner: ChatUser) -> dict[int, str]:
-    """The live topics that people wrote, with what they wrote."""
+    """Returns the live topics that people wrote, with their summaries."""
     return dict(Topic.objects.of(owner).live().filter(locked_by_hand=True).values_list("pk", "summary"))
 
 
 class World:
-    """A memory whose topics lie near each other, and a model with moods."""
+    """A memory whose topics are near each other, and a model whose behaviour changes."""
 
     def __init__(self, owner: ChatUser, random: Random) -> None:
         self.owner, self.random = owner, random
@@ -67,7 +67,7 @@ class World:
         return list(Topic.objects.of(self.owner).live().order_by("pk"))
 
     def place_all(self) -> None:
-        """Vectors for topics that have none yet, a few directions for all."""
+        """Makes vectors for topics that have none yet, in a few directions."""
         placed = TopicVector.objects.filter(owner=self.owner).values("topic")
         for topic in Topic.objects.of(self.owner).live().exclude(pk__in=placed):
             place(topic, 4 * (topic.pk % ANGLES))
@@ -106,7 +106,7 @@ class World:
             suggestions.decide(found[number % len(found)], Suggestion.State.NEVER, actor="ada")
 
     def do_pass(self) -> None:
-        """What the program does by itself, which leaves what people wrote."""
+        """Runs one automatic pass, which must not change what people wrote."""
         mine, first = by_hand(self.owner), TopicEdit.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         apart = self.kept_apart()
         self.place_all()
@@ -124,7 +124,7 @@ class World:
         assert not any(where[one] == where[other] for one, other in apart)
 
     def kept_apart(self) -> list[tuple[int, int]]:
-        """Messages of two topics that a person rejected to merge, and that are apart now."""
+        """Returns the messages of pairs of topics whose merge a person rejected, and which are separate now."""
         where, found = partition(self.owner), []
         rejected = Suggestion.objects.filter(owner=self.owner, kind="merge", state="never")
         for one, other in rejected.values_list("topics__0", "topics__1"):
@@ -151,7 +151,7 @@ def live_through(world: World, steps: list[tuple[str, int]]) -> None:
 
 
 def lead_home(world: World) -> None:
-    """A night of passes over what people left, and all of it taken back."""
+    """Runs passes for one night over what people left, and undoes all of it."""
     world.owner.consolidation = Mode.AUTOMATIC
     world.owner.save(update_fields=["consolidation"])
     before, since = partition(world.owner), timezone.now()
@@ -166,7 +166,7 @@ def lead_home(world: World) -> None:
 
 @pytest.fixture
 def memory(anna: ChatUser) -> Callable[[Random], World]:
-    """Sixteen messages in eight topics that all lie near each other."""
+    """Sixteen messages in eight topics that are all near each other."""
     talk(anna, *((f"Topic {number}", [f"question {number}", f"answer {number}"]) for number in range(8)))
     return lambda random: World(anna, random)
 

@@ -1,4 +1,4 @@
-"""What the queue says of the merger and lets people ask of it, and a night's merges in the history."""
+"""What the queue shows of the merger and lets people ask of it, and a night's merges in the history."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_cora(anna: ChatUser) -> Client:
 
 @pytest.fixture
 def merger(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Merger:
-    """One that is connected."""
+    """Connects a merger."""
     connected = Merger()
     settings.LLM_BASE_URL, settings.MERGER_MODEL = "http://model.invalid", connected.model
     monkeypatch.setattr(clients, "open_chat", connected.open)
@@ -136,7 +136,7 @@ class TestQueue:
         shown.refresh_from_db()
         assert (shown.state, check_of(shown)) == ("open", Check.JUDGED)
 
-    def test_when_it_is_asked_again_is_said(self, anna: ChatUser, as_cora: Client, merger: Merger) -> None:
+    def test_the_time_of_the_next_question_is_shown(self, anna: ChatUser, as_cora: Client, merger: Merger) -> None:
         placed(anna, 0, 5)
         suggestions.suggest(anna)
         merger.says = LLMError("away")
@@ -163,7 +163,7 @@ class TestQueue:
 
 
 def night(owner: ChatUser, *angles: float) -> list[TopicEdit]:
-    """Merges of neighbouring pairs of topics at these angles."""
+    """Merges neighbouring pairs of topics at these angles during one night."""
     placed(wants(owner, Mode.AUTOMATIC), *angles)
     known = set(TopicEdit.objects.values_list("pk", flat=True))
     passed(owner, Merger())

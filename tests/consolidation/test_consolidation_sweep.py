@@ -1,4 +1,4 @@
-"""The sweep of the merger: whose memories it takes, when it rests, and what it says of that."""
+"""The sweep of the merger: whose memories it processes, when it pauses, and how it reports that."""
 
 from __future__ import annotations
 

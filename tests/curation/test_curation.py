@@ -1,4 +1,4 @@
-"""Topics edited, merged, split, moved and withdrawn: what becomes of them, and which wishes are refused."""
+"""Topics edited, merged, split, moved and withdrawn: the results, and which changes are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind = TopicEdit.Kind
 
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
-    """Three topics of an evening each, the second between the others."""
+    """Three topics, one for each evening; the second is between the others in time."""
     return talk(
         anna,
         ("Tea", ["Which tea?", "Green.", "Why green?", "It wakes you."]),

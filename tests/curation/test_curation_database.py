@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever writes: raw SQL, a shell, a forgotten admin page."""
+"""What the database itself refuses, whoever writes: raw SQL, a shell, an admin page without a check."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_chat_user_with_all_history_can_be_erased() -> None:
 
 @pytest.mark.django_db(transaction=True)
 class TestAtOnce:
-    """Two people, or a person and the archive, on connections of their own."""
+    """Two people, or a person and the archive, on separate connections."""
 
     @pytest.fixture
     def anna(self) -> ChatUser:
@@ -162,7 +162,7 @@ class TestAtOnce:
 
     @staticmethod
     def together(*works: Callable[[], object]) -> list[object]:
-        """What each of the works answered or raised, begun at the same moment."""
+        """Returns what each piece of work returned or raised; all begin at the same moment."""
         results: list[object] = [None] * len(works)
         barrier = threading.Barrier(len(works))
 
@@ -184,7 +184,7 @@ class TestAtOnce:
             thread.join()
         return results
 
-    def test_of_two_who_change_the_same_topic_one_wins_and_the_other_is_told(self, anna: ChatUser) -> None:
+    def test_of_two_who_change_the_same_topic_one_wins_and_the_other_is_informed(self, anna: ChatUser) -> None:
         for round_ in range(10):
             [topic] = talk(anna, (f"Tea {round_}", ["Which?", "Green.", "Why?"]))
             [other] = talk(anna, (f"Cats {round_}", ["How many?"]))
@@ -247,7 +247,8 @@ class TestAtOnce:
         assert messages(Topic.objects.live().get())
 
     def processor_seconds(self) -> float:
-        """What this process took and its server of the database did, whose time `ps` has as hours:minutes:seconds."""
+        """Returns the processor time of this process and of its database server, whose hours and minutes `ps` separates
+        by colons."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid()")
             [pid] = cursor.fetchone()

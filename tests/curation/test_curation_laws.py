@@ -1,8 +1,8 @@
-"""The laws of curation under anything people do, one after the other and on pages drawn earlier.
+"""Invariants of curation under any sequence of changes, also from pages that were rendered earlier.
 
-The model is a partition in plain Python. After each step the memory is the model's, a refused change has changed
-nothing, and old topics lead to where their messages are; at the end everything is undone in some allowed order,
-which leads home.
+The model is a partition in plain Python. After each step the memory equals the model, a refused change has changed
+nothing, and old topics lead to where their messages are. At the end everything is undone in some allowed order, which
+restores the beginning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 Kind = TopicEdit.Kind
 Plan = tuple[Kind, Change]
 
-# The whole of what a page could show of the live topics, and where every message is.
+# Everything that a page could show of the live topics, and where every message is.
 SNAPSHOT = """
 SELECT 'topic', t.id, t.summary, t.locked_by_hand, t.message_count, t.size_chars, t.started_at, t.ended_at,
        t.facts_extracted, t.is_consolidated, array_agg(tm.message_id ORDER BY tm.message_id)
@@ -62,7 +62,8 @@ def execute(statement: str) -> None:
 
 @dataclass
 class World:
-    """A memory and its model: ``live`` says what each live topic holds, ``ever`` what any topic held."""
+    """A memory and its model: ``live`` maps each live topic to its messages, ``ever`` does so for all topics there ever
+    were."""
 
     owner: ChatUser
     batch: ImportBatch
@@ -79,7 +80,7 @@ class World:
         return fetch(SNAPSHOT, {"owner": self.owner.pk})
 
     def agree(self) -> list[tuple[Any, ...]]:
-        """The memory as it is now, which has to be the model's."""
+        """Compares the memory as it is now with the model."""
         now = self.now = self.snapshot()
         live = {row[1]: frozenset(row[10]) for row in now if row[0] == "topic"}
         assert live == self.live
@@ -100,7 +101,7 @@ class World:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing somebody does; the numbers choose among what there is then."""
+    """One step of a person; the numbers choose among what exists at that time."""
 
     wish: str
     actor: str
@@ -154,7 +155,7 @@ WISHES: dict[str, Callable[[World, Step], Plan]] = {
     "resplit": wish_resplit,
     "nonsense": wish_nonsense,
 }
-# "draw" looks at a page now and "send" sends what was drawn, perhaps when it is stale.
+# "draw" renders a page now, and "send" submits a rendered form, which may be stale by then.
 STEPS = st.builds(
     Step,
     wish=st.sampled_from([*WISHES, "draw", "draw", "send", "undo", "undo", "undo all", "withdraw"]),
@@ -219,7 +220,7 @@ def undo(world: World, edit: TopicEdit, actor: str) -> None:
 
 
 def learn(world: World, edit: TopicEdit) -> list[int]:
-    """What the edit says it did, done in the model; the topics it put in."""
+    """Applies the edit to the model; returns the topics it put in."""
     sides = [(side, topic, frozenset(messages)) for side, topic, messages in fetch(SIDES, [edit.pk])]
     gone = [world.live.pop(topic) for side, topic, _messages in sides if side == "out"]
     came = {topic: messages for side, topic, messages in sides if side == "in"}
@@ -233,14 +234,14 @@ def learn(world: World, edit: TopicEdit) -> list[int]:
 
 
 def go_home(world: World) -> None:
-    """Undoes everything in some order that is allowed."""
+    """Undoes everything in some allowed order."""
     left = _standing(world)
     while left:
         left.remove(next(edit for edit in left if undone(world, edit)))
 
 
 def undone(world: World, edit: TopicEdit) -> bool:
-    """Whether it could be undone; there is always an edit on which nothing stands."""
+    """Returns whether the edit could be undone; there is always one on which no other depends."""
     try:
         undo(world, edit, "home")
     except Depends:
@@ -258,7 +259,7 @@ def _standing(world: World) -> list[TopicEdit]:
 
 @pytest.fixture
 def memory(anna: ChatUser) -> Callable[[Random], World]:
-    """Ten messages in four topics, four of them by one import, which has one more in the active session."""
+    """Ten messages in four topics; four of them came with one import, which has one more in the active session."""
     talk(anna, ("Tea", ["a", "b", "c", "d"]), ("Cats", ["e", "f"]), ("Rain", ["g", "h", "i"]), ("Sun", ["j"]))
     batch = ImportBatch.objects.create(owner=anna, source="x.jsonl", format="jsonl")
     messages = list(Message.objects.of(anna).in_order())

@@ -1,4 +1,4 @@
-"""Undo: any edit, later, in any order that leaves a way back; and what old topics lead to."""
+"""Undo of any edit, also later and in any allowed order, and where old topics lead."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TestUndo:
         with pytest.raises(CurationError, match="no such edit"):
             curation.undo(boris, edit, actor="ada")
 
-    def test_whether_an_edit_stands_is_told_of_many_at_once(self, anna: ChatUser, topics: list[Topic]) -> None:
+    def test_whether_edits_are_in_effect_is_found_for_many_at_once(self, anna: ChatUser, topics: list[Topic]) -> None:
         first, _new = edited(anna, topics[0], "Green tea")
         second, _new = edited(anna, topics[1], "Three cats")
         back = curation.undo(anna, first, actor="ada")

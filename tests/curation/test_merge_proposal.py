@@ -1,4 +1,4 @@
-"""The chat model asked for a summary or for the parts of a topic: it proposes, a person decides."""
+"""The chat model is asked for a summary or for the parts of a topic: it proposes, a person decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMMARY = "Honey cake for Marina, which burnt once"
 
 
 class Proposing(Peer):
-    """Answers everything with the same words, once its gate ``asks`` is open."""
+    """Gives the same answer to everything, once its gate ``asks`` is open."""
 
     says = json.dumps({"merged_summary": SUMMARY})
 
@@ -57,7 +57,7 @@ def as_curator(anna: ChatUser) -> Client:
 
 @contextmanager
 def proposing(settings: Any) -> Iterator[Proposing]:
-    """A model that is connected for as long as this is entered."""
+    """Connects a model until the block ends."""
     _learnt.cache_clear()
     peer = Proposing()
     peer.open()
@@ -145,7 +145,7 @@ def test_the_proposal_stays_to_be_chosen_when_a_topic_is_left_out(
 
 
 @pytest.mark.parametrize("answer", ["{}", '{"merged_summary": ""}', ""])
-def test_an_answer_that_is_no_summary_is_told_and_the_text_kept(
+def test_an_answer_that_is_no_summary_is_reported_and_the_text_kept(
     answer: str, anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing
 ) -> None:
     model.says = answer
@@ -154,7 +154,7 @@ def test_an_answer_that_is_no_summary_is_told_and_the_text_kept(
     assert field(page) == "My own"
 
 
-def test_an_endpoint_out_of_reach_is_told_and_the_text_kept(
+def test_an_unreachable_endpoint_is_reported_and_the_text_kept(
     anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing, settings: Any
 ) -> None:
     model.stop()
@@ -210,7 +210,7 @@ def test_the_model_proposes_the_parts_of_a_topic(anna: ChatUser, topics: list[To
         proposals.topics_proposed(anna, topics[0], "cora")
 
 
-def test_why_there_is_no_proposal_is_said_in_the_readers_language(
+def test_the_reason_for_a_missing_proposal_is_shown_in_the_readers_language(
     anna: ChatUser, as_curator: Client, topics: list[Topic], settings: Any
 ) -> None:
     settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.PROPOSAL_TIMEOUT = "http://127.0.0.1:9/v1", "key", 1.0
@@ -222,7 +222,7 @@ def test_why_there_is_no_proposal_is_said_in_the_readers_language(
     assert page.count("127.0.0.1:9 недоступен") >= 2
 
 
-def test_what_the_model_was_told_and_answered_can_be_looked_up(
+def test_what_the_model_received_and_answered_can_be_looked_up(
     anna: ChatUser, as_curator: Client, topics: list[Topic], model: Proposing
 ) -> None:
     asked(as_curator, anna, sent(*topics))
@@ -248,7 +248,7 @@ def test_a_question_without_a_usable_answer_is_kept_with_both_tries(
     assert call.input_tokens == 2 * 1200
 
 
-def test_a_prompt_in_force_is_what_the_model_is_told(anna: ChatUser, topics: list[Topic], model: Proposing) -> None:
+def test_the_prompt_in_use_is_sent_to_the_model(anna: ChatUser, topics: list[Topic], model: Proposing) -> None:
     Prompt.objects.create(
         name="split", language="en", version=3, system="Cut it.", user="$topic", made_by="ada", in_force=True
     )

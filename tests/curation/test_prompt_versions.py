@@ -1,4 +1,4 @@
-"""Prompts in the database: versions that never change, one in force, and the built-in text under all of them."""
+"""Prompts in the database: versions never change, one of them is used, and the built-in text is the default."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_broken_text_is_refused_with_sentences_and_not_kept() -> None:
 
 
 @pytest.mark.django_db
-def test_the_second_of_two_editors_is_told_of_the_newer_version() -> None:
+def test_the_second_of_two_editors_sees_the_newer_version() -> None:
     first = prompt_versions.save(edited("Mine."), by="ada", seen=0)
     with pytest.raises(prompt_versions.StaleVersion) as stale:
         prompt_versions.save(edited("And mine."), by="dora", seen=0)
@@ -196,7 +196,7 @@ def test_drafts_made_at_the_same_moment_get_numbers_of_their_own() -> None:
     assert sorted(Prompt.objects.values_list("version", flat=True)) == [1, 2, 3, 4, 5, 6]
 
 
-def test_runs_are_counted_by_the_label_of_what_they_were_told(anna: ChatUser, boris: ChatUser) -> None:
+def test_runs_are_counted_by_the_label_of_their_prompt(anna: ChatUser, boris: ChatUser) -> None:
     for owner, label in ((anna, "rerank-en-1"), (anna, "rerank-en-1"), (anna, ""), (boris, "rerank-en-1")):
         run = Run.objects.create(owner=owner, query="q", strategy="flash", prompt_version=label)
         payload = {"prompt_version": "enrich-en-0"}

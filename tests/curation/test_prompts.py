@@ -1,4 +1,4 @@
-"""The pages of prompts: who may what, nothing typed is lost, and another prompt on a run of the past."""
+"""The pages of prompts: who may do what, no typed text is lost, and another prompt on a past run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PAGE = "/prompts/rerank/en/"
 
 
 def typed(action: str, words: str = "Be brief.", **more: Any) -> dict[str, Any]:
-    """What the form sends after ``words`` were added, with the line ends of a browser."""
+    """Returns what the form sends after ``words`` were added, with the line ends of a browser."""
     system = f"{ENGLISH.system}\n{words}".replace("\n", "\r\n")
     sent = {"system": system, "user": ENGLISH.user, "note": "", "base": 0, "seen": 0, "action": action}
     return {**sent, **more}
@@ -53,7 +53,7 @@ def one(events: list[Event], kind: type[Any]) -> Any:
 
 
 def execute(run: Run) -> None:
-    """Run to its end in this process, with the embedded models."""
+    """Executes the run to its end in this process, with the embedded models."""
 
     async def executed() -> None:
         async with open_clients() as clients:
@@ -227,7 +227,7 @@ def test_every_variable_says_what_it_holds() -> None:
     assert {name for names in VARIABLES.values() for name in names} == HOLDS.keys()
 
 
-def test_every_fault_of_the_engine_is_told_in_the_readers_language() -> None:
+def test_every_fault_of_the_engine_is_shown_in_the_readers_language() -> None:
     broken = replace(ENGLISH, system="$nothing 5$ " + "x" * 50_000, user="")
     found = faults(broken)
     assert {fault.code for fault in found} == FAULTS.keys()
@@ -236,7 +236,7 @@ def test_every_fault_of_the_engine_is_told_in_the_readers_language() -> None:
             assert all("%" not in fault_words(fault) and fault.name in fault_words(fault) for fault in found)
 
 
-# another prompt on a run of the past
+# another prompt on a past run
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return begun
 
 
-def test_the_text_of_the_run_renders_word_for_word_to_what_its_model_was_told(parent: Run, as_viewer: Client) -> None:
+def test_the_text_of_the_run_renders_exactly_to_what_its_model_received(parent: Run, as_viewer: Client) -> None:
     page = page_of(as_viewer.get(f"/runs/{parent.pk}/prompt/"))
     assert "Exactly what the model was sent." in page
     assert f"Topic:{Topic.objects.get().pk}" in page
@@ -330,9 +330,7 @@ def test_a_run_that_kept_no_variables_says_that_it_cannot_be_tried_again(
 
 
 @pytest.mark.slow
-def test_a_page_of_a_prompt_offers_the_runs_that_were_told_it(
-    parent: Run, as_debugger: Client, as_stranger: Client
-) -> None:
+def test_a_page_of_a_prompt_offers_the_runs_that_used_it(parent: Run, as_debugger: Client, as_stranger: Client) -> None:
     page = page_of(as_debugger.get(PAGE))
     assert f"/runs/{parent.pk}/prompt/" in page
     assert "1 run<" in page
@@ -342,7 +340,7 @@ def test_a_page_of_a_prompt_offers_the_runs_that_were_told_it(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_new_run_is_told_the_draft_and_sees_the_same_candidates(
+def test_the_new_run_uses_the_draft_and_the_same_candidates(
     anna: ChatUser, as_debugger: Client, launched: list[Any]
 ) -> None:
     talk(anna, ("vLLM crash", ["vLLM dies with OOM", "Lower it"]), ("Cake", ["Which cake?", "Honey"]))

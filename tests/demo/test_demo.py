@@ -1,4 +1,4 @@
-"""The demo memory: what it holds, and that it loads once, whole, and only into an empty memory."""
+"""The demo memory: its content, and that it loads once, completely, and only into an empty memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth import authenticate
 from django.utils import timezone
 
-from memoryapp import demo, erasure, forgetting
+from memoryapp import demo, erasure
 from memoryapp.engine.embeddings import EmbeddingError, Profile, Vectors
 from memoryapp.evaluation.questions import read_questions
 from memoryapp.ingestion import topics
@@ -25,7 +25,7 @@ LATER = datetime(2027, 5, 1, 12, 0, tzinfo=UTC)
 
 
 class Stub:
-    """An embedder that says the same of every text."""
+    """An embedder that returns the same vector for every text."""
 
     profile = Profile("test", "stub", 4, 0.3)
 
@@ -105,7 +105,7 @@ def test_a_clock_before_the_content_leaves_the_active_session_after_all_topics()
 
 @pytest.mark.django_db(transaction=True)
 def test_a_memory_whose_chat_users_were_erased_stays_empty(anna: ChatUser) -> None:
-    forgetting.finish(erasure.begin(anna, "ada"))
+    erasure.finish(erasure.begin_user(anna, "ada"))
     assert not demo.load()
     assert not ChatUser.objects.exists()
 

@@ -1,7 +1,7 @@
-"""A guard for people and files as candidates: questions about the demo memory, through the embedded models.
+"""The quality of people and files as candidates: questions about the demo memory, through the embedded models.
 
-Whoever or whatever a question is about must be the first of its kind. Questions that are about none of them show
-how far below such a hit everything else stays.
+The person or file that a question is about must be the first of its kind. Questions about none of them show how far
+below such a hit all others are.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def searches(owner: int, queries: list[str]) -> dict[str, SearchResult]:
 
 @pytest.mark.django_db(transaction=True)
 def test_questions_find_whom_they_are_about_first_and_the_file_of_the_running_conversation_always() -> None:
-    """Both of one memory, whose vectors take longer to make than all its questions to answer."""
+    """Both checks share one memory, whose vectors take longer to make than all its questions to answer."""
     assert demo.load()
     anna = ChatUser.objects.get(name="anna").pk
     found = async_to_sync(searches)(anna, [*PEOPLE, *FILES, *ABOUT_NEITHER, ABOUT_NOTHING])

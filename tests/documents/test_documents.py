@@ -1,4 +1,4 @@
-"""The text of files, well made and not."""
+"""The text of files, valid and invalid."""
 
 from __future__ import annotations
 

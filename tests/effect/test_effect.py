@@ -1,4 +1,4 @@
-"""A staged change tried on past runs: it foretells what a search would find, and who would fare worse."""
+"""A staged change tried on past runs: it predicts what a search would find, and which runs would get worse."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def asked(
     vector: bool = True,
     **columns: Any,
 ) -> Run:
-    """A run that found what there is to find, chose these topics and quoted these messages of the first."""
+    """A run that found all candidates, chose these topics and quoted these messages of the first."""
     found = search(owner, query, vector=vector)
     run = Run.objects.create(
         owner=owner, query=query, strategy="flash", state="finished", finished_at=timezone.now(), **columns
@@ -105,7 +105,7 @@ def made(owner: ChatUser, change: Change) -> list[Topic]:
 
 @pytest.fixture
 def knees(anna: ChatUser) -> list[Topic]:
-    """A knee, another talk of that knee in other words, and tax."""
+    """A topic about a knee, another about the same knee in other words, and one about tax."""
     topics = talk(
         anna,
         ("Knee", ["my knee hurts", "rest the knee"]),
@@ -324,7 +324,7 @@ WORDS = [f"{first}{last}" for first in ("ba", "de", "fi", "go", "ku", "la") for 
 
 
 def chatter(owner: ChatUser, count: int) -> list[Topic]:
-    """Topics of four messages over the same few words."""
+    """Topics of four messages about the same few words."""
     chance = random.Random(7)
     topics = talk(owner, *((f"Talk {n}", [" ".join(chance.sample(WORDS, 6)) for _ in range(4)]) for n in range(count)))
     vectors(owner)
@@ -332,7 +332,7 @@ def chatter(owner: ChatUser, count: int) -> list[Topic]:
 
 
 def holder(run: Run) -> int:
-    """The topic that holds what the run quoted."""
+    """Returns the topic whose message the run quoted."""
     finished = RunEvent.objects.get(run=run, kind="run_finished").payload
     topic = Message.objects.get(pk=finished["selected"][0]["excerpt"][0]["message"]).topic_id
     assert topic

@@ -1,4 +1,4 @@
-"""Celery whose worker and beat give their heartbeat each second: ``python -m tests.embedded.beating worker …``."""
+"""Celery whose worker and beat write their heartbeat each second: ``python -m tests.embedded.beating worker …``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An embedded cluster in use: processes that hold it, and what the machine shows of them."""
+"""An embedded cluster in use: processes with a lease on it, and what the operating system shows of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with Lease(Cluster(Path(sys.argv[1]), throwaway=len(sys.argv) > 2)):
 
 
 def user(cluster: Cluster) -> subprocess.Popen[str]:
-    """Another process that uses the server; ends when its input is closed."""
+    """Another process that uses the server; it ends when its input is closed."""
     arguments = [str(cluster.base), *(["throwaway"] if cluster.throwaway else [])]
     return subprocess.Popen(
         [sys.executable, "-c", USER, *arguments],
@@ -49,7 +49,7 @@ def leave(process: subprocess.Popen[str]) -> None:
 
 
 def await_end(cluster: Cluster) -> None:
-    """Waits for the supervisor's end, and for the processes it may have lost."""
+    """Waits for the end of the supervisor, and of the processes that it may have left."""
     if (cluster.base / file_locks.SUPERVISOR).exists():
         with file_locks.opened(cluster.base / file_locks.SUPERVISOR) as lock:
             file_locks.acquire(lock)
@@ -80,7 +80,7 @@ def supervisor(cluster: Cluster) -> int:
 
 
 def connect(cluster: Cluster, **more: str) -> psycopg.Connection:
-    """As the program connects."""
+    """Connects as the program does."""
     database = "postgres" if cluster.throwaway else paths.DATABASE
     who = {"user": paths.ROLE, "dbname": database, "passfile": str(cluster.passfile), **more}
     return psycopg.connect(host=str(cluster.socket), **who, autocommit=True)

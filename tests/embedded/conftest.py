@@ -15,7 +15,7 @@ from tests.embedded.cluster_use import await_end
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Path]:
-    """A folder with a space in its name that any account may pass through (pytest's own are closed)."""
+    """A folder with a space in its name that every account may pass through (pytest's own folders are closed)."""
     with tempfile.TemporaryDirectory(prefix="mnemoscope embedded ") as name:
         os.chmod(name, 0o711)
         yield Path(name).resolve()
@@ -23,7 +23,7 @@ def ground() -> Iterator[Path]:
 
 @pytest.fixture
 def folder(ground: Path) -> Path:
-    """A new folder in it."""
+    """A new folder inside the open one."""
     made = Path(tempfile.mkdtemp(dir=ground))
     made.chmod(0o711)
     return made
@@ -31,7 +31,7 @@ def folder(ground: Path) -> Path:
 
 @pytest.fixture
 def cluster(ground: Path) -> Iterator[Cluster]:
-    """A cluster that no process uses, neither before nor afterwards; its data stays from test to test."""
+    """A cluster that no process uses before or afterwards; its data is kept from test to test."""
     made = Cluster(ground / "postgres")
     yield made
     await_end(made)

@@ -1,4 +1,4 @@
-"""What `up` does about a process that ends, and about one that hangs."""
+"""How `up` reacts to a process that ends, and to one that hangs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pid_once_heard(child: Child) -> int:
 
 
 def tended(child: Child, until: str) -> list[str]:
-    """What is said of it until it is this."""
+    """Watches the children until a message contains this text; returns the messages."""
     lines: list[str] = []
     deadline = time.monotonic() + PATIENCE
     while not any(until in line for line in lines):

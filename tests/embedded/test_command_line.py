@@ -1,4 +1,4 @@
-"""`manage.py` on a database that is away, missing or empty: a sentence that says what to do."""
+"""`manage.py` on a database that is unreachable, missing or empty: a sentence says what to do."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_command_after_an_update_says_to_migrate_first(db: None) -> None:
 
 @pytest.fixture
 def bare(db: None) -> Iterator[str]:
-    """The address of a database of ours to which no superuser gave pgvector."""
+    """The address of a database of one's own in which no superuser created pgvector."""
     with psycopg.connect(conninfo(), autocommit=True) as server:
         server.execute("DROP DATABASE IF EXISTS bare")
         server.execute("CREATE DATABASE bare TEMPLATE template0")

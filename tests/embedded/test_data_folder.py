@@ -1,4 +1,4 @@
-"""The data folder and the embedded database in it: closed to other accounts, usable by the database's own."""
+"""The data folder and the embedded database in it: closed to other accounts, usable by the database's account."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.embedded.cluster_use import (
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root runs the server as somebody else")
 def test_in_a_folder_that_is_closed_to_its_account_the_server_works_again_and_again(tmp_path: Path) -> None:
-    """Also through a restart after a kill, several processes for a query, and rules that are read again."""
+    """This includes a restart after a kill, several processes for a query, and access rules that are read again."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     cluster = paths.cluster(paths.open_data_dir(closed / "data"))
@@ -65,7 +65,7 @@ def test_a_data_folder_is_closed_to_others(folder: Path) -> None:
 
 
 def test_a_cluster_that_an_earlier_version_put_elsewhere_is_used_on(tmp_path: Path, folder: Path) -> None:
-    """It did so where a folder above the data folder was closed to the database's account."""
+    """Earlier versions did this when a folder above the data folder was closed to the database's account."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paths, "ELSEWHERE", folder)
         data = paths.open_data_dir(tmp_path / "data")
@@ -78,7 +78,7 @@ def test_a_cluster_that_an_earlier_version_put_elsewhere_is_used_on(tmp_path: Pa
 
 
 def reading(path: Path, account: Account) -> int:
-    """The exit code of a process of that account that reads the file."""
+    """Returns the exit code of a process of that account that reads the file."""
     return subprocess.run(["cat", str(path)], capture_output=True, cwd="/", **account.process_options()).returncode
 
 
@@ -100,13 +100,13 @@ def test_processes_of_nobody_read_none_of_the_files_and_do_not_reach_the_socket(
         assert answers(inside)
         account = inside.account
         os.chown(data, -1, account.gid)
-        data.chmod(0o710)  # as earlier versions did, so that the account may pass
+        data.chmod(0o710)  # as earlier versions did, so that the account may pass through
         assert (account.uid, account.is_unlisted) == (inside.data.stat().st_uid, True)
         assert stat.S_IMODE(inside.data.stat().st_mode) == 0o700
         files = (inside.data / "postgresql.conf", inside.data / "global" / "pg_control", inside.passfile)
         for file in files:
             assert reading(file, Account(nobody.pw_uid, nobody.pw_gid)) != 0
-            # Nor where the data folder were passed through.
+            # The account may not read it either where it may pass through the data folder.
             assert reading(file, Account(nobody.pw_uid, account.gid)) != 0
         assert reading(files[0], account) == 0
         ready = [paths.binaries(account) / "pg_isready", "-h", inside.socket, "-t", "5", "-U", paths.ROLE]
@@ -166,7 +166,8 @@ def test_an_ordinary_user_has_a_server_of_their_own(folder: Path) -> None:
 
 
 def _python_for(account: Account, environment: dict[str, str]) -> str | None:
-    """A Python of 3.11 or newer that this account may run on this checkout (root's may lie in a folder of root's)."""
+    """Returns a Python of 3.11 or newer that this account may run on this checkout (root's may be in a folder of
+    root's)."""
     check = "import sys, memoryapp, psycopg; sys.exit(sys.version_info < (3, 11))"
     for python in (sys.executable, "/usr/bin/python3"):
         try:

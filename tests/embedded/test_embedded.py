@@ -1,4 +1,4 @@
-"""The embedded server: there while anybody uses it, gone when nobody does, whatever was killed."""
+"""The embedded server: it runs while any process uses it and ends after the last one, whatever was killed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_lost_password_is_made_anew(cluster: Cluster) -> None:
 
 
 def test_what_an_earlier_version_made_as_superuser_is_handed_over(folder: Path) -> None:
-    """Its one role was the superuser, and whoever reached the socket was let in."""
+    """The only role was the superuser, and every process that reached the socket could connect."""
     old = Cluster(folder / "postgres")
     paths.open_folder(old.base, 0o711)
     server = Server(old)

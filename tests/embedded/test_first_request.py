@@ -1,4 +1,4 @@
-"""How `up` waits for a web process that takes long to start."""
+"""How `up` waits for a web process that starts slowly."""
 
 from __future__ import annotations
 

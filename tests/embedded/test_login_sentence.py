@@ -1,4 +1,4 @@
-"""What `up` says of logging in: the password everybody knows is for this machine alone."""
+"""What `up` prints about signing in: the well-known password is accepted from this machine only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoryapp.models import Operator, Role
 
 @pytest.fixture
 def demo_operator(db: None, monkeypatch: pytest.MonkeyPatch, settings: LazySettings) -> User:
-    """The demo's own, as a first start makes it, where Django's test runner names no host."""
+    """The demo's operator as a first start creates it, without the host names that Django's test runner adds."""
     settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
     monkeypatch.setattr(demo, "_put_user", lambda name: None)
     demo.load()
@@ -80,12 +80,12 @@ def test_the_network_is_never_served_the_password_everybody_knows(demo_operator:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_password_of_your_own_is_neither_told_nor_changed(demo_operator: User, host: str) -> None:
+def test_a_password_of_your_own_is_neither_shown_nor_changed(demo_operator: User, host: str) -> None:
     demo_operator.set_password("a-long-enough-word")
     demo_operator.save()
     assert up.login_sentence(host) == ""
     assert authenticate(username=demo.LOGIN, password="a-long-enough-word") == demo_operator
 
 
-def test_no_demo_login_is_told_where_there_is_no_demo(admin: Operator) -> None:
+def test_no_demo_login_is_printed_where_there_is_no_demo(admin: Operator) -> None:
     assert up.login_sentence("127.0.0.1") == up.login_sentence("0.0.0.0") == ""

@@ -1,4 +1,4 @@
-"""`manage.py up` as a newcomer runs it, and `.venv` as it makes it."""
+"""`manage.py up` as a newcomer runs it, and the `.venv` that it creates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST = 2 * PATIENCE
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a newcomer has: nothing set, and a locale without letters beyond ASCII."""
+    """A newcomer's environment: no variable set, and a locale without letters beyond ASCII."""
     kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DATA_DIR")}
     return {**kept, "LANG": "C", "LC_ALL": "C", **more}
 
@@ -48,12 +48,12 @@ def has_ipv6() -> bool:
 
 
 def ignore_interrupts() -> None:
-    """As a shell does for a job it starts in the background."""
+    """Ignores interrupts, as a shell does for a job that it starts in the background."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Up:
-    """A running `up`, once it said that it is ready and that nobody can log in: ``ready`` and ``login``."""
+    """A running `up` that has printed its lines about being ready and about signing in: ``ready`` and ``login``."""
 
     def __init__(self, data: Path, host: str = "127.0.0.1") -> None:
         self.port = free_port()
@@ -88,7 +88,7 @@ class Up:
         raise AssertionError("".join(self.lines))
 
     def children(self) -> dict[str, list[int]]:
-        """The pids of web, worker and beat."""
+        """Returns the process ids of web, worker and beat."""
         ours = [(pid, line) for pid, line in processes.command_lines() if _parent(pid) == self.process.pid]
         words = {"web": " daphne ", "worker": " worker ", "beat": " beat "}
         return {name: [pid for pid, line in ours if word in line] for name, word in words.items()}
@@ -101,7 +101,8 @@ class Up:
             return int(answer.status)
 
     def answering(self) -> int:
-        """The pid of a web process that answers now; one that is only starting has given no sign of life yet."""
+        """Returns the process id of a web process that answers now; one that is only starting has written no heartbeat
+        yet."""
         with socket.create_connection((self.host, self.port), timeout=PATIENCE) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"
@@ -110,7 +111,7 @@ class Up:
         return pid
 
     def end(self, number: signal.Signals) -> int:
-        """Signals it and waits; its exit code."""
+        """Sends the signal and waits; returns the exit code."""
         self.process.send_signal(number)
         rest, _ = self.process.communicate(timeout=LONGEST)
         self.lines.append(rest)
@@ -125,26 +126,26 @@ def _parent(pid: int) -> int:
 
 
 def _connected(pid: int) -> set[tuple[str, int]]:
-    """The addresses at the other ends of the process's connections."""
+    """Returns the remote addresses of the process's connections."""
     return {tuple(each.raddr) for each in psutil.Process(pid).net_connections("tcp") if each.raddr}
 
 
 def living(pids: set[int], data: Path) -> list[str]:
-    """Command lines of these processes that still run, and of any server on this data."""
+    """Returns the command lines of those of these processes that still run, and of any server on this data."""
     server = f" cluster_name={paths.cluster(data).name} "
     return [line for pid, line in processes.command_lines() if pid in pids or server in line]
 
 
 @pytest.fixture(scope="module")
 def data() -> Iterator[Path]:
-    """A data folder that doesn't exist yet, with a space in its path, in a folder that is closed to others."""
+    """A data folder that does not exist yet, with a space in its path, inside a folder that is closed to others."""
     with tempfile.TemporaryDirectory(prefix="mnemoscope up ") as name:
         yield Path(name).resolve() / "my data"
 
 
 @pytest.fixture(scope="module")
 def begun(data: Path) -> Iterator[list[Up]]:
-    """Those that were started on this data, of which the last one may still run."""
+    """The programs that were started on this data; the last of them may still run."""
     ups: list[Up] = []
     yield ups
     if ups and ups[-1].process.poll() is None:
@@ -153,7 +154,7 @@ def begun(data: Path) -> Iterator[list[Up]]:
 
 @pytest.fixture
 def first(begun: list[Up], data: Path) -> Up:
-    """One that runs, whichever test came before."""
+    """A running program, whichever test came before."""
     if not begun or begun[-1].process.poll() is not None:
         begun.append(Up(data))
     return begun[-1]
@@ -270,7 +271,7 @@ def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Pat
 
 
 def copy_door(folder: Path) -> Path:
-    """A checkout with manage.py, what runs before anything is installed, and lock files of nothing."""
+    """Makes a checkout of manage.py, the modules that run before anything is installed, and empty lock files."""
     clone = folder / "a clone"
     (clone / "memoryapp").mkdir(parents=True)
     shutil.copy(CHECKOUT / "manage.py", clone)
@@ -313,7 +314,7 @@ def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_pat
     assert (clone / ".venv" / "installed-locks").exists()
 
 
-def test_a_python_without_venv_is_told_what_to_install(
+def test_a_python_without_venv_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")

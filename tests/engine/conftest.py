@@ -1,4 +1,4 @@
-"""What the tests of the chat client share."""
+"""Fixtures of the tests of the chat client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Waiting takes no time and is written down."""
+    """Waiting takes no time and is recorded."""
     kept: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""A model endpoint that answers as the test says, behind httpx's own mock transport."""
+"""A model endpoint with the answers of a test, behind httpx's own mock transport."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = ChatRequest(QUESTION)
 
 
 class Endpoint:
-    """Answers each POST with the next response (the last one for ever) and keeps the bodies."""
+    """Answers each POST with the next response (the last one is repeated) and keeps the bodies."""
 
     def __init__(self, *answers: httpx.Response | Exception | Callable[[dict[str, Any]], httpx.Response]) -> None:
         self._answers = list(answers)
@@ -60,7 +60,7 @@ def error(status: int, message: str, **headers: str) -> httpx.Response:
 
 
 def event(**chunk: Any) -> bytes:
-    """A chunk of a streamed answer as it goes over the line."""
+    """Returns a chunk of a streamed answer as it is sent."""
     return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
 
 
@@ -73,7 +73,7 @@ END = b"data: [DONE]\n\n"
 
 
 def streams(*pieces: bytes | Exception) -> httpx.Response:
-    """A streamed answer that arrives in these pieces; an exception breaks the line."""
+    """Returns a streamed answer that arrives in these pieces; an exception breaks the connection."""
 
     async def content() -> AsyncIterator[bytes]:
         for piece in pieces:

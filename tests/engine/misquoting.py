@@ -1,7 +1,7 @@
-"""Excerpts as models write them: faithful in other clothes, or changed in one of the ways models change text.
+"""Excerpts as models write them: faithful in another form, or changed in one of the ways in which models change text.
 
-Every excerpt is some messages of one topic of the demo memory, dressed (heads, case, spaces, quotation marks). A
-misquoted one then differs from the talk in one thing that no clothing explains.
+Every excerpt consists of some messages of one topic of the demo memory, with changes of form (heads, case, spaces,
+quotation marks). A misquoted one also differs from the messages in one thing that no change of form explains.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = re.compile(r"(?<=[а-яa-z,] )[А-ЯA-Z][а-яa-z]{2,}")
 
 
 def talks() -> list[tuple[MessageContent, ...]]:
-    """Every topic of the demo with at least three messages, and all topics of a file in a row."""
+    """Returns every topic of the demo with at least three messages, and all topics of a file in a row."""
     files = [(path.parent.name, json.loads(path.read_text("utf-8"))) for path in sorted(DEMO.glob("*/2026*.json"))]
     apart = [
         [_messages(number * 100 + place, user, talk) for place, talk in enumerate(exchanges)]
@@ -53,7 +53,7 @@ def _messages(number: int, user: str, talk: dict[str, Any]) -> tuple[MessageCont
     )
 
 
-# Clothes: what a model may do to a faithful copy
+# Changes of form: what a model may do to a faithful copy
 
 
 def _plain_quotes(text: str) -> str:
@@ -102,21 +102,21 @@ def written(excerpt: Excerpt) -> str:
 
 
 def faithful(talk: Sequence[MessageContent], random: Random) -> Excerpt:
-    """Some messages in order, whole, in any clothes."""
+    """Some whole messages in order, in any form."""
     count = random.randint(1, min(6, len(talk)))
     chosen = sorted(random.sample(range(len(talk)), count))
     head, dress = random.choice(HEADS), random.choice(CLOTHES)
-    # Without heads only line breaks tell messages apart: there spaces must stay what they are.
+    # Without heads only line breaks separate messages, so spaces must stay as they are.
     if head is _none and dress is _loose:
         dress = CLOTHES[0]
     return [(head(talk[place]), dress(talk[place].text, random)) for place in chosen]
 
 
-# Changes: what no clothes explain
+# Changes of content: what no change of form explains
 
 
 def misquoted(talk: Sequence[MessageContent], user: str, random: Random) -> tuple[str, Excerpt]:
-    """The kind of a change, and an excerpt that has it."""
+    """The kind of a change, and an excerpt with it."""
     while True:
         excerpt = faithful(talk, random)
         kind = random.choice(list(CHANGES))
@@ -130,7 +130,7 @@ def _bare(excerpt: Excerpt) -> list[str]:
 
 
 def _in_text(change: Callable[[str, str, Random], str | None]) -> Callable[..., Excerpt | None]:
-    """A change of one text of several words."""
+    """Changes one text of several words."""
 
     def changed(excerpt: Excerpt, talk: object, user: str, random: Random) -> Excerpt | None:
         place = random.randrange(len(excerpt))
@@ -145,7 +145,7 @@ def _in_text(change: Callable[[str, str, Random], str | None]) -> Callable[..., 
 
 
 def _split(text: str) -> list[str]:
-    """Words and the spaces between them."""
+    """Returns words and the spaces between them."""
     return re.split(r"(\s+)", text.strip())
 
 
@@ -249,7 +249,7 @@ def _invented(excerpt: Excerpt, talk: object, user: str, random: Random) -> Exce
 
 
 def _foreign(excerpt: Excerpt, talk: Sequence[MessageContent], user: str, random: Random) -> Excerpt | None:
-    """A message that was said, by somebody else."""
+    """Returns a message of another topic."""
     other = random.choice(talk)
     head = {"user": "[Assistant]: "}.get(other.role, "[User]: ")
     excerpt[0] = (head, other.text)

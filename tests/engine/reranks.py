@@ -1,4 +1,4 @@
-"""A rerank by a scripted model, and what to look at in its events."""
+"""A rerank by a scripted model, and functions that read its events."""
 
 from __future__ import annotations
 

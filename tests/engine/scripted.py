@@ -26,7 +26,7 @@ NOON = datetime(2025, 7, 25, 12, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Step:
-    """One turn of the script: what is yielded on the way, then a reply or an error, after a wait."""
+    """One turn of the script: what is yielded before its end, then a reply or an error, after a wait."""
 
     outcome: Reply | LLMError
     before: tuple[Retried | SteppedDown | PartialReply, ...] = ()
@@ -34,7 +34,7 @@ class Step:
 
 
 class ScriptedChat:
-    """Plays its steps one a turn and keeps the requests it was given."""
+    """Plays one step for each turn and keeps the requests it received."""
 
     model = "scripted"
 
@@ -83,12 +83,12 @@ def fails(error: LLMError) -> Step:
 
 
 def slow(step: Step, seconds: float = 600.0) -> Step:
-    """The same, after ``seconds`` of the loop's clock; the default is longer than any limit of a test."""
+    """The same step, after ``seconds`` of the loop's clock; the default is longer than any limit of a test."""
     return replace(step, seconds=seconds)
 
 
 def after(step: Step, *events: Retried | SteppedDown | PartialReply) -> Step:
-    """The same, after ``events`` on the way."""
+    """The same step, after yielding ``events``."""
     return replace(step, before=events)
 
 
@@ -144,12 +144,12 @@ def item(id: str, name: str, line: str, in_session: bool = False) -> ItemCandida
 
 
 def opening(asked: RerankRequest) -> list[dict[str, Any]]:
-    """The messages that open a rerank."""
+    """Returns the messages that begin a rerank."""
     return rendered(rerank_text(asked), rerank_variables(asked))
 
 
 def request(*ids: int, query: str = "what was it?", **fields: Any) -> RerankRequest:
-    """A request over candidates ``ids``; the plain vector order is the same order reversed."""
+    """Returns a request over candidates ``ids``; the plain vector order is the same order reversed."""
     candidates = tuple(candidate(id, rank, vector_rank=len(ids) + 1 - rank) for rank, id in enumerate(ids, start=1))
     values: dict[str, Any] = {
         "enriched": query,
@@ -162,7 +162,7 @@ def request(*ids: int, query: str = "what was it?", **fields: Any) -> RerankRequ
 
 
 def topic_reader(*topics: TopicContent) -> Callable[[Sequence[int]], Any]:
-    """``read_topics`` over given topics; any other number has a small topic of its own."""
+    """Returns ``read_topics`` over given topics; any other number has a small topic of its own."""
     stored = {t.id: t for t in topics}
 
     async def read_topics(numbers: Sequence[int]) -> Sequence[TopicContent]:

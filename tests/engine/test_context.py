@@ -1,4 +1,4 @@
-"""The context: its parts, their order and estimated size, and that no stored text poses as one of them."""
+"""The context: its parts, their order and estimated size, and that no stored text can pass for one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question to a model: its turns are events, an unreadable answer is asked for once more, and all of it counts."""
+"""One question to a model: its turns are events, an unreadable answer is requested once more, all attempts count."""
 
 from __future__ import annotations
 

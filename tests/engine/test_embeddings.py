@@ -1,4 +1,4 @@
-"""The embedding endpoint is believed only after its reply was checked."""
+"""The embedding endpoint's reply is used only after it was checked."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_busy_endpoint_is_asked_again_after_the_time_it_names(monkeypatc
 
 
 @pytest.mark.parametrize("status", [0, 408, 429, 500, 503, 524])
-async def test_what_may_pass_is_tried_as_often_as_a_chat_model_and_then_told(
+async def test_a_passing_failure_is_retried_as_often_as_for_a_chat_model_and_then_reported(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -175,7 +175,7 @@ async def test_a_broken_line_is_a_sentence(
     error: httpx.HTTPError, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def sleep(seconds: float) -> None:
-        """Waiting takes no time."""
+        """Sleeping takes no time."""
 
     monkeypatch.setattr(http_embedder.asyncio, "sleep", sleep)
 
@@ -202,7 +202,7 @@ async def test_a_refusal_says_what_to_do(status: int, advice: str) -> None:
     assert str(refusal.value).endswith(advice)
 
 
-async def test_a_password_in_the_address_is_not_told() -> None:
+async def test_a_password_in_the_address_is_not_shown() -> None:
     http = httpx.AsyncClient(transport=httpx.MockTransport(replying({}, 401)))
     asked = HttpEmbedder(http, "http://ada:pa55@models.test/v1", "", PROFILE)
     with pytest.raises(EmbeddingError, match="endpoint http://models.test/v1/embeddings answered 401"):
@@ -214,7 +214,7 @@ async def test_a_page_of_html_is_a_sentence() -> None:
         await embedder(lambda request: httpx.Response(200, text="<html>")).embed(["one"])
 
 
-async def test_an_endpoint_that_echoes_the_api_key_gets_it_not_told() -> None:
+async def test_the_api_key_in_an_endpoints_error_is_not_shown() -> None:
     echo = httpx.Response(401, json={"error": {"message": "Incorrect API key: a-key-of-12"}})
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: echo))
     with pytest.raises(EmbeddingError, match=r"Incorrect API key: \[API key\]"):

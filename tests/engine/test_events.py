@@ -1,4 +1,4 @@
-"""Events as runs of every release stored them: each is read for ever, and says what it said."""
+"""Events as runs of every release stored them: each can still be read, and has the same meaning."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from memoryapp.engine.events import (
 from memoryapp.engine.outline import summarise
 from memoryapp.engine.wire import to_wire
 
-# One stored event a line, of every kind and of every shape it has had. An event whose shape grows gets a line more;
-# a line that is here is never changed.
+# One stored event a line, of every kind and of every shape it has had. When the shape of an event changes, a line is
+# added; an existing line is never changed.
 STORED = [
     json.loads(line)
     for line in (Path(__file__).parent.parent / "fixtures/events_v1.jsonl").read_text(encoding="utf-8").splitlines()
@@ -31,7 +31,7 @@ FORGOTTEN = {"passage"}
 
 
 def lost(stored: Any, read: Any, path: str = "") -> Iterator[str]:
-    """Where ``read`` does not say what ``stored`` says."""
+    """Returns the fields in which ``read`` differs from ``stored``."""
     if isinstance(stored, dict) and isinstance(read, dict):
         for name in stored.keys() - FORGOTTEN:
             yield from lost(stored[name], read.get(name), f"{path}.{name}")
@@ -43,7 +43,7 @@ def lost(stored: Any, read: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("line", STORED, ids=lambda line: f"{line['kind']} {line['shape']}")
-def test_a_stored_event_says_what_it_said(line: dict[str, Any]) -> None:
+def test_a_stored_event_keeps_its_meaning(line: dict[str, Any]) -> None:
     event = from_payload(line["kind"], line["payload"])
     assert list(lost(line["payload"], to_payload(event))) == []
     assert from_payload(line["kind"], to_payload(event)) == event

@@ -26,7 +26,7 @@ def words(*documents: int, n: int = 6, unknown: int = 0):
 
 
 def own(n: int) -> np.ndarray:
-    """No passage is in another script."""
+    """No passage is in another script than the query."""
     return np.zeros(n, dtype=np.bool_)
 
 

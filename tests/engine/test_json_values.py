@@ -1,4 +1,4 @@
-"""Events as JSON text and back: nothing lost, nothing that a database refuses."""
+"""Events as JSON text and back: nothing is lost, and the database accepts everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search may find: a value that says it, and how two of them go together."""
+"""The restriction of a search as a value, and the combination of two of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remarks of events are codes with values; programs read the sentences that runs have always stored."""
+"""Notes in events are codes with values; programs read the sentences that runs have always stored."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ VALUES: dict[str, dict[str, Any]] = {
     "all_filtered": {"best": 0.47, "threshold": 0.5, "found": 2},
 }
 IN_WORDS = [line for line in STORED if line["kind"] != "query_enriched" and line["payload"].get("note")]
-# Those of an embedding model are not ours.
+# Notes about an embedding model repeat its own words.
 OURS = [
     line for line in IN_WORDS if line["kind"] != "candidates_found" and line["payload"].get("fallback") != "no_vectors"
 ]
 
 
 def notes() -> list[Note]:
-    """Every code with values, and every way to stand in for a choice."""
+    """Every code with values, and every reason for a fallback."""
     instead = [{"instead": how} for how in ("nothing", "requested", "nearest")]
     return [Note(code, {"ids": IDS, **values, **VALUES.get(code, {})}) for code in ENGLISH for values in instead]
 
 
 @pytest.mark.parametrize("line", OURS, ids=lambda line: line["shape"])
-def test_each_sentence_that_was_ever_stored_is_still_said(line: dict[str, Any]) -> None:
+def test_each_sentence_that_was_ever_stored_still_exists(line: dict[str, Any]) -> None:
     known = [re.escape(english([note])).replace("Topic:1,\\ Topic:2", ".+").replace("1000", r"\d+") for note in notes()]
     assert re.fullmatch(f"(?:(?:{'|'.join(known)}) ?)+", line["payload"]["note"])
 

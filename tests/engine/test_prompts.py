@@ -1,4 +1,4 @@
-"""What the model reads: formats that do not change, and text that cannot pose as ours."""
+"""What the model reads: formats that do not change, and text that cannot pass for the program's."""
 
 from __future__ import annotations
 
@@ -200,9 +200,7 @@ def test_the_built_in_prompts_are_without_fault_and_use_every_variable(text: Pro
         ("x" * 40_001, "$query", [PromptFault("too_long", "system")]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_an_edited_prompt_is_told_by_codes(
-    system: str, user: str, faulty: list[PromptFault]
-) -> None:
+def test_faults_of_an_edited_prompt_are_reported_by_codes(system: str, user: str, faulty: list[PromptFault]) -> None:
     assert faults(PromptText("enrich", "en", 1, system, user)) == faulty
 
 

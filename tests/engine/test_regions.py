@@ -1,4 +1,4 @@
-"""Regions of the map: what lies together, the corners around it, and words that set it apart."""
+"""Regions of the map: which topics belong together, their outlines, and the words that distinguish them."""
 
 from __future__ import annotations
 

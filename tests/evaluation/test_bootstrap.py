@@ -1,4 +1,4 @@
-"""The laws of the paired bootstrap."""
+"""Properties of the paired bootstrap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for a run's citations, and what counts as a refusal."""
+"""What counts as a run's citations, and what counts as a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two reports beside each other: differences, whether to go, what regressed."""
+"""Two reports compared: differences, the verdict of the gate, regressions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def many(n: int, **given: Any) -> list[QuestionScore]:
 
 
 def hard(n: int, refused: int, **given: Any) -> list[QuestionScore]:
-    """Unanswerable questions, the first of which are refused."""
+    """Returns unanswerable questions, of which the first ones are refused."""
     return [unanswerable(qid=f"u{number}", refused=number < refused, **given) for number in range(n)]
 
 

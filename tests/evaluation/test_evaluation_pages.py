@@ -1,4 +1,4 @@
-"""The pages of evaluations: what is listed, strategies side by side, the worst questions first with their runs."""
+"""The pages of evaluations: their list, strategies side by side, the worst questions first with their runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_only_what_is_sure_is_coloured(as_viewer: Client, vector: Evaluation) ->
     assert verdicts == ["unsure", "unsure", "unsure", "worse", "worse", "worse", "unsure", "unsure"]
 
 
-def test_who_may_go_is_said_with_its_reasons(as_viewer: Client, vector: Evaluation) -> None:
+def test_the_verdict_of_the_gate_is_shown_with_its_reasons(as_viewer: Client, vector: Evaluation) -> None:
     page = shown(as_viewer, f"/evaluations/{vector.pk}/")
     assert "flash go Answerable questions with every expected citation: at least 0.7 1.00" in page
     assert "vector no go Answerable questions with every expected citation: at least 0.7 0.00" in page

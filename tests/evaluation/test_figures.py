@@ -1,4 +1,4 @@
-"""The figures of an evaluation, on scores made by hand."""
+"""The figures of an evaluation, computed from scores that the tests write."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_evidence_found_nowhere_has_no_rank() -> None:
     assert (lost.reciprocal_rank, lost.recall_at(3)) == (0.0, 0.0)
 
 
-def test_categories_and_latencies_are_told_apart() -> None:
+def test_categories_and_latencies_are_separate() -> None:
     slow = [score(category="a", seconds=n / 10) for n in range(1, 11)]
     figures = reported([*slow, score(category="b", seconds=0.5)])
     assert figures["by_category"]["a"]["n"] == 10

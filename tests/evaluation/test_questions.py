@@ -1,4 +1,4 @@
-"""Files of labelled questions: what is read, and the sentence about what cannot be."""
+"""Files of labelled questions: what is read, and the message about what cannot be read."""
 
 from __future__ import annotations
 

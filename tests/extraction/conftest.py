@@ -1,4 +1,4 @@
-"""Chat users for whom the archivist works by itself, or asks."""
+"""Chat users whose findings are used automatically, or wait for a person."""
 
 from __future__ import annotations
 

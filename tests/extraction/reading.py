@@ -1,4 +1,4 @@
-"""An archivist whose model answers as a test says, and memories it reads."""
+"""An archivist whose model answers as a test says, and memories for it to read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.conftest import talk
 
 _ID = re.compile(r'^\{"id": (\d+)', re.M)
 
-# An answer to a question, made of the numbers of its messages; an error stands for a model that gives none.
+# Makes an answer to a question from the numbers of its messages; an error stands for a model without an answer.
 Answering = Callable[[list[int]], "str | LLMError"]
 
 
 class Archivist:
-    """Answers by ``answering`` and counts what it was asked, which is what somebody would pay for."""
+    """Answers by ``answering`` and counts its requests, each of which would cost money."""
 
     model = "scripted"
 
@@ -48,7 +48,7 @@ class Archivist:
         return self._open()
 
     def read(self, owner: ChatUser) -> Extracted:
-        """One pass over the owner's topics."""
+        """Makes one pass over the owner's topics."""
         owner.refresh_from_db()
         return extraction.extract(owner, extraction.Model("acme/archivist", 5.0, self.open_chat), offline_embedder())
 
@@ -59,7 +59,7 @@ def fact(content: str, relation: str = "likes", category: str = "food", **more: 
 
 
 def home(content: str) -> dict[str, Any]:
-    """Of which only one is true at a time."""
+    """A fact of a relation that has only one value at a time."""
     return fact(content, "lives_in", "home", type="identity", importance=90, only_one=True)
 
 
@@ -68,16 +68,16 @@ def person(name: str, *aliases: str, circle: str = "Friends", bio: str = "", use
 
 
 def finds(*findings: dict[str, Any]) -> Answering:
-    """Each finding in the first message of the question."""
+    """Puts each finding into the first message of the question."""
     return lambda ids: json.dumps({"facts": [{"messages": ids[:1], **each} for each in findings], "people": []})
 
 
 def in_turn(*answers: Answering) -> Answering:
-    """One answer a question."""
+    """Gives one of the answers to each question."""
     left = list(answers)
     return lambda ids: left.pop(0)(ids)
 
 
 def conversations(owner: ChatUser, count: int = 1) -> Sequence[Topic]:
-    """Topics that nobody has read, one a day."""
+    """Makes topics that were not read yet, one a day."""
     return talk(owner, *((f"talk {n}", [f"said {n}", f"replied {n}"]) for n in range(count)))

@@ -1,4 +1,4 @@
-"""The archivist reads topics: what it stores, what it leaves alone, and what becomes of a model that fails."""
+"""The archivist reads topics: what it stores, what it leaves unchanged, and what happens when a model fails."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class TestUpsert:
         assert facts(eager) == ["Lives in Riga."]
         assert Fact.objects.filter(superseded_at__isnull=False).count() == 2
 
-    def test_what_was_said_earlier_replaces_nothing(self, eager: ChatUser) -> None:
+    def test_earlier_messages_replace_nothing(self, eager: ChatUser) -> None:
         conversations(eager)
         values = {"relation": "lives_in", "category": "home", "content": "Lives in Bonn.", "type": "identity"}
         Fact.objects.create(owner=eager, importance=90, created_at=timezone.now(), **values)
@@ -285,7 +285,7 @@ class TestStorms:
         conversations(eager, 2)
         archivist = Archivist(finds(fact("Likes figs."), person("Dora")))
         with connection.cursor() as cursor:
-            # The transaction that stores what was found ends as it would with its process.
+            # The transaction that stores the findings ends as it would if its process died.
             cursor.execute("ALTER TABLE memoryapp_findingmessage ADD CONSTRAINT killed CHECK (message_id < 0)")
         with pytest.raises(DatabaseError):
             archivist.read(eager)

@@ -1,4 +1,4 @@
-"""Findings that wait: seen nowhere, decided by a person, and taken back."""
+"""Findings that wait: hidden everywhere, decided by a person, and undone."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.django_db
 
 
 def found(owner: ChatUser, *findings: dict[str, Any]) -> list[Finding]:
-    """Findings of a topic that wait, because the chat user's are reviewed."""
+    """Findings of a topic that wait, because a person reviews those of this chat user."""
     conversations(owner)
     Archivist(finds(*findings)).read(owner)
     return list(extraction.waiting(owner))
 
 
 def profile(owner: ChatUser) -> tuple[str, tuple[str, ...]]:
-    """What every prompt tells of the chat user and of those closest to them."""
+    """What every prompt contains about the chat user and the people closest to them."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {BACKGROUND} FROM (SELECT %(owner)s AS owner_id, '' AS messages) AS asked",

@@ -1,6 +1,6 @@
-"""The law of what people wrote: whatever the archivist finds, and however often, it loses no human word.
+"""Invariant of extraction: whatever the archivist finds, and however often, no word that a person wrote is lost.
 
-Passes over what people changed leave their words as they are, and what they deleted stays away.
+Passes over what people changed leave their words unchanged, and what they deleted is not created again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TestWords(TestCase):
 
 
 class _Memory:
-    """Does what a person or the archivist does, and looks after each pass whether a human word was lost."""
+    """Makes the changes of a person or of the archivist, and checks after each pass that no human word was lost."""
 
     def __init__(self, owner: ChatUser) -> None:
         self.owner = owner
@@ -110,7 +110,7 @@ class _Memory:
                 extraction.merge(finding, finding.alike[0], actor="ada")
         except CurationError:
             return
-        # What a person confirms is theirs to bring back.
+        # A finding that a person confirms may restore what they deleted.
         words = [str(finding.values.get("content") or finding.values.get("display_name"))]
         names = [*words, *finding.values.get("aliases", ())]
         self.deleted -= {(finding.noun, name) for name in names} if deed != "reject" else set()

@@ -1,4 +1,4 @@
-"""The review page: one finding beside its messages, decided without a reload; the panels that say how far it is."""
+"""The review page: one finding beside its messages, decided without a reload; the panels that show the progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def found(owner: ChatUser, *findings: dict[str, object]) -> list[Finding]:
 
 
 def sent(client: Client, finding: Finding, decision: str, **values: str) -> str:
-    """The answer to a decision, as htmx gets it."""
+    """Returns the answer to a decision, as htmx receives it."""
     page = client.get(f"/memory/{finding.owner_id}/review/{finding.pk}/")
     form = page.context["form"]
     fields = {field.name: field.value() or "" for field in form.shown}
@@ -42,7 +42,7 @@ def sent(client: Client, finding: Finding, decision: str, **values: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_finding_is_shown_with_what_was_said_and_decided_by_a_press(anna: ChatUser, curator: Client) -> None:
+def test_a_finding_is_shown_with_its_messages_and_decided_by_a_button(anna: ChatUser, curator: Client) -> None:
     lives, dora = found(anna, home("Lives in Riga."), person("Dora Blau"))
     page = curator.get(f"/memory/{anna.pk}/review/").content.decode()
     assert "Lives in Riga." in page
@@ -86,7 +86,7 @@ def test_a_finding_is_merged_into_the_row_that_was_chosen(anna: ChatUser, curato
     assert dora.aliases == ["Dora Blau"]
 
 
-def test_a_bad_value_is_told_and_nothing_is_lost(anna: ChatUser, curator: Client) -> None:
+def test_a_bad_value_is_reported_and_nothing_is_lost(anna: ChatUser, curator: Client) -> None:
     [finding] = found(anna, fact("Likes figs."))
     answer = sent(curator, finding, "confirm", content="", relation="enjoys")
     assert "This field is required." in answer

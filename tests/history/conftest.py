@@ -1,4 +1,4 @@
-"""Who looks at the history of Anna's memory, and what both rooms of its tests read."""
+"""Operators who read the history of Anna's memory, and fixtures for both modules of tests."""
 
 from __future__ import annotations
 

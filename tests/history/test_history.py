@@ -1,4 +1,4 @@
-"""The history: everything in one list, narrowed, paged, and every way back looked at before it is gone."""
+"""The history: everything in one list, filtered, paged, and a preview of every undo."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def renamed(owner: ChatUser, person: Person, bio: str, *, actor: str = "ada") ->
 
 
 def listed(page: str) -> list[str]:
-    """The entries from the top, as ``edit-5`` or ``change-7``."""
+    """Returns the entries from the top, as ``edit-5`` or ``change-7``."""
     return re.findall(r'<li class="entry-row" id="([^"]+)"', page)
 
 
@@ -90,7 +90,7 @@ class TestList:
         oldest = get(client, address(anna, link(newest, "next") or ""))
         assert (listed(oldest), oldest.count('class="folded"')) == ([f"edit-{first.pk}"], 2)
 
-    def test_a_merge_is_told_beside_each_of_its_sources(self, anna: ChatUser, client: Client) -> None:
+    def test_a_merge_is_shown_beside_each_of_its_sources(self, anna: ChatUser, client: Client) -> None:
         cats, dogs = talk(anna, ("Cats eat fish", ["A cat?"]), ("Dogs eat bones", ["A dog?"]))
         change = curation.plan_merge(anna, [cats.pk, dogs.pk], "Cats eat fish and bones")
         curation.swap(anna, change, kind=TopicEdit.Kind.MERGE, actor="ada")
@@ -119,7 +119,7 @@ class TestList:
         curation.undo(anna, edit, actor="ada")
         assert get(client, address(anna)).count(">3 messages<") == 2
 
-    def test_what_changed_is_told_word_by_word(self, anna: ChatUser, client: Client) -> None:
+    def test_changes_are_shown_word_by_word(self, anna: ChatUser, client: Client) -> None:
         topic = talk(anna, ("Cats eat fish", ["A cat?"]))[0]
         edited(anna, topic, "Cats eat mice")
         page = get(client, address(anna))

@@ -1,4 +1,4 @@
-"""An import is withdrawn with its numbers looked at first, and comes back by an undo."""
+"""An import is withdrawn after a preview with its numbers, and an undo restores it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.browsing import get
 class TestWithdraw:
     @pytest.fixture
     def batch(self, anna: ChatUser) -> ImportBatch:
-        """An import with a topic of its own, a part of another, and a message no topic holds yet."""
+        """An import with a topic of its own, a part of another topic, and a message that is in no topic yet."""
         batch = ImportBatch.objects.create(owner=anna, source="chat.jsonl", format="jsonl", added=4)
         talk(anna, ("Cats", ["A cat?", "Yes"]), ("Dogs", ["A dog?", "Also"]))
         numbers = list(Message.objects.of(anna).in_order().values_list("pk", flat=True))

@@ -1,6 +1,6 @@
-"""The house's own laws: who imports whom, one partial an event kind, owner never null, sizes.
+"""The rules of the architecture: who imports whom, one partial for each event kind, owners of rows, sizes.
 
-Rooms are the packages and modules of ``memoryapp``, and lie in storeys: each may import those of lower storeys alone.
+Rooms are the packages and modules of ``memoryapp``. They are arranged in storeys: each imports only from lower storeys.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ STOREYS = (
     {"documents", "importers"},
     {"clients", "environment", "models"},
     {"accounts", "operations"},
-    {"agent_calls", "embedded", "erasure", "media", "prompt_versions", "reading", "work"},
-    {"apps", "celery", "curation", "search", "settings", "verification"},
+    {"agent_calls", "chat_users", "embedded", "media", "prompt_versions", "reading", "work"},
+    {"apps", "celery", "curation", "search", "settings"},
     {"browsing", "knowledge", "runs"},
     {
         "artifacts",
@@ -59,12 +59,13 @@ STOREYS = (
     },
     {"transfer"},
     {"import_files"},
-    {"demo", "forgetting", "history", "suggestions"},
+    {"demo", "erasure", "history", "suggestions"},
     {"consolidation"},
     {"admin", "api", "bench", "pipeline", "tasks"},
     {"management"},
 )
-# Who builds what speaks to models and servers; everybody else is handed it, or asks one of these.
+# Functions that create clients of models and servers; all other code receives a client, or calls one of the rooms
+# below.
 BUILDING = {
     "embedder",
     "embedder_of",
@@ -76,10 +77,10 @@ BUILDING = {
     "open_clients",
 }
 CLIENT_BUILDERS = {"bench", "clients", "demo", "management", "proposals", "runs", "tasks"}
-# Packages whose modules are one matter each, beside the packages in them.
+# Packages whose modules have a subject of their own, beside the packages in them.
 ROOTS = {"", "memoryapp", "memoryapp.engine", "rerankui"}
 MOST_MODULES = 20
-# Words of telling and holding that name a thing only by what is done with it.
+# Words that name a thing only by what is done with it.
 VAGUE_WORDS = {"told", "said", "held", "shelf"}
 VAGUE_CLASSES = {"Order", "Below"}
 STORED_COLUMNS = {"held_by", "held_at"}
@@ -96,7 +97,7 @@ def dotted(path: Path) -> str:
 
 
 def room(name: str) -> str:
-    """The room in which what is called by this dotted name lies; none for ``memoryapp`` itself."""
+    """Returns the room that contains this dotted name, and an empty text for ``memoryapp`` itself."""
     return (*name.split("."), "")[1] if name.startswith("memoryapp") else ""
 
 
@@ -107,13 +108,14 @@ def tree(path: Path) -> ast.Module:
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """All of the module, read once for all that is asked of it."""
+    """Returns all nodes of the module, which is walked only once for all tests."""
     return tuple(ast.walk(tree(path)))
 
 
 @cache
 def imports(path: Path, *, for_types: bool = True) -> set[str]:
-    """Every dotted name the module imports, ``from a import b`` as ``a.b``; ``for_types`` those only named in types."""
+    """Returns every dotted name the module imports, ``from a import b`` as ``a.b``; ``for_types`` includes those that
+    are only used in types."""
     names: set[str] = set()
     statements = [node for node in tree(path).body if for_types or not is_for_types(node)]
     for node in (inner for statement in statements for inner in ast.walk(statement)):
@@ -156,6 +158,11 @@ def test_each_room_imports_from_lower_storeys_alone() -> None:
     assert sorted(guilty) == []
 
 
+def test_the_scanner_imports_nothing_of_the_erasure_that_it_checks() -> None:
+    named = imports(ROOT / "memoryapp" / "erasure" / "scanner.py")
+    assert [name for name in sorted(named) if name.startswith("memoryapp.erasure")] == []
+
+
 def test_the_storeys_hold_the_rooms_there_are() -> None:
     rooms = {path.stem for path in (ROOT / "memoryapp").iterdir() if path.is_dir() or path.suffix == ".py"}
     assert set().union(*STOREYS) == rooms - {"__init__", "__pycache__", "migrations"}
@@ -164,14 +171,14 @@ def test_the_storeys_hold_the_rooms_there_are() -> None:
 
 @cache
 def project() -> dict[str, Path]:
-    """Every module of the program by its dotted name."""
+    """Returns every module of the program by its dotted name."""
     return {dotted(path): path for path in (*modules("memoryapp"), *modules("rerankui"))}
 
 
 def needs(*, for_types: bool) -> dict[str, set[str]]:
-    """The modules of the program that each of them imports.
+    """Returns the modules of the program that each of them imports.
 
-    A package that gathers what its modules define imports them, and they do not need it for that; so it has none.
+    A package that collects what its modules define imports them without needing them, so packages are left out.
     """
     paths = project()
     return {
@@ -186,13 +193,13 @@ def needs(*, for_types: bool) -> dict[str, set[str]]:
 
 
 def package(name: str) -> str:
-    """The package a module lies in, itself where it is one or lies in a root."""
+    """Returns the package of a module, or the module itself if it is a package or belongs to a root."""
     parent = name.rpartition(".")[0]
     return name if parent in ROOTS or project()[name].stem == "__init__" else parent
 
 
 def circle(graph: Mapping[str, set[str]]) -> str:
-    """The first circle in a graph of who imports whom, empty if there is none."""
+    """Returns the first circle in a graph of imports, empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -223,7 +230,7 @@ def test_every_package_opens_with_a_docstring() -> None:
 
 
 def defined(path: Path) -> Iterator[str]:
-    """The names that the module gives to functions, classes, arguments, variables, attributes and imports."""
+    """Yields the names that the module gives to functions, classes, arguments, variables, attributes and imports."""
     for node in nodes(path):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -239,7 +246,7 @@ def is_vague(name: str) -> bool:
     return bool(words & VAGUE_WORDS) or name.strip("_") in VAGUE_CLASSES
 
 
-def test_no_name_says_only_that_something_was_told_or_held() -> None:
+def test_no_name_says_only_what_is_done_with_a_thing() -> None:
     vague = {
         f"{dotted(path)}: {name}"
         for path in (*modules("memoryapp"), *modules("rerankui"), *modules("tests"))
@@ -260,7 +267,7 @@ def test_a_word_within_another_is_no_vague_name(name: str) -> None:
 
 
 def test_each_class_has_a_name_of_its_own() -> None:
-    """Wire shapes bear the names of what they show; a command and a migration are called as Django wants it."""
+    """Shapes of the API have the names of what they describe; the names of commands and migrations are Django's."""
     named: dict[str, list[str]] = defaultdict(list)
     for path in (*modules("memoryapp"), *modules("rerankui")):
         if "shapes" in path.parts or "migrations" in path.parts:
@@ -282,7 +289,7 @@ def test_clients_are_built_only_where_work_begins() -> None:
 
 
 def building_calls(path: Path) -> set[str]:
-    """What the module names of ``memoryapp.clients``, imported alone or reached through it."""
+    """Returns what the module uses of ``memoryapp.clients``, imported directly or through the module."""
     names = {name.rpartition(".")[2] for name in imports(path) if name.startswith("memoryapp.clients.")}
     for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "clients":

@@ -1,4 +1,4 @@
-"""The Russian catalogue has an entry for each text of the sources, and none for a text that is gone."""
+"""The Russian catalogue has an entry for each text of the sources, and none for a text that was removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALL = re.compile(r"\b(_|gettext|ngettext|pgettext|npgettext)\((?=u?['\"])")
 
 
 def text_of(function: str, arguments: Sequence[ast.expr]) -> tuple[str, str] | None:
-    """Context and text; None where the call is given no literal."""
+    """Returns context and text; None if the argument is no literal."""
     literals = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     if not literals:
         return None
@@ -35,14 +35,14 @@ def in_module(path: Path) -> Iterator[tuple[str, str] | None]:
 
 
 def in_template(path: Path) -> Iterator[tuple[str, str] | None]:
-    """Django turns a template into text in which its translations are calls as Python writes them."""
+    """Returns the template as Django prepares it for gettext: a text with translations as calls in Python."""
     source = templatize(path.read_text(encoding="utf-8"))
     for found in CALL.finditer(source):
         yield text_of(found[1], arguments_at(source, found.end()))
 
 
 def arguments_at(source: str, start: int) -> list[ast.expr]:
-    """The arguments of the call whose opening bracket ends at ``start``."""
+    """Returns the arguments of the call whose opening bracket ends at ``start``."""
     for end in re.finditer(r"\)", source[start:]):
         try:
             call = ast.parse(f"f({source[start : start + end.end()]}", mode="eval").body

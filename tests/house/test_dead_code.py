@@ -1,4 +1,4 @@
-"""Code that nothing uses, as vulture finds it; names that only templates, settings and SQL hold count as used."""
+"""Unused code, as vulture finds it; names that only templates, settings and SQL contain count as used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vulture import Vulture
 
 from tests.house.test_architecture import ROOT, modules
 
-# Their fields are columns, parts of an answer and settings: others read them by their names.
+# Fields of these classes are columns, parts of an answer and settings, which are read by name.
 READ_BY_NAME = ("memoryapp/models/", "memoryapp/admin/", "memoryapp/api/shapes/", "memoryapp/settings.py")
 TAGS = re.compile(r"\{[{%].*?[%}]\}", re.S)
 DOTTED = re.compile(r"""["'][\w.]+[.:](\w+)["']""")
@@ -18,7 +18,7 @@ OF_KEYWORD = re.compile(r"(\w+)=")
 
 
 def names_beside_code() -> set[str]:
-    """Words of template tags, ends of dotted names such as settings hold, and what is given by its keyword."""
+    """Returns words of template tags, ends of dotted names as in settings, and names of keyword arguments."""
     templates = [path.read_text(encoding="utf-8") for path in (ROOT / "templates").rglob("*.*")]
     tags = " ".join(tag for text in templates for tag in TAGS.findall(text))
     code = " ".join(path.read_text(encoding="utf-8") for path in (*modules("memoryapp"), *modules("rerankui")))

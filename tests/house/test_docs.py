@@ -1,4 +1,4 @@
-"""What the documents say is so: events, models, files, commands, settings and links that they name exist."""
+"""The documents are true: events, models, files, commands, settings and links that they name exist."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
 
 
 def sections(text: str) -> dict[str, str]:
-    """What stands under each heading, by the heading's words."""
+    """Returns the text under each heading, by heading."""
     parts = HEADING.split(text)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -45,7 +45,7 @@ def events() -> dict[str, str]:
 
 
 def values_inside(kind: type[Any]) -> Iterator[type[Any]]:
-    """The dataclasses that fields of this one hold, at any depth."""
+    """Yields the dataclasses in the fields of this one, at any depth."""
     for hint in get_type_hints(kind).values():
         for part in (hint, *get_args(hint)):
             if is_dataclass(part) and isinstance(part, type):
@@ -139,14 +139,14 @@ def source() -> str:
 
 @every_document
 def test_settings_that_are_named_exist(path: Path) -> None:
-    """Capitals with an underscore are the name of a setting or of a constant."""
+    """A name in capitals with an underscore is that of a setting or of a constant."""
     text = BLOCK.sub("", path.read_text(encoding="utf-8"))
     named = {name for code in CODE.findall(text) for name in SETTING.findall(code)}
     assert [name for name in sorted(named) if not re.search(rf"\b{name}\b", source())] == []
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it of a heading."""
+    """Returns the anchor that GitHub makes of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

@@ -1,6 +1,6 @@
-"""Every regular expression of the project over hostile text: what a stranger writes costs time by its length, no more.
+"""Every regular expression of the project takes time linear in the length of the text, also of hostile text.
 
-The interpreter is held while an expression is matched, so a quadratic one stops a process for everybody.
+The interpreter is blocked while an expression is matched, so a quadratic expression stops a process for everybody.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def used(expression: Expression, name: str) -> Callable[[str], None]:
 
 
 def seconds(use: Callable[[str], object], text: str) -> float:
-    """Without the collector of garbage, whose time goes by all that this process holds."""
+    """Measures without the garbage collector, whose time depends on all objects of this process."""
     gc.disable()
     began = time.thread_time()
     try:
@@ -183,7 +183,7 @@ def seconds(use: Callable[[str], object], text: str) -> float:
 
 
 def grows_too_fast(use: Callable[[str], object], row: Callable[[int], str]) -> bool:
-    """By the processor's time, of which another process on the machine may spoil a measurement but not all."""
+    """Compares processor times; another process may disturb one measurement, but not all of them."""
     if seconds(use, row(LONG)) < TOO_SHORT_TO_MEASURE:
         return False
     short, long = row(SHORT), row(LONG)

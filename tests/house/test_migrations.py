@@ -1,4 +1,4 @@
-"""Migrations over rows that are there already: what they fill in, and that they can be taken back."""
+"""Migrations over existing rows: which values they write, and that they can be reversed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ CHOSEN = {
 
 
 def migrate(to: str) -> None:
-    """By the single migrations, as a database goes that has some of them."""
+    """Applies the migrations one at a time, as in a database that has some of them."""
     with connection.cursor() as cursor:
-        # A table is not altered while a check of its rows is still to come.
+        # A table cannot be altered while deferred checks of its rows are pending.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
     executor = MigrationExecutor(connection)
     executor.loader = loader = MigrationLoader(connection, replace_migrations=False)
@@ -47,7 +47,7 @@ def migrate(to: str) -> None:
 
 
 def forget_after(name: str) -> None:
-    """The tables stay, and nobody knows of the migrations after this one."""
+    """Removes the records of the migrations after this one; the tables stay."""
     MigrationRecorder(connection).migration_qs.filter(app="memoryapp", name__gt=name).delete()
 
 
@@ -57,7 +57,7 @@ def columns() -> set[str]:
 
 
 def checks() -> list[str]:
-    """The columns of runs that a check bounds, each as often as it is checked."""
+    """Returns the columns of runs that have a check, each once for every check."""
     with connection.cursor() as cursor:
         found = connection.introspection.get_constraints(cursor, "memoryapp_run").values()
     return sorted(column for constraint in found if constraint["check"] for column in constraint["columns"])
@@ -70,7 +70,7 @@ def counted() -> dict[str, tuple[int, int]]:
 
 @pytest.fixture
 def runs(anna: ChatUser) -> None:
-    """One for each end, its counts as no migration has left them, and one that has not ended."""
+    """Creates one run for each end, with counts that no migration has set, and one that has not ended."""
     for query, payload in ENDS.items():
         run = Run.objects.create(owner=anna, query=query, strategy="flash", state="finished")
         for seq, kind in enumerate(("run_started", "run_finished"), start=1):
@@ -80,8 +80,8 @@ def runs(anna: ChatUser) -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_past_runs_are_told_what_people_and_files_they_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many events are read at once, and where there are no runs."""
+def test_past_runs_get_the_counts_of_people_and_files_they_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is independent of how many events are read at once, and works without runs."""
     bounded = checks()
     for at_once in (1, 3, 10_000):
         monkeypatch.setattr(f"memoryapp.migrations.{COUNTED}.EVENTS_AT_ONCE", at_once)

@@ -9,7 +9,7 @@ import pytest
 from tests.house.test_architecture import ROOT
 
 VIEWS, PAGES, PARTIALS = ROOT / "rerankui/views", ROOT / "templates/pages", ROOT / "templates/partials"
-# Parts that are of no noun's pages, or of all.
+# Partials that belong to no single noun.
 COMMON = {"candidates", "events", "frame", "shared"}
 MOST_MODULES = 20
 

@@ -1,4 +1,4 @@
-"""The scripts of pages, checked by TypeScript's compiler: names, properties and what functions are given."""
+"""The scripts of pages, checked by TypeScript's compiler: names, properties and arguments of functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SLIPS = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the compiler says of all slips at once: a start of it takes longer than to read them."""
+    """Returns the compiler's messages about all faults at once, because starting it takes longer than the check."""
     folder = tmp_path_factory.mktemp("slips")
     for name, (script, _fault) in SLIPS.items():
         (folder / f"{name}.js").write_text(script)

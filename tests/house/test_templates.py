@@ -1,4 +1,4 @@
-"""Templates can be read: what djLint finds is a step of `manage.py test`, how long lines are is looked at here."""
+"""Templates are readable: djLint is a step of `manage.py test`, and this test checks the length of lines."""
 
 from __future__ import annotations
 

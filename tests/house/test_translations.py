@@ -1,6 +1,6 @@
-"""The Russian interface: complete, agreeing with its source, compiled, and really shown.
+"""The Russian interface: complete, with the placeholders of its source, compiled, and shown.
 
-The compiled catalogue is kept beside its source, for the machines the program runs on have no gettext.
+The compiled catalogue is kept beside its source, because the machines on which the program runs have no gettext.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def catalogue() -> polib.POFile:
 
 
 def written(entry: polib.POEntry) -> list[str]:
-    """Every Russian text of an entry: one, or one for each plural form."""
+    """Returns every Russian text of an entry: one, or one for each plural form."""
     return list(entry.msgstr_plural.values()) if entry.msgid_plural else [entry.msgstr]
 
 
@@ -62,7 +62,7 @@ def test_every_plural_has_all_its_forms(catalogue: polib.POFile) -> None:
 
 
 def test_a_translation_fills_in_what_its_source_does(catalogue: polib.POFile) -> None:
-    """The form for one is also that for twenty-one, so it holds the number even where English does without."""
+    """The form for one is also used for twenty-one, so it contains the number even where English has none."""
     differing = [
         (entry.msgid, text)
         for entry in catalogue
@@ -103,7 +103,7 @@ def test_russian_counts_as_russians_do(count: int, words: str) -> None:
     ("most", "topics", "people"),
     [(1, "1 топика", "1 человека"), (3, "3 топиков", "3 человек"), (21, "21 топика", "21 человека")],
 )
-def test_a_bound_is_told_in_the_form_its_number_asks_for(most: int, topics: str, people: str) -> None:
+def test_a_bound_has_the_plural_form_of_its_number(most: int, topics: str, people: str) -> None:
     with translation.override("ru"):
         assert str(too_many_topics(most)) == f"За один раз можно изменить не больше {topics}."
         assert str(too_many_people(most)) == f"За один раз можно объединить не больше {people}."
@@ -112,13 +112,13 @@ def test_a_bound_is_told_in_the_form_its_number_asks_for(most: int, topics: str,
 
 
 def test_what_a_token_may_is_not_the_month() -> None:
-    """Texts without a context are one catalogue with Django's own, where “may” is short for the month."""
+    """Texts without a context share one catalogue with Django's own, where “may” is short for the month."""
     with translation.override("ru"):
         assert dated(date(2026, 5, 9), "M") == "Май"
         assert ApiToken._meta.get_field("scopes").verbose_name == "права"
 
 
-def test_words_with_two_meanings_are_told_apart() -> None:
+def test_words_with_two_meanings_are_distinguished() -> None:
     with translation.override("ru"):
         assert ImportBatch._meta.get_field("added").verbose_name == "добавлено"
         assert KnowledgeEdit.Kind.CREATE.label == "добавление"
@@ -146,7 +146,7 @@ def timed_out(anna: ChatUser) -> Run:
     return run
 
 
-def test_a_run_is_told_in_the_language_that_was_chosen(timed_out: Run, as_viewer: Client) -> None:
+def test_a_run_is_shown_in_the_chosen_language(timed_out: Run, as_viewer: Client) -> None:
     as_viewer.cookies[settings.LANGUAGE_COOKIE_NAME] = "ru"
     page = as_viewer.get(f"/runs/{timed_out.pk}/", headers={"accept-language": "en"}).content.decode()
     assert "Кандидаты" in page

@@ -1,4 +1,4 @@
-"""Vendored files are the ones that were named when they were taken."""
+"""Vendored files have the checksums that were recorded when they were copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files given to the page of imports: looked through, asked about, imported, paused, taken up after a kill."""
+"""Files given to the page of imports: rehearsed, completed by a person's answers, imported, paused, continued after a
+kill."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ import pytest
 from django.conf import settings
 from django.utils import timezone, translation
 
-from memoryapp import erasure, import_files, tasks, work
+from memoryapp import chat_users, import_files, tasks, work
 from memoryapp.import_files import FileActionRefused, working
 from memoryapp.ingestion import messages
 from memoryapp.models import ChatUser, ImportBatch, ImportFile, Message, Work
+from tests.erasure.erasing import erase_user
 from tests.operations.test_work import locked, unlock
 from tests.support.chats import chat_line, sent, telegram
 
@@ -38,7 +40,7 @@ def staged(owner: ChatUser, content: Any, name: str = "chat.json") -> ImportFile
 
 
 def worked(row: ImportFile) -> ImportFile:
-    """The row after the worker's next sweep."""
+    """Returns the row after the worker's next sweep."""
     tasks.import_waiting()
     row.refresh_from_db()
     return row
@@ -123,7 +125,7 @@ class TestTheWay:
         assert "Letter.txt" in row.fault
         assert str(row.key) not in row.fault
 
-    def test_what_cannot_be_taken_is_told_in_the_language_of_whoever_gave_the_file(self, anna: ChatUser) -> None:
+    def test_what_cannot_be_imported_is_reported_in_the_language_of_the_uploader(self, anna: ChatUser) -> None:
         with translation.override("ru"):
             refused, mixed = staged(anna, "just words", "Letter.txt"), staged(anna, f"{conversation(1)}\n{{oops")
         assert "Letter.txt" in worked(refused).fault
@@ -227,10 +229,10 @@ class TestDecisions:
 
     def test_an_erased_chat_users_files_go_too(self, anna: ChatUser) -> None:
         row = worked(staged(anna, conversation(1)))
-        receipt = erasure.erase(anna, "ada")
+        receipt = erase_user(anna, "ada")
         assert (receipt.counts["memoryapp_importfile"], receipt.counts["files"]) == (1, 1)
         assert not row.path.exists()
-        with pytest.raises(erasure.BeingErased):
+        with pytest.raises(chat_users.BeingErased):
             staged(anna, conversation(1))
 
 

@@ -1,4 +1,4 @@
-"""Files as such: which format, how large, how deep; and no shape of JSON that makes a reader fall."""
+"""Files in general: their formats, sizes and depths; no shape of JSON makes a reader fail with another exception."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class TestChatGPT:
             (5, "JSON object"),
         ],
     )
-    def test_a_conversation_without_its_tree_is_told_with_its_place(
+    def test_a_conversation_without_its_tree_is_reported_with_its_place(
         self, tmp_path: Path, conversation: Any, reason: str
     ) -> None:
         good = chatgpt(node("a", None, "fine"), id="c2")
@@ -86,7 +86,7 @@ class TestChatGPT:
         assert rejected.line == "[1]"
         assert reason in rejected.reason
 
-    def test_bad_nodes_are_told_and_the_rest_stays(self, tmp_path: Path) -> None:
+    def test_bad_nodes_are_reported_and_the_rest_stays(self, tmp_path: Path) -> None:
         conversation = chatgpt(
             node("a", "lost", "what is left"),
             node("b", "a", {"content_type": "hologram"}, role="assistant"),

@@ -1,4 +1,4 @@
-"""Claude's export and the logs of coding agents: what was on the screen, and nothing of what was behind it."""
+"""Claude's export and the logs of coding agents: what was visible, and nothing of the hidden parts."""
 
 from __future__ import annotations
 

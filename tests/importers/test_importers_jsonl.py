@@ -70,7 +70,7 @@ class TestJsonLines:
             (None, "must be a JSON object"),
         ],
     )
-    def test_a_bad_message_is_told_with_its_place_and_its_neighbours_stay(
+    def test_a_bad_message_is_reported_with_its_place_and_its_neighbours_stay(
         self, tmp_path: Path, message: Any, reason: str
     ) -> None:
         path = lines(tmp_path, {"user": "anna", "messages": [chat_line(id="a"), message, chat_line(id="b")]})
@@ -84,13 +84,13 @@ class TestJsonLines:
         "line",
         ['{"user": "anna", "messages": [', "[1, 2]", "null", '{"user": "anna"}', '{"messages": "none"}', "[" * 90_000],
     )
-    def test_a_bad_line_is_told_by_its_number(self, tmp_path: Path, line: str) -> None:
+    def test_a_bad_line_is_named_by_its_number(self, tmp_path: Path, line: str) -> None:
         path = lines(tmp_path, {"messages": [chat_line()]}, "", line, {"messages": [chat_line(id="m2")]})
         records, [rejected] = sorted_out(path)
         assert len(records) == 2
         assert rejected.line == 3
 
-    def test_a_line_that_is_not_utf_8_is_told_by_its_number(self, tmp_path: Path) -> None:
+    def test_a_line_that_is_not_utf_8_is_named_by_its_number(self, tmp_path: Path) -> None:
         path = tmp_path / "chat.jsonl"
         good = json.dumps({"messages": [chat_line()]}).encode()
         path.write_bytes(good + b"\n" + '{"messages": [{"text": "привет"}]}'.encode("cp1251") + b"\n")

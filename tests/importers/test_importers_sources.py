@@ -1,4 +1,5 @@
-"""Files as they come: packed, in another encoding, cut off, swollen, of other programs, huge; each is read or named."""
+"""Files as they arrive: packed, in another encoding, cut off, inflated, of other programs, huge; each is read or
+refused by name."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ class TestCutOff:
         with pytest.raises(UnreadableFile, match="cut off before its end: download or copy it again"):
             open_chat(path)
 
-    def test_a_fault_in_a_document_is_told_with_its_line(self, tmp_path: Path) -> None:
+    def test_a_fault_in_a_document_is_reported_with_its_line(self, tmp_path: Path) -> None:
         text = json.dumps(telegram(sent(), sent(2)), indent=1).replace('"id": 2', '"id": 2 2')
         with pytest.raises(UnreadableFile, match=r"not valid JSON.*line \d+ column \d+"):
             open_chat(written(tmp_path, text))
@@ -155,7 +156,7 @@ class TestOthers:
         with pytest.raises(UnreadableFile, match=rf"is a .*{name} export"):
             open_chat(zipped(tmp_path / "a.zip", **members))
 
-    def test_json_lines_of_another_kind_are_told_by_their_fields(self, tmp_path: Path) -> None:
+    def test_json_lines_of_another_kind_are_recognised_by_their_fields(self, tmp_path: Path) -> None:
         path = lines(tmp_path, {"prompt": "a", "completion": "b"}, {"prompt": "c", "completion": "d"})
         with pytest.raises(UnreadableFile, match="first line holds prompt, completion.*message id, role, ts and text"):
             open_chat(path)
@@ -205,7 +206,7 @@ class TestGroups:
         clara = {"from": "Clara", "from_id": "user3"}
         return written(tmp_path, telegram(sent(1, **clara), sent(2, **clara), sent(3), type="private_group"))
 
-    def test_who_of_a_group_the_user_is_has_to_be_said(self, group: Path) -> None:
+    def test_the_user_has_to_be_named_for_a_group(self, group: Path) -> None:
         with pytest.raises(UnknownSpeaker, match="does not say which.*--me NAME.*Clara, Anna") as raised:
             open_chat(group, hints=Hints(owner="someone"))
         assert raised.value.speakers == ["Clara", "Anna"]
@@ -214,7 +215,7 @@ class TestGroups:
     def test_the_user_is_named_by_name_or_id(self, group: Path, me: str) -> None:
         assert [record.role for record in sorted_out(group, me=me)[0]] == ["user", "user", "peer"]
 
-    def test_nobody_of_that_name_is_told_with_those_there_are(self, group: Path) -> None:
+    def test_an_unknown_name_is_reported_with_the_known_ones(self, group: Path) -> None:
         with pytest.raises(UnknownSpeaker, match="Nobody in this file is “dora”.*Clara, Anna"):
             open_chat(group, hints=Hints(me="Dora"))
 
@@ -244,7 +245,7 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def peak(path: Path) -> tuple[int, int]:
-    """How many messages a process read, and how many MB it took for that."""
+    """Returns how many messages a process read, and how many MB of memory it used."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings"}
     command = [sys.executable, "-c", PEAK, str(path)]
     done = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=True)

@@ -161,7 +161,7 @@ class TestTelegram:
         [record], _rejected = sorted_out(written(tmp_path, telegram(message)))
         assert record.sent_at == datetime(2025, 4, 18, 9, 30, tzinfo=UTC)
 
-    def test_what_cannot_be_read_is_told_with_its_path(self, tmp_path: Path) -> None:
+    def test_what_cannot_be_read_is_reported_with_its_path(self, tmp_path: Path) -> None:
         undated = {"id": 991, "type": "message", "text": "when?"}
         chat = telegram({"id": 4, "type": "unsupported"}, undated, {"type": "message", "text": "who?"}, 5)
         account = {"chats": {"list": [{"name": "empty"}, chat]}}

@@ -1,4 +1,4 @@
-"""Whom a file names, found out before its messages are read: it decides whose memory they come into."""
+"""The users that a file names are found before its messages are read, because they decide whose memory it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WhatsApp's exported chats as phones write them: dates of many languages, notices, media, and who is who."""
+"""WhatsApp's exported chats as phones write them: dates in many languages, notices, media, and who is the user."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TestWhoIsWho:
         roles = {item.author: item.role for item in chat.records() if getattr(item, "author", "")}
         assert roles == {"Anna": "user", "Boris": "peer"}
 
-    def test_else_it_has_to_be_said(self, tmp_path: Path) -> None:
+    def test_otherwise_the_user_has_to_be_named(self, tmp_path: Path) -> None:
         path = written(tmp_path, IOS, "chat.txt")
         with pytest.raises(UnknownSpeaker) as asked:
             open_chat(path, hints=Hints("ada"))

@@ -1,4 +1,4 @@
-"""A format costs one module and its line in the registry: one that is made up here is read like all others."""
+"""A format needs one module and its line in the registry: a made-up one is read like all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat user's settings, its active sessions with their countdown, and who cut a topic, as pages show them."""
+"""A chat user's settings, its active sessions with their countdown, and what cut a topic, as pages show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in, sessions archived: nothing lost, nothing twice, each message in exactly one topic."""
+"""Messages come in and sessions are archived: nothing is lost or doubled, and each message is in exactly one topic."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestMessages:
         assert add_messages(anna, [*records, message_record(5)]) == Added(1, 5)
         assert Message.objects.of(anna).count() == 6
 
-    def test_an_id_that_means_another_message_is_told_and_the_first_stays(self, anna: ChatUser) -> None:
+    def test_an_id_that_means_another_message_is_reported_and_the_first_stays(self, anna: ChatUser) -> None:
         add_messages(anna, [message_record(1, "first")])
         added = add_messages(
             anna, [message_record(1, "edited", line=7), message_record(2, "a"), message_record(2, "b", line=9)]

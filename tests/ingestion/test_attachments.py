@@ -1,4 +1,4 @@
-"""Documents beside a chat in its zip: artifacts of the messages that name them, once."""
+"""Documents beside a chat in its zip become artifacts of the messages that name them, once."""
 
 from __future__ import annotations
 

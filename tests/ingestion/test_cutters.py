@@ -1,4 +1,4 @@
-"""A chat model cuts sessions: paid for once, never waited for in vain, and the segmenter where it fails."""
+"""A chat model cuts sessions: paid for once, with a limited wait, and replaced by the segmenter if it fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def archived(owner: ChatUser, chat: SplittingChat, limits: SessionLimits = LIMIT
 
 
 def sessions(owner: ChatUser, count: int, each: int = 8, text: str = "") -> None:
-    """So many sessions a day apart."""
+    """Makes this number of sessions, a day apart."""
     add_messages(
         owner,
         [
@@ -72,7 +72,7 @@ def test_what_the_model_leaves_out_is_general_conversation_and_counted(anna: Cha
 
 
 class Slow(SplittingChat):
-    """Answers after everybody has left."""
+    """Answers after all callers have given up."""
 
     async def converse(self, request: ChatRequest) -> AsyncIterator[Reply]:
         await asyncio.sleep(60)
@@ -143,7 +143,7 @@ def test_the_model_is_asked_again_after_a_storm(anna: ChatUser, chat: SplittingC
 
 def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, chat: SplittingChat) -> None:
     class Killed(BaseException):
-        """As if the process ended here."""
+        """Raised as if the process ended here."""
 
     def dies(messages: Sequence[MessageContent], limits: SessionLimits) -> Cut:
         model(messages, limits)
@@ -163,12 +163,12 @@ def test_a_process_that_dies_between_reply_and_commit_pays_once(anna: ChatUser, 
 @pytest.mark.parametrize(
     ("answer", "asked", "reason"),
     [
-        # The large one is cut when it is asked about alone.
+        # The large part is cut when the model is asked about it alone.
         (lambda ids: in_fours(ids) if len(ids) < 11 else whole(ids[:10], ids[10:]), 2, ""),
-        # The model leaves all in one piece, so the segmenter cuts.
+        # The model returns everything in one piece, so the segmenter cuts.
         (lambda ids: whole(ids), 1, LEFT_TOO_LONG),
         (lambda ids: whole(ids[:-1], ids[-1:]), 2, LEFT_TOO_LONG),
-        # The model fails at the large one.
+        # The model fails at the large part.
         (lambda ids: whole(ids[:10], ids[10:]) if len(ids) == 12 else "Sorry.", 3, LEFT_TOO_LONG),
     ],
 )

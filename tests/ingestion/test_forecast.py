@@ -1,4 +1,4 @@
-"""What an import would cost: of models that are embedded nothing, of others what a price or the past says."""
+"""The cost of an import: nothing for embedded models; for others, from a price or from past costs."""
 
 from __future__ import annotations
 

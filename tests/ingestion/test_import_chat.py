@@ -49,7 +49,7 @@ def test_a_message_is_known_again_whatever_its_id(chat: Path, id: str) -> None:
 
 @pytest.mark.slow
 def test_the_database_knows_of_a_new_memory_after_its_first_thousands(chat: Path) -> None:
-    """Or it reads all of the memory for each batch, which makes a large import slower with each."""
+    """Otherwise the database reads the whole memory for each batch, and a large import becomes slower with each."""
     message = {"role": "user", "ts": "2025-07-25T14:00:00Z", "text": "one"}
     chat.write_text("\n".join(json.dumps({"id": str(n), **message}) for n in range(imports.BATCH + 1)))
     run(chat, "--user", "anna")
@@ -60,7 +60,7 @@ def test_the_database_knows_of_a_new_memory_after_its_first_thousands(chat: Path
 
 
 def test_what_is_known_is_found_without_reading_the_messages_of_everybody(chat: Path) -> None:
-    """Or an import takes the longer the more there is of others."""
+    """Otherwise an import takes longer, the more messages others have."""
     chat.write_text(line("anna", "one", "two"))
     run(chat)
     looked = "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = %s"

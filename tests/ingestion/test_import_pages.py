@@ -42,7 +42,7 @@ CHAT = json.dumps(
 
 
 def given(client: Client, owner: ChatUser, content: str = CHAT, name: str = "July.jsonl", **fields: Any) -> Any:
-    """What the form of the page answers to this file."""
+    """Returns the page's answer to this file."""
     page = client.get(f"/memory/{owner.pk}/imports/").content.decode()
     action = page.partition('action="/memory')[2].partition('"')[0]
     return client.post(f"/memory{action}", {"file": SimpleUploadedFile(name, content.encode())}, **fields)
@@ -77,7 +77,7 @@ class TestUploads:
         assert "2 messages were imported" in page_of(as_curator, row)
         assert Message.objects.of(anna).count() == 2
 
-    def test_a_script_is_told_where_to_go_on(self, anna: ChatUser, as_curator: Client) -> None:
+    def test_a_script_receives_the_address_of_the_file(self, anna: ChatUser, as_curator: Client) -> None:
         answer = given(as_curator, anna, headers={"X-Upload": "1"})
         assert (answer.status_code, answer["Location"]) == (
             201,

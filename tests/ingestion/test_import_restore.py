@@ -1,4 +1,5 @@
-"""The export of a whole memory, given to the page of imports: it becomes an empty memory again, whole or not at all."""
+"""The export of a whole memory, given to the page of imports: it is restored into an empty memory, completely or not at
+all."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, settings: Any) -> Path:
 
 @pytest.fixture
 def exported(anna: ChatUser) -> str:
-    """Anna's memory as a file: two topics, a person, a fact."""
+    """Returns Anna's memory as a file: two topics, a person, a fact."""
     first, _second = talk(anna, ("Cake", ["Where is the cake?", "In the oven."]), ("Boats", ["Whose boat is it?"]))
     Person.objects.create(owner=anna, display_name="Dasha")
     row = {"relation": "bakes", "category": "food", "content": "Dasha bakes", "type": "status", "importance": 5}
@@ -49,7 +50,7 @@ def staged(owner: ChatUser, content: str) -> ImportFile:
     return import_files.stage(owner, path, "anna.jsonl", "ada")
 
 
-# What is restored is one transaction, and its progress is written beside it.
+# The restore is one transaction, and its progress is written outside of it.
 @pytest.mark.django_db(transaction=True)
 class TestRestoring:
     def test_a_whole_memory_comes_back_into_an_empty_one(
@@ -113,6 +114,6 @@ class TestRestoring:
 
 
 def _contents(owner: ChatUser) -> list[Any]:
-    """What an export says of the memory but for numbers and names."""
+    """Returns what an export contains of the memory, without numbers and names."""
     values = [json.loads(line) for line in transfer.lines(owner)]
     return [(value.get("text"), value.get("summary"), value.get("content")) for value in values]

@@ -1,4 +1,4 @@
-"""What came with a query: kept once under its hash, whole or not at all, for its owner's runs only."""
+"""Media of a query: stored once under their hash, completely or not at all, and only for their owner's runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_bytes_that_changed_are_refused(anna: ChatUser) -> None:
         media.read(anna.pk, item)
 
 
-def test_a_file_that_is_gone_is_told_and_sending_it_again_brings_it_back(anna: ChatUser) -> None:
+def test_a_missing_file_is_reported_and_sending_it_again_restores_it(anna: ChatUser) -> None:
     item = media.store(anna, picture())
     default_storage.delete(MediaRow.objects.get().path)
     with pytest.raises(MediaError, match="cannot be read"):

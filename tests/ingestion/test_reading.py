@@ -1,4 +1,4 @@
-"""What a model knows before it reads: profile, inner circle, latest topics, the last of the talk."""
+"""What a model receives before it reads: profile, inner circle, latest topics, the latest messages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_an_empty_memory_has_no_background(anna: ChatUser) -> None:
     assert background(anna) == Background("", (), (), ())
 
 
-def test_chosen_people_and_files_are_told_at_length_in_the_order_chosen_and_only_the_owners_own(
+def test_chosen_people_and_files_are_described_at_length_in_the_order_chosen_and_only_the_owners_own(
     anna: ChatUser, boris: ChatUser
 ) -> None:
     lena = person(anna, "Lena", "Friends", mention_count=9, bio="Runs.", last_seen=timezone.now())

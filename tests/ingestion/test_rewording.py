@@ -1,4 +1,4 @@
-"""Changed texts that a person takes from a file: the new wording in the place of the old one, and back."""
+"""Changed texts that a person takes from a file: the new wording replaces the old one, and an undo restores it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryapp import curation, forgetting, import_files, invariants, tasks, transfer
+from memoryapp import curation, erasure, import_files, invariants, tasks, transfer
 from memoryapp.curation import CurationError, plan_edit
-from memoryapp.forgetting import Target
+from memoryapp.erasure import Target
 from memoryapp.importers import MessageRecord
 from memoryapp.ingestion import rewording
 from memoryapp.ingestion.messages import add_messages, sort_out
@@ -37,7 +37,7 @@ def topic(anna: ChatUser) -> Topic:
 
 
 def worded(number: int, text: str, **fields: Any) -> MessageRecord:
-    """Message ``number`` of the topic with another text."""
+    """Returns message ``number`` of the topic with another text."""
     role = "assistant" if number % 2 else "user"
     return record(number, text, role=role, at=BEGAN + timedelta(minutes=number), **fields)
 
@@ -50,14 +50,14 @@ def taken(owner: ChatUser, *records: MessageRecord) -> ImportBatch:
 
 
 def texts(owner: ChatUser) -> dict[str, list[str]]:
-    """The texts of each live topic."""
+    """Returns the texts of each live topic."""
     rows = Message.objects.of(owner).filter(topic__isnull=False).order_by("topic", "sent_at", "pk")
     pairs = rows.values_list("topic__summary", "text")
     return {summary: [text for _summary, text in part] for summary, part in groupby(pairs, key=lambda pair: pair[0])}
 
 
 def found_by(topic: Topic) -> str:
-    """What search compares with to find the topic."""
+    """Returns the texts with which search compares a query to find the topic."""
     passages = Passage.objects.filter(passagemessage__message__topic=topic).distinct().order_by("pk")
     return "\n".join(passages.values_list("text", flat=True))
 
@@ -149,7 +149,7 @@ class TestAround:
     def test_erasing_a_message_erases_all_its_wordings(self, anna: ChatUser, topic: Topic) -> None:
         taken(anna, worded(1, "In the fridge."))
         number = Message.objects.get(text="In the fridge.").pk
-        forgetting.finish(forgetting.begin(Target(anna.pk, (number,)), "ada"))
+        erasure.finish(erasure.begin(Target(anna.pk, (number,)), "ada"))
         assert not Message.objects.filter(text__in=("In the oven.", "In the fridge.")).exists()
 
     @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""People, facts and artifacts changed by hand: kept, refused, undone."""
+"""People, facts and artifacts changed by hand: stored, refused, undone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def artifact(owner: ChatUser) -> Artifact:
 
 
 def row_values(model: Any) -> list[dict[str, Any]]:
-    """Everything the rows say, but for when they were touched."""
+    """Returns all values of the rows, without the times of their changes."""
     rows = model.objects.order_by("pk").values()
     return [{name: value for name, value in row.items() if name != "updated_at"} for row in rows]
 
@@ -162,7 +162,7 @@ class TestComingAndGoing:
         knowledge.undo(anna, first, actor="ada")
         assert Person.objects.get().bio == "A vet."
 
-    def test_a_change_by_no_hand_is_told_apart(self, anna: ChatUser) -> None:
+    def test_an_undo_over_an_unrecorded_change_is_refused(self, anna: ChatUser) -> None:
         change = knowledge.edit(anna, person(anna, "Dora"), {"bio": "A cook."}, actor="ada")
         Person.objects.update(bio="A pilot.")
         with pytest.raises(Stale, match="cannot be changed back"):

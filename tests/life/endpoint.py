@@ -1,4 +1,4 @@
-"""A model endpoint over real HTTP that counts what it is asked, for processes that are killed in the middle."""
+"""A model endpoint over real HTTP that counts its requests, for processes that are killed in the middle."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ _ID = re.compile(r'"id": (\d+)')
 
 
 def direction(text: str) -> list[float]:
-    """A unit vector of the text's own, the same every time."""
+    """Returns a unit vector for the text, the same every time."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     vector = np.random.default_rng(seed).normal(size=DIMENSIONS)
     return [float(number) for number in vector / np.linalg.norm(vector)]
 
 
 class Endpoint:
-    """``answered`` counts each question that got its whole reply: one of a chat model, or one text for a vector.
+    """``answered`` counts each question whose whole reply was sent: one to a chat model, or one text to an embedding
+    model.
 
-    While ``gate`` is closed it holds replies back, and sets ``arrived`` when a question has come.
+    While ``gate`` is closed, replies wait; ``arrived`` is set when a question has come.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Endpoint:
                 endpoint.arrived.set()
                 endpoint.gate.wait(300)
                 content = json.dumps(endpoint.answer(body)).encode()
-                # Whoever asked may have been killed.
+                # The process that asked may have been killed.
                 with suppress(OSError):
                     self.send_response(200)
                     self.send_header("Content-Type", "application/json")
@@ -59,14 +60,14 @@ class Endpoint:
                     self.wfile.write(content)
 
             def log_message(self, *_arguments: Any) -> None:
-                """Quiet."""
+                """Logs nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
 
     def forget(self) -> None:
-        """Nothing was asked yet, and replies go out at once."""
+        """Resets the counts and opens the gate."""
         self.gate.set()
         self.arrived.clear()
         with self._lock:
@@ -82,7 +83,7 @@ class Endpoint:
 
     @property
     def extra(self) -> int:
-        """How many questions were answered beside the first time."""
+        """Returns how many questions were answered more than once."""
         return sum(count - 1 for count in self.answered.values())
 
 
@@ -100,7 +101,7 @@ def reply(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finding(ids: Sequence[int]) -> str:
-    """One fact and one person that no other talk has."""
+    """Returns one fact and one person that no other conversation has."""
     name = f"{ids[0]}"
     facts = [{**fact(f"Likes dish {name}.", f"likes_{name}", f"food_{name}"), "messages": ids[:1]}]
     return json.dumps({"facts": facts, "people": [{**person(f"Dora{name} Blau{name}"), "messages": ids[:1]}]})

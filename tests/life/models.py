@@ -1,4 +1,4 @@
-"""Models of a scripted world: an embedder whose vectors are a few directions, and a chat model with moods."""
+"""Models for tests of a memory's life: an embedder with a few directions, and a chat model whose behaviour changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUBBISH = ("Sorry.", "", "{}", "[]", '{"topics": 7, "facts": "none", "should_mer
 
 
 class Wheel:
-    """Each text has one of eight directions of the plane, ``degrees`` apart. One in ``failing`` requests fails."""
+    """Gives each text one of eight directions of the plane, ``degrees`` apart. One in ``failing`` requests fails."""
 
     def __init__(self, model: str, degrees: float, random: Random, failing: int = 0) -> None:
         self.profile = Profile("test", model, 2, 0.1, related=0.5)
@@ -41,7 +41,8 @@ class Wheel:
 
 
 class Moody:
-    """Answers an agent's question well, oddly, with rubbish or not at all; ``asked`` counts what would be paid for."""
+    """Answers an agent's question well, oddly, with invalid text or not at all; ``asked`` counts what would be paid
+    for."""
 
     model = "acme/moody"
 
@@ -60,12 +61,12 @@ class Moody:
 
     @asynccontextmanager
     async def open(self, model: str) -> AsyncIterator[Moody]:
-        """As ``clients.open_chat`` does, whatever the name."""
+        """Opens the model as ``clients.open_chat`` does, whatever the name."""
         yield self
 
 
 def cut(ids: list[int], random: Random) -> str:
-    """Topics whose borders lie anywhere: they overlap, leave gaps, run backwards and are without a summary."""
+    """Returns topics with arbitrary borders: they overlap, leave gaps, run backwards or have no summary."""
     topics = []
     for _ in range(random.randint(1, 3)):
         ends = random.choice(ids), random.choice([*ids, ids[0] - 1, ids[-1] + 1_000])
@@ -79,7 +80,7 @@ def judged(ids: list[int], random: Random) -> str:
 
 
 def found(ids: list[int], random: Random) -> str:
-    """Facts and people, some in messages of another talk."""
+    """Returns facts and people, some of which refer to messages of another conversation."""
     made: dict[str, list[Any]] = {"facts": [], "people": []}
     for _ in range(random.randrange(4)):
         where = {"messages": [random.choice([*ids, *ids, ids[-1] + 1_000])]}

@@ -1,4 +1,4 @@
-"""Work for each stage of a memory's life, and whether all of it was done, once."""
+"""Work for each stage of a memory's life, and checks that all of it was done, once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
-from memoryapp import forgetting, import_files
+from memoryapp import erasure, import_files
 from memoryapp.artifacts import arrival
 from memoryapp.engine.memory import TopicDraft
-from memoryapp.forgetting import LOOK_AGAIN, Target
+from memoryapp.erasure import LOOK_AGAIN, Target
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.ingestion.topics import put_topics
 from memoryapp.models import (
@@ -48,7 +48,7 @@ EACH = 8
 
 @dataclass
 class Works:
-    """Gives each stage new work, ``count`` times by now, and looks whether all of it is done."""
+    """Gives work to each stage, ``count`` times so far, and checks whether all of it is done."""
 
     owner: ChatUser
     folder: Path
@@ -68,7 +68,7 @@ class Works:
         self.count += 1
 
     def _session(self, number: int) -> list[int]:
-        """The messages of a day of their own, long ago."""
+        """Adds messages of a day of their own, long ago."""
         first = number * EACH
         records = [
             message_record(place, f"talk {number} message {place} of the brass orchestra", minutes=number * 1_440 + at)
@@ -86,7 +86,7 @@ class Works:
         return put_topics(self.owner, drafts, actor="test")
 
     def _pair(self, number: int) -> None:
-        """Two topics that are near each other and far from all others."""
+        """Adds two topics that are near each other and far from all others."""
         row = profiles.serving()
         for topic in self._topics(number):
             TopicVector.objects.create(owner=self.owner, topic=topic, profile=row, vector=direction(f"pair {number}"))
@@ -97,7 +97,7 @@ class Works:
     def _erasure(self, number: int) -> None:
         topics = self._topics(number)
         gone = Message.objects.filter(topic=topics[0]).in_order()[0]
-        forgetting.begin(Target(self.owner.pk, (gone.pk,)), "ada")
+        erasure.begin(Target(self.owner.pk, (gone.pk,)), "ada")
 
     def _file(self, number: int) -> None:
         path = self.folder / f"chat {number}.jsonl"
@@ -110,15 +110,15 @@ class Works:
         import_files.begin(row)
 
     def _is_rehearsed(self, row: ImportFile) -> bool:
-        """By this sweep, or another process's."""
+        """Returns whether a sweep, this one or another process's, has rehearsed the file."""
         sweep("import")
         row.refresh_from_db()
         return row.state == ImportFile.State.READY
 
     def is_done(self, stage: str) -> bool:
-        """Lets the time pass for which a claim of a killed process stands, sweeps, and looks whether anything is left.
+        """Lets the claims of a killed process lapse, sweeps, and returns whether nothing is left to do.
 
-        The lock of a killed process goes when the database notices its end, so it may take several sweeps.
+        The lock of a killed process is free when the database notices its end, so it may take several sweeps.
         """
         Artifact.objects.filter(state="processing").update(due_at=timezone.now())
         Erasure.objects.filter(ended_at__isnull=False).update(
@@ -137,13 +137,13 @@ class Works:
         return not left[stage].exists() and (stage != "embed" or missing.is_complete(profiles.serving()))
 
     def check(self, stage: str) -> None:
-        """Nothing is missing and nothing doubled."""
+        """Checks that nothing is missing or doubled."""
         getattr(self, f"_check_{stage}")()
         assert not AgentCall.objects.exclude(outcome="").exists()
         self.check_once()
 
     def check_once(self) -> None:
-        """No question has two answers that were kept, and no message is there twice."""
+        """Checks that no question has two stored answers, and that no message exists twice."""
         answered = AgentCall.objects.filter(outcome="")
         assert answered.count() == answered.values("agent", "key").distinct().count()
         listed = Message.objects.of(self.owner)

@@ -1,4 +1,4 @@
-"""The sweeps of the worker, in a process that dies at a statement of theirs: ``python -m tests.support.victim``."""
+"""The worker's sweeps, in a process that dies at a chosen SQL statement: ``python -m tests.support.victim``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ SWEEPS: Mapping[str, Callable[[], None]] = {
 
 
 class Statements:
-    """Counts the statements that the database is sent, and dies at number ``last``: an odd one is still carried out."""
+    """Counts the statements sent to the database, and kills the process at number ``last``; an odd one is executed
+    before."""
 
     def __init__(self, last: int = 0) -> None:
         self.count, self._last = 0, last
@@ -46,7 +47,7 @@ class Statements:
 
 
 def sweep(stage: str, last: int = 0) -> int:
-    """How many statements the stage's sweep took; it dies at number ``last``, if there is one."""
+    """Returns how many statements the stage's sweep sent; the process dies at number ``last``, if there is one."""
     statements = Statements(last)
     with connection.execute_wrapper(statements):
         SWEEPS[stage]()
@@ -54,7 +55,7 @@ def sweep(stage: str, last: int = 0) -> int:
 
 
 async def warm() -> None:
-    """Nothing is to be loaded."""
+    """Does nothing, because there is nothing to load."""
 
 
 async def execute(names: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""The law of a memory's life: whatever the program does by itself, in whatever order, it loses no human word.
+"""Invariant of a memory's life: whatever the program does by itself, in any order, no word of a person is lost.
 
-Random passes of every automatic stage run over what a person does in between, with models that answer well, oddly, with
-rubbish or not at all.
+Random passes of every automatic stage run between a person's changes, with models that answer well, oddly, with invalid
+text or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_ba
 
 
 def lived(steps: list[tuple[str, int]]) -> World:
-    """A memory after these steps; what no pass may do is looked at after each."""
+    """Returns a memory after these steps; the world checks after each what no pass may do."""
     owner = ChatUser.objects.create(name="anna", consolidation="automatic", extraction="automatic")
     world = World(owner)
     for what, number in (*FIRST, *steps):

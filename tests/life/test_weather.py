@@ -1,6 +1,7 @@
-"""Models that are away for an hour or answer rubbish for a day: what it costs, what people see, and that all recovers.
+"""Models that fail for an hour or answer invalid text for a day: what it costs, what people see, and that everything
+recovers.
 
-The clock is simulated: what was stored grows older, as if the time had passed.
+The clock is simulated: stored times are moved back, as if the time had passed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 class Models:
-    """Chat models and embedders that are all well, away (``down``) or talk rubbish; ``asked`` counts by model."""
+    """Chat models and embedders that all work, fail (``down``) or answer invalid text; ``asked`` counts by model."""
 
     def __init__(self) -> None:
         self.mood = "well"
@@ -79,7 +80,7 @@ class _Chat:
 
 
 class _Embedder(Hashing):
-    """All texts are near one another, so that there is something to judge."""
+    """Places all texts near one another, so that there is something to judge."""
 
     def __init__(self, models: Models, profile: Profile) -> None:
         super().__init__(profile.model, profile.dimensions)
@@ -113,14 +114,14 @@ def owner(db: None) -> ChatUser:
 
 
 def talk(owner: ChatUser, day: int) -> None:
-    """A session of a day of its own, long over."""
+    """Adds a session of a day of its own, which ended long ago."""
     first = day * EACH
     records = [message_record(first + at, minutes=day * 1_440 + at) for at in range(EACH)]
     add_messages(owner, records)
 
 
 def sweep() -> None:
-    """What beat sends within a minute."""
+    """Runs the sweeps that beat sends within a minute."""
     for task in (tasks.archive_due, tasks.embed_pending, tasks.suggest_due, tasks.consolidate_due, tasks.extract_due):
         task()
 
@@ -134,7 +135,7 @@ def pass_time(time: timedelta) -> None:
 
 @contextmanager
 def mood(models: Models, mood: str) -> Iterator[Counter[str]]:
-    """What was asked while the models were like that."""
+    """Returns what was asked while the models behaved like that."""
     before, models.mood = Counter(models.asked), mood
     asked: Counter[str] = Counter()
     yield asked
@@ -148,7 +149,7 @@ def shown(owner: ChatUser) -> dict[str, PipelineStage]:
 
 
 def check_all_done(owner: ChatUser) -> None:
-    """After some days of good weather; what was merged is embedded, compared and read anew."""
+    """Lets some days pass with working models; then everything is embedded, compared and read, merged topics too."""
     for _hours in range(12):
         pass_time(timedelta(hours=6))
         sweep()
@@ -183,7 +184,8 @@ def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
     assert asked[SPLITTER] <= 8
     assert asked[MERGER] <= 5
     assert asked[ARCHIVIST] <= 40
-    # The segmenter asks once a sweep of sessions; the embedding, with two requests a time, soon every ten minutes.
+    # The segmenter asks once in each sweep of sessions; the embedding, with two requests each time, soon every ten
+    # minutes.
     assert 60 < asked["vectors"] <= 60 + 12 * 2
     seen = shown(owner)
     away = seen["embed"].away
@@ -255,7 +257,7 @@ def test_a_model_that_talks_rubbish_for_a_day_costs_little_and_nothing_of_it_is_
             pass_time(timedelta(hours=1))
     questions = AgentCall.objects.values_list("agent", "outcome")
     assert {outcome for _agent, outcome in questions} == {"parse_error"}
-    # Each question is asked twice at most; of topics and pairs each is asked about once, of sessions a few.
+    # Each question is asked at most twice; each topic and pair is asked about once, sessions a few times.
     topics = TopicEdit.objects.filter(kind="archive").count()
     assert asked[SPLITTER] <= 2 * topics
     assert asked[ARCHIVIST] <= 2 * (topics + 3)

@@ -1,4 +1,4 @@
-"""A memory on which a person and every automatic step work in turn, and what no automatic step may do to it.
+"""A memory that a person and every automatic step change in turn, and checks of what no automatic step may do to it.
 
 Whatever a person wrote, moved, deleted, rejected or withdrew stays as they left it until a person changes it.
 """
@@ -64,8 +64,8 @@ DEEDS_MORE = ("confirm", "reject", "join", "mode", "ask again")
 
 @dataclass(frozen=True)
 class Words:
-    """What people wrote, chose and took away, as an automatic step finds it; ``there`` are the words of current facts
-    and the names of people, ``doubles`` what is there more than once, ``last`` the latest edits."""
+    """What people wrote, chose and removed, before an automatic step; ``there`` are the words of current facts and the
+    names of people, ``doubles`` what exists more than once, ``last`` the latest edits."""
 
     topics: dict[int, tuple[str, tuple[int, ...]]]
     rows: dict[tuple[str, int], dict[str, Any]]
@@ -87,7 +87,7 @@ class Words:
 
 
 class World:
-    """``step`` does one thing, of a person or of the program; ``passes`` counts those of the program."""
+    """``step`` makes one change, of a person or of the program; ``passes`` counts those of the program."""
 
     def __init__(self, owner: ChatUser) -> None:
         self.owner = owner
@@ -112,7 +112,7 @@ class World:
             self._check_authors(*before.last)
 
     def _let_time_pass(self) -> None:
-        """As long as any stage rests after a failure."""
+        """Lets as much time pass as the longest pause of a stage after a failure."""
         AgentCall.objects.filter(owner=self.owner).update(at=F("at") - timedelta(hours=7))
         UnreadTopic.objects.filter(owner=self.owner).update(due_at=timezone.now())
 
@@ -136,7 +136,7 @@ class World:
             extraction.extract(self.owner, model, Wheel("facts", 25, random, failing=9))
 
     def _import(self, random: Random) -> None:
-        """New messages, some after those of before, between known ones and one whose text was changed since."""
+        """Adds messages after and between known ones, and one whose text has changed."""
         batch = ImportBatch.objects.create(owner=self.owner, source="chat.jsonl", format="jsonl")
         first, self.records = self.records, self.records + random.randint(1, 9)
         known = range(max(0, first - 12), first)
@@ -146,7 +146,7 @@ class World:
         assert (done.added, len(done.rejected)) == (self.records - first, len(changed))
 
     def _re_embed(self, random: Random) -> None:
-        """Vectors of a new model, which then serves; a text has one, or waits to be asked for again."""
+        """Makes vectors of a new model, which then serves; a text has a vector, or waits to be asked for again."""
         self.profiles += 1
         embedder = Wheel(f"wheel {self.profiles}", 4, random, failing=9)
         try:
@@ -161,7 +161,7 @@ class World:
         assert not missed.exists()
 
     def _deed(self, what: str, number: int) -> None:
-        """A person's; what they take away by it may not come back by itself."""
+        """Makes a change of a person; what they remove by it may not return by itself."""
         before = self._words.there
         with suppress(CurationError), transaction.atomic():
             self._do(what, number)
@@ -278,7 +278,7 @@ class World:
             yield pk, (summary, tuple(sorted(message for message, topic in where.items() if topic == pk)))
 
     def _apart(self, where: dict[int, int | None]) -> list[tuple[int, int]]:
-        """Messages of two topics that a person rejected to merge, and that are apart now."""
+        """Returns messages of pairs of topics whose merge a person rejected, and which are separate now."""
         rejected = Suggestion.objects.filter(owner=self.owner, kind="merge", state="never")
         pairs = list(rejected.values_list("topics__0", "topics__1"))
         listed: dict[int, list[int]] = {topic: [] for pair in pairs for topic in pair}
@@ -289,7 +289,7 @@ class World:
         return [(a, b) for one, other in pairs for a in listed[one] for b in listed[other] if where[a] != where[b]]
 
     def _doubles(self, facts: list[dict[str, Any]], people: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-        """Current facts, people, findings that wait and answered questions that are there more than once."""
+        """Counts current facts, people, waiting findings and answered questions that exist more than once."""
         waiting = Finding.objects.filter(owner=self.owner, state="waiting").values_list("noun", "target", "values")
         calls = AgentCall.objects.filter(owner=self.owner, outcome="").values_list("agent", "key")
         counted = Counter(
@@ -311,7 +311,7 @@ class World:
 
 
 def _record(number: int, text: str = "") -> Any:
-    """Nine messages a session, sessions a day apart."""
+    """Returns a message; nine are a session, and sessions are a day apart."""
     at = BEGAN + timedelta(days=number // 9, minutes=number % 9)
     role = "assistant" if number % 2 else "user"
     return record(number, text or f"message {number} about {number % 5}", role=role, at=at)

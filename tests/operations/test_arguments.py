@@ -1,4 +1,4 @@
-"""What people type after a command's name."""
+"""The arguments of commands, as people type them."""
 
 from __future__ import annotations
 

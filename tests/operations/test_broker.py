@@ -1,4 +1,4 @@
-"""Messages as files: the worker sees a message whole or not at all."""
+"""Messages as files: the worker sees a complete message or none."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def test_a_message_that_is_not_whole_yet_is_no_message(channel: Any, monkeypatch
     assert channel._get("celery") == {"number": 1}
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(channel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_no_file_is_left(
+    channel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(part: Path, file: Path) -> None:
         raise OSError("No space left on device")
 

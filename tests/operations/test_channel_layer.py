@@ -1,4 +1,4 @@
-"""The embedded channel layer: notices of other processes come again after the database was restarted."""
+"""The embedded channel layer: notices of other processes arrive again after a restart of the database."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def layer(transactional_db: None) -> AsyncIterator[PersistentChannelLayer]
 
 
 async def listener(other: psycopg.AsyncConnection[Any], but: int = 0) -> int:
-    """The server process that a layer listens through, once there is one other than ``but``."""
+    """Returns the server process through which a layer listens, once there is one other than ``but``."""
     async with asyncio.timeout(PATIENCE):
         while True:
             rows = await (await other.execute(LISTENERS)).fetchall()

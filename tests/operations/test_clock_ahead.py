@@ -1,4 +1,4 @@
-"""A clock that was ahead once and was put right: what was written meanwhile holds nobody up until it is there again."""
+"""A clock that was ahead and was corrected: rows with later times block nothing until that time comes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memoryapp import forgetting, suggestions, work
+from memoryapp import erasure, suggestions, work
 from memoryapp.artifacts import arrival, processing
 from memoryapp.models import Artifact, ChatUser, Erasure, Role, Run, Suggestion, Work
 from memoryapp.runs import closing, lifecycle
@@ -42,7 +42,7 @@ def test_a_file_that_was_put_off_then_is_read(anna: ChatUser, settings: Any, tmp
     assert processing.process_due() == 1
 
 
-def test_a_suggestion_that_somebody_held_then_is_free(anna: ChatUser) -> None:
+def test_a_suggestion_that_was_leased_then_is_free(anna: ChatUser) -> None:
     ada, bob = operator("ada", Role.CURATOR, anna), operator("bob", Role.CURATOR, anna)
     placed(anna, 0, 1)
     found = only(anna)
@@ -61,7 +61,7 @@ def test_work_that_was_cut_off_then_does_not_go_on_for_ever(anna: ChatUser) -> N
 
 
 def test_what_was_asked_for_then_is_done_once(anna: ChatUser) -> None:
-    """Asked for by a process whose clock is ahead of the worker's."""
+    """It was requested by a process whose clock is ahead of the worker's."""
     work.ask_to_archive(anna, "ada")
     Work.objects.update(asked_at=timezone.now() + AHEAD)
     with work.tracked(anna, Work.Kind.ARCHIVE):
@@ -81,4 +81,4 @@ def test_an_erasure_that_ended_then_is_looked_at_once_more(anna: ChatUser) -> No
     Erasure.objects.create(
         kind=Erasure.Kind.USER, owner_number=anna.pk, actor="ada", salt=b"x" * 32, ended_at=now + AHEAD
     )
-    assert forgetting.due().count() == 1
+    assert erasure.due().count() == 1

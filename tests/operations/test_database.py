@@ -1,4 +1,4 @@
-"""Connections go back to their pool clean or not at all, at whatever await their user is cancelled."""
+"""Connections return to their pool clean or are closed, at whichever await their user is cancelled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.executing import QUERY, memory_of_three
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
-# Beyond this the work has ended long ago.
+# The work has fewer awaits than this.
 PLACES = 200
 
 
@@ -60,7 +60,7 @@ async def set_up(pool: AsyncConnectionPool) -> Scene:
 
 
 async def everybody_can_write(pool: AsyncConnectionPool) -> None:
-    """Every connection the pool may have reads, and what it writes is there for others."""
+    """Checks that every connection of the pool can read, and that others see what it writes."""
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
         lent = [await stack.enter_async_context(pool.connection()) for _ in range(pool.max_size)]
         for number, connection in enumerate(lent):
@@ -95,7 +95,7 @@ async def claim_and_record(scene: Scene) -> None:
 
 @pytest.fixture
 async def kept(db: None) -> AsyncIterator[None]:
-    """A table for what is written."""
+    """Creates a table for the test's rows."""
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
         await connection.execute("CREATE TABLE kept (number int)")
         yield
@@ -140,7 +140,7 @@ async def test_where_many_queue_for_connections_and_are_cancelled_none_is_lost()
 async def test_a_server_that_stays_away_is_tried_again_as_often_as_at_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a pool would notice that it is back only after as long again as it was away."""
+    """Otherwise a pool would notice a returning server only after as much time as it was unreachable."""
     monkeypatch.setattr("psycopg_pool.base.AttemptWithBackoff.INITIAL_DELAY", 0.01)
     monkeypatch.setattr(database, "RECONNECTING", 0.05)
     often, tries = asyncio.Event(), []
@@ -158,7 +158,7 @@ async def test_a_server_that_stays_away_is_tried_again_as_often_as_at_first(
 
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "just served"])
 async def test_after_a_pipeline_was_cut_off_its_statements_work_for_whoever_comes_next(late: bool) -> None:
-    """What is prepared behind a statement that is cancelled was never prepared."""
+    """A statement that is prepared behind a cancelled one was not prepared."""
     async with AsyncConnectionPool(database.conninfo(), min_size=1, max_size=1, kwargs={"autocommit": True}) as pool:
         for place in range(PLACES):
             asked = ("SELECT pg_sleep(0.1)::text", {}), (f"SELECT {place}, %(x)s", {"x": 1})
@@ -171,7 +171,7 @@ async def test_after_a_pipeline_was_cut_off_its_statements_work_for_whoever_come
 
 
 async def prepared(pool: AsyncConnectionPool, *asked: database.SqlStatement) -> list[list[Any]]:
-    """The rows of statements that are prepared at their second use."""
+    """Returns the rows of statements that are prepared at their second use."""
     async with pool.connection() as connection:
         connection.prepare_threshold = 1
         return await database.together(connection, *asked)
@@ -181,7 +181,7 @@ async def test_a_timeout_is_a_timeout_whatever_the_end_of_a_pipeline_raises() ->
     async with AsyncConnectionPool(database.conninfo(), min_size=1, max_size=1, kwargs={"autocommit": True}) as pool:
         with pytest.raises(TimeoutError):
             async with pool.connection() as connection, asyncio.timeout(0.1), database.pipeline(connection):
-                # Psycopg does not know of this one, so it leaves the pipeline while the server is busy.
+                # Psycopg does not know of this query, so it leaves the pipeline while the server is busy.
                 connection.pgconn.send_query_params(b"SELECT pg_sleep(5)", None)
         assert connection.closed
         async with pool.connection() as connection:

@@ -1,4 +1,4 @@
-"""Backends of the database killed while runs are recorded: what was acknowledged is there, and no run has a gap."""
+"""Backends of the database are killed while runs are recorded: all acknowledged events are stored, without gaps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 
 
 class Witness(Journal):
-    """Remembers what was acknowledged: the run and the number of each event; ``heard`` is set whenever some are."""
+    """Remembers what was acknowledged: the run and the number of each event; ``heard`` is set at each."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         super().__init__(pool)
@@ -51,7 +51,7 @@ class Witness(Journal):
 
 @pytest.fixture
 def memory(transactional_db: None) -> Iterator[ChatUser]:
-    """In a database that waits for its disk, as every one does but the one of tests."""
+    """A memory in a database that waits for its disk, as every database does except that of the tests."""
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = on")
@@ -70,7 +70,7 @@ def test_killed_backends_lose_nothing_that_was_acknowledged(memory: ChatUser, ki
     closing.close_abandoned(timedelta(0))
     assert acknowledged <= set(RunEvent.objects.values_list("run_id", "seq"))
     assert not Run.objects.filter(state=Run.State.RUNNING).exists()
-    # A slow machine leaves some that nobody began, for longer than a running site would.
+    # On a slow machine some runs stay unclaimed, for longer than on a site in use.
     Run.objects.filter(state=Run.State.PENDING).delete()
     assert list(violations()) == []
 
@@ -87,7 +87,7 @@ async def _storm(waiting: Iterator[UUID], kills: int) -> set[tuple[UUID, int]]:
             journal.heard.clear()
             async with asyncio.timeout(PATIENCE):
                 await journal.heard.wait()
-            await asyncio.sleep(chance.random() * 0.2)  # the moment itself is what is tested
+            await asyncio.sleep(chance.random() * 0.2)  # this moment is what the test is about
             await kill_a_backend(chance)
         over.set()
         await asyncio.gather(*working)
@@ -97,7 +97,7 @@ async def _storm(waiting: Iterator[UUID], kills: int) -> set[tuple[UUID, int]]:
 async def _work(waiting: Iterator[UUID], clients: Clients, over: asyncio.Event) -> None:
     while not over.is_set():
         for run in waiting:
-            # A run that could not be begun, read for or closed stays for the sweep.
+            # A run that could not be claimed, read or closed is left to the sweep.
             with suppress(psycopg.Error, Error, EventsLost):
                 await lifecycle.execute(run, clients)
             break
@@ -106,9 +106,9 @@ async def _work(waiting: Iterator[UUID], clients: Clients, over: asyncio.Event) 
 
 
 async def kill_a_backend(chance: random.Random) -> None:
-    """The database then drops everybody and recovers, which is waited for."""
+    """Kills a backend; the database then drops all connections and recovers, and this waits for that."""
     admin = await _connected()
-    # Until the server has noticed it takes new connections, and would drop them too.
+    # Until the server has noticed it, it accepts connections, which it would drop too.
     with pytest.raises(psycopg.OperationalError):
         await _kill_until_dropped(admin, chance)
     await admin.close()
@@ -116,7 +116,8 @@ async def kill_a_backend(chance: random.Random) -> None:
 
 
 async def _kill_until_dropped(admin: psycopg.AsyncConnection, chance: random.Random) -> None:
-    """Raises OperationalError. One that had just left by itself is killed to no effect, so another follows."""
+    """Kills until the connection is dropped, because killing a backend that had just ended has no effect. Raises
+    OperationalError."""
     async with asyncio.timeout(PATIENCE):
         while True:
             await _kill_another(admin, chance)
@@ -132,7 +133,7 @@ async def _kill_another(admin: psycopg.AsyncConnection, chance: random.Random) -
 
 
 async def _connected() -> psycopg.AsyncConnection:
-    """A connection as soon as the database takes any again."""
+    """Returns a connection as soon as the database accepts one again."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Settings: what the environment means, and that a wrong value is a sentence that names it."""
+"""Settings: the meaning of environment variables, and that a wrong value gives a sentence that names it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMEOUTS = {"RERANKER_TIMEOUT": "seconds", "RERANKER_TURN_TIMEOUT": "turn_second
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The settings under these variables and no others."""
+    """Returns the settings under these variables and no others."""
 
     def settings(**variables: str) -> dict[str, Any]:
         monkeypatch.setattr("os.environ", {**NEUTRAL, **variables})
@@ -229,7 +229,7 @@ def test_a_key_goes_to_no_host_but_the_one_it_was_given_for(read: Any) -> None:
 
 
 def test_tests_run_beside_a_database_and_never_in_it_unless_it_is_a_throwaway_one(read: Any) -> None:
-    """Test runners drop the database they run in."""
+    """Test runners drop the database in which they run."""
     assert read()["DATABASES"]["default"].get("TEST", {}).get("NAME") is None
     thrown_away = read(MNEMOSCOPE_THROWAWAY="1")["DATABASES"]["default"]
     assert thrown_away["TEST"]["NAME"] == thrown_away["NAME"] == "memory"

@@ -1,4 +1,4 @@
-"""Worker and beat, as readiness sees them, and what they say while the database is away."""
+"""Worker and beat, as readiness sees them, and what they log while the database is unreachable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoryapp.operations.outages import OutageLog, is_outage
 
 
 def ago(process: str, seconds: int) -> None:
-    """As if its last sign had been so long ago, or ahead by so much."""
+    """Sets the last heartbeat to so long ago, or to so far ahead."""
     heartbeats.record(process)
     made = Heartbeat.objects.filter(pk=process)
     made.update(at=made.get().at.__class__.fromtimestamp(made.get().at.timestamp() - seconds, made.get().at.tzinfo))
@@ -35,7 +35,7 @@ def test_readiness_tells_of_worker_and_beat_and_counts_them_where_it_is_asked_to
 
 
 def test_a_sign_from_the_future_is_no_sign(db: None) -> None:
-    """The database's clock was ahead, was put back, and the process has died meanwhile."""
+    """The database's clock was ahead and was corrected, and the process has died meanwhile."""
     ago("beat", -86_400)
     assert heartbeats.states()["beat"].startswith("no sign for 86")
     heartbeats.record("beat")

@@ -1,4 +1,4 @@
-"""Every invariant can be broken, and is then named."""
+"""Every invariant can be violated, and is then named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log says of a run: which one it was, and nothing of what was asked or said."""
+"""The log of a run: it names the run, and contains nothing of questions and answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = logging.getLogger("memoryapp.test")
 
 
 class Muttering:
-    """A chat model of which somebody says something, deep inside a run."""
+    """A chat model that causes a log message deep inside a run."""
 
     model = "muttering"
 
@@ -46,7 +46,7 @@ class Muttering:
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """Everything any module says, as LOG_FORMAT=json LOG_LEVEL=DEBUG writes it."""
+    """Returns everything that any module logs, in the format of LOG_FORMAT=json LOG_LEVEL=DEBUG."""
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(JsonFormatter())
@@ -73,7 +73,7 @@ def lines(log: io.StringIO) -> list[dict[str, str]]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("thread_closed")
-async def test_whatever_is_said_during_a_run_names_the_run(log: io.StringIO) -> None:
+async def test_every_log_line_during_a_run_names_the_run(log: io.StringIO) -> None:
     run = await started("What did мандрагора say?")
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, chat=Muttering()))
@@ -111,13 +111,13 @@ async def test_a_provider_that_repeats_what_it_was_asked_puts_none_of_it_into_th
 
 
 async def finished(chat: Chat) -> str:
-    """The answer to an agent's question about what was said. Raises LLMError."""
+    """Returns the answer to an agent's question about the messages. Raises LLMError."""
     now = timezone.now()
     topic = TopicContent(1, "", now, 10, (MessageContent(1, "user", "", now, "мандрагора"),))
     return (await propose_summary([topic], chat=chat, seconds=5).complete()).result()
 
 
-async def test_a_model_that_refuses_with_what_was_said_puts_none_of_it_into_the_log() -> None:
+async def test_a_refusal_that_quotes_messages_puts_none_of_them_into_the_log() -> None:
     with pytest.raises(LLMError) as refused:
         await finished(ScriptedChat(Step(Reply("", refusal="I do not speak of мандрагора."))))
     assert str(refused.value) == "The model refused to answer: I do not speak of мандрагора."

@@ -1,4 +1,4 @@
-"""What Prometheus is told: each thing once, from its one place, and nothing about anybody."""
+"""Metrics for Prometheus: each figure once, from one source, and without personal data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from tests.support.clock import PATIENCE
 from tests.support.splitting import SplittingChat, in_fours
 
 HERE = {"host": "localhost"}
-# What the life of topics is measured by, each as the sample that grows with it.
+# The metrics of topics, each with the sample that grows.
 OF_TOPICS = [
     "topics_extracted_total",
     "splitter_duration_seconds_count",
@@ -118,7 +118,7 @@ sys.stdout.buffer.write(generate_latest(metrics.counted()))
 
 
 class Unreachable:
-    """A provider that fails, and repeats what it was asked while doing so."""
+    """A provider that fails, and repeats the question in its error."""
 
     model = "мандрагора-model"
 
@@ -155,7 +155,7 @@ def test_a_run_is_counted_from_its_events() -> None:
     assert sample("llm_retries_total") - retries == 1
 
 
-def test_the_enricher_and_a_step_down_are_told_apart() -> None:
+def test_the_enricher_and_a_step_down_are_distinguished() -> None:
     asked = sample("llm_requests_total", agent="enricher", outcome="failed")
     down = sample("llm_stepped_down_total", capability="forced tool choice")
     enriched = QueryEnriched("?", "?", note="timeout", seconds=1, model="m")
@@ -197,7 +197,7 @@ def test_a_run_that_is_swept_is_counted(anna: ChatUser) -> None:
 
 
 @pytest.mark.django_db
-def test_metrics_are_told_on_this_machine_or_to_who_has_the_token(client: Client, settings: LazySettings) -> None:
+def test_metrics_are_served_on_this_machine_or_with_the_token(client: Client, settings: LazySettings) -> None:
     settings.ALLOWED_HOSTS = ["localhost", "memory.example.com"]
     assert client.get("/metrics", headers=HERE).status_code == 200
     for asked in ({"host": "memory.example.com"}, {**HERE, "x-forwarded-for": "203.0.113.9"}):
@@ -233,9 +233,9 @@ def test_archiving_counts_the_topics_and_their_sizes(anna: ChatUser) -> None:
 def test_whatever_happens_to_topics_feeds_its_metric(
     anna: ChatUser, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model cuts a session and leaves a message out, topics are compared, merged, searched and chosen."""
+    """A model cuts a session and leaves out a message; topics are compared, merged, searched and chosen."""
     before = {name: sample(name) for name in OF_TOPICS}
-    # The model's small topics stay as they are.
+    # The model's small topics are not joined.
     anna.topic_messages = 1
     chat = SplittingChat(lambda ids: in_fours(ids[:8]))
     settings.LLM_BASE_URL = "https://llm.example/v1"
@@ -256,7 +256,7 @@ def test_whatever_happens_to_topics_feeds_its_metric(
 
 
 def depths() -> dict[str, float]:
-    """The queues and how much waits in each."""
+    """Returns the queues and how much waits in each."""
     (family,) = BacklogCollector().collect()
     return {sample.labels["queue"]: sample.value for sample in family.samples}
 
@@ -322,7 +322,7 @@ def test_the_web_process_tells_what_a_worker_counted_but_not_who_watched_before_
 
 
 @pytest.mark.processes
-def test_chat_users_are_told_apart_only_where_that_was_asked_for(tmp_path: Path) -> None:
+def test_chat_users_are_distinguished_only_on_request(tmp_path: Path) -> None:
     asked = {"METRICS_BY_OWNER": "true"}
     assert in_another_process(COUNT_IN_ANOTHER_PROCESS, tmp_path, **asked).returncode == -9
     page = in_another_process(TELL, tmp_path, **asked).stdout.decode()

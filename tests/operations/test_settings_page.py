@@ -23,9 +23,9 @@ READERS = (
     *("address", "addresses", "seconds"),
 )
 READ_IN_CODE = re.compile(r'\benvironment\.\w+\(\s*"([A-Z_]+)"')
-# Variables that are read without the module of settings.
+# Variables that are read outside of the module of settings.
 DIRECT = {"DATA_DIR", "PROMETHEUS_MULTIPROC_DIR"}
-# Set by the tests for the processes they start.
+# Set by the tests for the processes that they start.
 INTERNAL = {"MNEMOSCOPE_THROWAWAY"}
 NO_LIMIT = 10**9
 
@@ -34,14 +34,14 @@ Read = tuple[str, dict[str, Any]]
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, Read]:
-    """Of each setting the function that reads it, and the function's arguments."""
+    """Returns the function that reads each setting, and the function's arguments."""
     found: dict[str, Read] = {}
 
     def recorded(kind: str, reader: Callable[..., Any]) -> Callable[..., Any]:
         def record(*given: Any, **named: Any) -> Any:
             arguments = inspect.signature(reader).bind(*given, **named)
             arguments.apply_defaults()
-            # A reader may call another one for the same setting.
+            # A function that reads a setting may call another one for the same setting.
             found.setdefault(arguments.arguments["name"], (kind, arguments.arguments))
             return reader(*given, **named)
 

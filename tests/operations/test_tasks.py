@@ -1,4 +1,4 @@
-"""The worker's tasks: one failure is one failure, and what nobody takes does not pile up."""
+"""The worker's tasks: a failure affects one task only, and unclaimed tasks do not accumulate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.splitting import SplittingChat
 
 @pytest.fixture
 def everyone(anna: ChatUser, boris: ChatUser) -> None:
-    """Two chat users, each with a session that ended long ago; Anna's turn comes first."""
+    """Two chat users, each with a session that ended long ago; Anna is processed first."""
     add_messages(anna, [message_record(number, f"a poisoned word {number}") for number in range(4)])
     add_messages(boris, [message_record(number, f"a harmless word {number}") for number in range(4)])
 

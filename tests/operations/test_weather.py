@@ -1,4 +1,4 @@
-"""After every storm good weather: whatever timed out, was reset or lost its database, the next runs work at once."""
+"""After timeouts, resets and losses of the database, the next runs work at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HASTY, PATIENT = {"seconds": 1, "turn_seconds": 1}, {"seconds": PATIENCE, "turn_
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A memory, a provider, and clients that speak to it over connections of their own."""
+    """A memory, a provider, and clients with connections of their own to it."""
 
     memory: ChatUser
     provider: Provider
@@ -43,13 +43,13 @@ class Scene:
 
     @property
     def idle(self) -> int:
-        """How many connections to the provider are kept for later; -1 while others are open."""
+        """Returns how many connections to the provider are kept open; -1 while others are in use."""
         pool = self.clients.chat._client._transport._pool  # type: ignore[attr-defined]
         left = [each for each in pool.connections if not each.is_closed()]
         return len(left) if not pool._requests and all(each.is_idle() for each in left) else -1
 
     async def storm(self, parameters: dict[str, float]) -> None:
-        """Waves of runs, each of which ends somehow."""
+        """Starts waves of runs, each of which ends in some way."""
         for _ in range(WAVES):
             asked = [await start(self.memory, QUERY, parameters=parameters) for _ in range(AT_ONCE)]
             ended = await asyncio.gather(*(self._one(run) for run in asked), return_exceptions=True)
@@ -60,7 +60,7 @@ class Scene:
             await lifecycle.execute(run.pk, self.clients)
 
     async def good_weather(self) -> None:
-        """Lone runs work one after another, and nothing is open."""
+        """Checks that single runs work one after another, and that no connection stays open."""
         self.provider.mood = "well"
         lone = [await start(self.memory, QUERY, parameters=PATIENT) for _ in range(LONE)]
         for run in lone:
@@ -69,7 +69,7 @@ class Scene:
             assert (run.fallback, run.selected_count > 0, run.input_tokens) == ("", True, 27_000)
         await sync_to_async(closing.close_abandoned)(timedelta(0))
         for run_id in await sync_to_async(lifecycle.unclaimed)(timedelta(0)):
-            # As the worker does with what nobody could begin.
+            # As the worker does with runs that nobody could claim.
             await lifecycle.execute(run_id, self.clients)
         assert not await Run.objects.exclude(state=Run.State.FINISHED).aexists()
         assert await sync_to_async(lambda: list(violations()))() == []
@@ -103,7 +103,7 @@ async def test_after_a_provider_was_unwell_runs_work_at_once(scene: Scene, mood:
 
 
 async def test_a_provider_slower_than_its_load_leaves_nothing_behind(scene: Scene) -> None:
-    """Some are answered in time, and some are not."""
+    """Some runs are answered in time, and some are not."""
     scene.provider.mood = "late"
     await scene.storm({"seconds": 4, "turn_seconds": 1.6})
     await scene.good_weather()
@@ -111,7 +111,7 @@ async def test_a_provider_slower_than_its_load_leaves_nothing_behind(scene: Scen
 
 @pytest.fixture
 def reconnecting(transactional_db: None) -> Iterator[None]:
-    """What clears the tables after the test finds no broken connection."""
+    """Ensures that the fixture that empties the tables finds no broken connection."""
     yield
     connections.close_all()
 

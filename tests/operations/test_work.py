@@ -1,4 +1,4 @@
-"""Work in sight: rows of what goes on, who joins it, and the button that asks for it."""
+"""Background work: rows that show its progress, who joins it, and the button that requests it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def going(owner: ChatUser, **fields: Any) -> Work:
 
 
 class Terminal(io.StringIO):
-    """Somebody's terminal; ``then`` happens when the first line is written to it."""
+    """A terminal; ``then`` is called when the first line is written to it."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Terminal(io.StringIO):
 
 
 def locked(what: str, number: int) -> Any:
-    """The lock of a piece of work, held by another connection."""
+    """Holds the lock of a piece of work on another connection."""
     other = connections.create_connection("default")
     with other.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, %s))", [what, number])
@@ -69,7 +69,7 @@ def locked(what: str, number: int) -> Any:
 
 
 def unlock(other: Any) -> None:
-    """Its locks are free at once; those of a connection that is only closed are so when the server notices."""
+    """Frees the locks at once; the server frees those of a closed connection only when it notices."""
     with other.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_unlock_all()")
     other.close()
@@ -186,7 +186,7 @@ class TestRows:
         assert archiving.archive(anna, Segmenter(anna, Hashing()), archiving.limits(anna), now=True).messages == 4
         assert work.unfinished(ChatUser.objects.all()) == []
 
-    def test_a_failure_is_told_in_the_readers_language_without_the_endpoints_words(
+    def test_a_failure_is_shown_in_the_readers_language_without_the_endpoints_words(
         self, anna: ChatUser, as_viewer: Client
     ) -> None:
         class Refusing(Hashing):

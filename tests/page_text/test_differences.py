@@ -1,4 +1,4 @@
-"""Two texts side by side: lines beside their old selves, words marked, what stayed folded away."""
+"""Two texts side by side: each changed line beside its old version, changed words marked, unchanged lines folded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def shape(old: str, new: str) -> list[str]:
 
 
 def marked(row: DifferenceRow) -> tuple[list[str], list[str]]:
-    """The changed words of both sides."""
+    """Returns the changed words of both sides."""
     sides = ([] if line is None else [s.text for s in line.spans if s.is_changed] for line in (row.old, row.new))
     first, second = sides
     return first, second

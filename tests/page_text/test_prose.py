@@ -1,4 +1,4 @@
-"""Markdown of chats: shown as it is meant, taken off in a line, never trusted."""
+"""Markdown of chats: rendered on a page, removed in a single line, never trusted."""
 
 from __future__ import annotations
 

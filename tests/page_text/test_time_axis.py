@@ -1,4 +1,4 @@
-"""The axis of the split canvas: in order, within its width, pauses told apart."""
+"""The axis of the split canvas: in order, within its width, and with visible pauses."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def test_nothing_and_one_message_have_an_axis() -> None:
         (timedelta(days=800), "2 y"),
     ],
 )
-def test_a_pause_is_told_in_its_largest_unit(gap: timedelta, words: str) -> None:
+def test_a_pause_is_shown_in_its_largest_unit(gap: timedelta, words: str) -> None:
     assert pause_words(gap) == words

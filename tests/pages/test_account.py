@@ -1,4 +1,4 @@
-"""Signing in and out, theme and language, health, and what every page promises the browser."""
+"""Signing in and out, theme and language, health, and the headers of every page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_signing_in_leads_to_where_one_was_going(anna: ChatUser, viewer: Operato
     assert client.post("/login/", form)["Location"] == f"/memory/{anna.pk}/"
 
 
-def test_a_wrong_password_is_told_in_words(viewer: Operator) -> None:
+def test_a_wrong_password_is_explained_in_words(viewer: Operator) -> None:
     page = Client().post("/login/", {"username": "vera", "password": "wrong"}).content.decode()
     assert "Please enter a correct username and password" in page
 
@@ -112,7 +112,7 @@ def test_pages_that_are_not_there_keep_the_frame(as_viewer: Client) -> None:
     assert '<nav class="rail"' in answer.content.decode()
 
 
-def test_a_fault_of_ours_is_told_in_the_readers_language_with_a_way_on(
+def test_a_fault_of_the_program_is_shown_in_the_readers_language_with_advice(
     anna: ChatUser, as_viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_given: object) -> None:
@@ -128,7 +128,7 @@ def test_a_fault_of_ours_is_told_in_the_readers_language_with_a_way_on(
     assert "broken on purpose" not in page
 
 
-def test_who_is_no_operator_is_told_so_without_a_way_to_nowhere(db: None) -> None:
+def test_somebody_who_is_no_operator_gets_an_explanation_without_dead_links(db: None) -> None:
     client = Client()
     client.force_login(User.objects.create_user("nobody"))
     answer = client.get("/")
@@ -149,7 +149,8 @@ def staff(db: None) -> Client:
 def test_every_row_is_in_the_administration_and_opens(anna: ChatUser, staff: Client) -> None:
     grow(anna, 1)
     for model in apps.get_app_config("memoryapp").get_models():
-        # The key of a session opens an account, so nobody may read it; a person's own are on their page.
+        # The key of a login session opens an account, so nobody may read it; the sessions of a person are on their
+        # page.
         if model._meta.auto_created or model is LoginSession:
             continue
         assert administration.site.is_registered(model), model.__name__

@@ -1,4 +1,4 @@
-"""Agents' conversations: their list, one to replay, what came of it, and where the history leads to it."""
+"""Agents' conversations: their list, the replay of one, its result, and the link from the history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reply(turn: int, text: str, **more: Any) -> ModelReplied:
 
 
 def events() -> list[Event]:
-    """A conversation in which everything happens: a retry, a step down, an answer that nobody can read, a second."""
+    """A conversation with a retry, a fallback to another capability, an unreadable answer, and a second question."""
     first = PromptMessage("user", "Sort <these> topics.", (MediaItem("0" * 64, "image", "image/png", "plan.png", 9),))
     return [
         TurnStarted(1, "none", "json_schema", (first,), "merge-en-0", {"topics": "[]"}),

@@ -1,4 +1,4 @@
-"""A change looked at, made and taken back, as somebody without JavaScript does it."""
+"""A change previewed, made and undone without JavaScript."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def live(owner: ChatUser) -> dict[str, list[int]]:
 
 
 def ask(client: Client, owner: ChatUser, status: int = 200, **fields: Any) -> str:
-    """The preview of a change."""
+    """Returns the preview of a change."""
     answer = client.post(f"/memory/{owner.pk}/change/", fields)
     assert answer.status_code == status, answer.content.decode()
     return flat(answer.content.decode())
 
 
 def commit(client: Client, owner: ChatUser, **fields: Any) -> str:
-    """Where one is led after the change was made, with the page there."""
+    """Makes the change; returns the address of the redirect and the page there."""
     answer = client.post(f"/memory/{owner.pk}/change/", {**fields, "commit": 1}, follow=True)
     assert answer.status_code == 200, answer.content.decode()
     return flat(answer.content.decode())
@@ -111,7 +111,7 @@ def test_messages_move_to_another_topic_or_to_a_new_one(client: Client, anna: Ch
     assert (live(anna)["Tea"], live(anna)["Wakeful"]) == (tea[:1], tea[2:])
 
 
-def test_a_move_out_of_one_topic_is_told_in_numbers(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+def test_a_move_out_of_one_topic_is_shown_in_numbers(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     [first, *_others] = message_ids(topics[0])
     page = ask(client, anna, op="move", topics=topics[0].pk, messages=first)
     assert "1 message goes to another topic; 1 topic today, 2 topics then. None is lost." in page
@@ -203,7 +203,7 @@ def test_the_undo_of_a_move_leads_to_where_the_messages_are_again(
     assert client.post(undo_button(page))["Location"] == f"/topics/{topics[source].pk}/"
 
 
-def test_an_undo_of_an_undo_is_told_as_what_it_is(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
+def test_an_undo_of_an_undo_is_shown_as_a_redo(client: Client, anna: ChatUser, topics: list[Topic]) -> None:
     page = commit(client, anna, op="merge", topics=[topics[0].pk, topics[1].pk])
     for last in ("Redo", "Undo", "Redo"):
         page = flat(client.post(undo_button(page), follow=True).content.decode())
@@ -248,7 +248,7 @@ def test_an_undo_is_looked_at_before_it_is_made(client: Client, anna: ChatUser, 
 
 
 @pytest.mark.slow
-def test_the_second_of_two_people_is_told_what_the_first_one_did_and_keeps_their_text(
+def test_the_second_of_two_people_sees_what_the_first_one_did_and_keeps_their_text(
     client: Client, anna: ChatUser, topics: list[Topic]
 ) -> None:
     other = signed_in(operator("omar", Role.CURATOR, anna))

@@ -1,4 +1,4 @@
-"""Topics picked in lists and looked at beside each other before they are merged."""
+"""Topics selected in lists and compared before they are merged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_shared_people_and_terms_are_marked(anna: ChatUser, topics: list[Topic])
 
 @pytest.mark.slow
 def test_common_words_are_weighed_by_the_statistics_of_the_database_and_not_counted(anna: ChatUser) -> None:
-    """Counting them reads most of a large memory at each page."""
+    """Counting them reads most of a large memory for each page."""
     topics = talk(anna, *((f"Day {day}", [f"The weather of place{day}", "The same"]) for day in range(12)))
     counted = _comparison(anna, topics)
     assert "weather" in counted.counted
@@ -66,7 +66,7 @@ class _Comparison(NamedTuple):
 
 
 def _comparison(owner: ChatUser, topics: list[Topic]) -> _Comparison:
-    """What a comparison says, and which terms it counted."""
+    """Returns the text of a comparison, and the terms that it counted."""
     with CaptureQueriesContext(connection) as queries:
         columns = compare(owner, topics).columns
     counting = [query["sql"] for query in queries if "unnest" in query["sql"] and "tsquery" in query["sql"]]
@@ -172,7 +172,7 @@ def test_more_columns_cost_no_more_queries(anna: ChatUser, as_curator: Client, t
     assert cost(as_curator, address(*topics, *more)) <= few
 
 
-def test_openings_are_told_without_the_marks_of_markdown(anna: ChatUser, as_curator: Client) -> None:
+def test_openings_are_shown_without_the_marks_of_markdown(anna: ChatUser, as_curator: Client) -> None:
     topics = talk(anna, ("One", ["## **Plan**\n- `first` step"]), ("Two", ["x"]))
     page = get(as_curator, address(*topics))
     assert "Plan • first step" in page

@@ -1,4 +1,4 @@
-"""The queue: one suggestion at a time, decided by a plain form, with a way back."""
+"""The queue: one suggestion at a time, decided by a plain form, with an undo."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MERGE = {
 
 
 def pairs(owner: ChatUser, count: int) -> list[Suggestion]:
-    """As many suggested merges, each of two topics of its own, best first."""
+    """Makes this number of suggested merges, each of two topics of its own, best first."""
     made = []
     for number in range(count):
         one, other = talk(owner, (f"Cake {number}", ["Honey?", "Yes"]), (f"Oven {number}", ["Hot?", "Very"]))

@@ -1,4 +1,5 @@
-"""The filter lab of a stored run: cuts move, numbers add up, presets are kept, other runs tell what it would change."""
+"""The filter lab of a stored run: thresholds change, counts agree, presets are saved, and the effect on other runs is
+shown."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ def test_cuts_are_measured_on_what_models_chose_and_on_golden_questions(
     compared_run(anna, topics, evidence=list(evidence))
     compared_run(anna, topics, 7, profile="other/model@3")
     page = shown(as_viewer, run, "effect/", **{**asdict(PRESETS["balanced"]), "final_top_k": 6, "score_gap": 0.5})
-    # Before three topics were kept, of which one was chosen; after six, of which two were, and the evidence is found.
+    # Before, three topics were kept, and one of them was chosen; afterwards six are kept, two of them chosen, and the
+    # evidence is found.
     assert "What models chose 1 0.33 → 0.33 0.50 → 1.00 3.0 → 6.0" in page
     assert "Golden questions 1 0.00 → 0.17 0.00 → 1.00 3.0 → 6.0" in page
 

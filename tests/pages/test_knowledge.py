@@ -1,4 +1,4 @@
-"""People, facts and artifacts on their pages: written, edited, merged, deleted, each with the way back."""
+"""People, facts and artifacts on their pages: created, edited, merged and deleted, each with an undo."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def door(row: Person | Fact | Artifact, rest: str = "") -> str:
 
 
 def form_of(page: str) -> dict[str, str]:
-    """What a browser would send of the page's form, unchanged."""
+    """Returns what a browser would send of the page's form, unchanged."""
     form = page.split("data-save>")[1].split("</form>")[0]
     plain = re.findall(r'<input(?=[^>]*name="(\w+)")(?=[^>]*value="([^"]*)")', form)
     texts = re.findall(r'<textarea name="(\w+)"[^>]*>\s*([^<]*)</textarea>', form)

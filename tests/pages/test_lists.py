@@ -1,4 +1,4 @@
-"""Overview, one memory at a glance, people, artifacts, facts, the palette: what all lists have in common."""
+"""Overview, the summary of a memory, people, artifacts, facts, the palette: what all lists have in common."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_overview_counts_what_cannot_be_compared_up_to_a_bound(
     assert "2+ passages are found by their words only" in get(as_admin, "/")
 
 
-def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Client) -> None:
+def test_a_viewer_does_not_see_what_they_may_not_do(anna: ChatUser, as_viewer: Client) -> None:
     grow(anna, 1)
     message_of(anna, "waiting", minutes=9000)
     page = get(as_viewer, "/")
@@ -123,7 +123,7 @@ def test_a_viewer_is_not_told_what_they_may_not_do(anna: ChatUser, as_viewer: Cl
 
 
 @pytest.mark.slow
-def test_only_who_is_told_what_waits_is_told_that_nothing_does(
+def test_only_an_operator_who_sees_waiting_work_sees_that_nothing_waits(
     anna: ChatUser, as_viewer: Client, as_admin: Client
 ) -> None:
     grow(anna, 1)

@@ -1,4 +1,4 @@
-"""Messages as a talk: newest page first, permalinks, search, what hangs on a message."""
+"""Messages as a conversation: newest page first, permalinks, search, and what belongs to a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.browsing import get, link, message_of, rows, topic_of
 
 @pytest.fixture
 def talk(anna: ChatUser) -> list[Message]:
-    """Two hundred messages, two at each minute, so that only the id tells their order."""
+    """Two hundred messages, two in each minute, so that only the id gives their order."""
     return [message_of(anna, f"Message {number}.", minutes=number // 2) for number in range(200)]
 
 
@@ -41,7 +41,7 @@ def test_the_last_page_comes_first_and_leads_back_to_the_beginning(
 
 
 @pytest.mark.slow
-def test_a_permalink_shows_the_message_with_what_was_said_around_it(
+def test_a_permalink_shows_the_message_among_its_neighbours(
     talk: list[Message], anna: ChatUser, as_viewer: Client
 ) -> None:
     page = get(as_viewer, f"/memory/{anna.pk}/messages/?at={talk[100].pk}")
@@ -161,7 +161,7 @@ def test_each_day_has_a_rule(anna: ChatUser, as_viewer: Client) -> None:
 
 @pytest.fixture
 def withdrawn(anna: ChatUser) -> Message:
-    """One message of an import that was taken back, beside one that stays."""
+    """One message of an import that was withdrawn, beside one that stays."""
     message_of(anna, "This stays")
     batch = ImportBatch.objects.create(owner=anna, source="wrong.json", format="telegram", added=1)
     gone = message_of(anna, "This was a mistake", minutes=70 * 1440, batch=batch)

@@ -1,4 +1,4 @@
-"""The pipeline page: what each stage does, and who may pause it."""
+"""The pipeline page: the state of each stage, and who may pause it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import clients, erasure, forgetting, tasks, work
+from memoryapp import clients, erasure, tasks, work
 from memoryapp.artifacts import arrival
 from memoryapp.browsing import costs
 from memoryapp.ingestion.messages import add_messages
@@ -38,7 +38,7 @@ def stage(name: str, owner: ChatUser | None = None, **more: Any) -> PipelineStag
 
 
 def section(page: str, name: str) -> str:
-    """What the page shows of a stage, as text in one line."""
+    """Returns the text of a stage on the page, in one line."""
     [found] = re.findall(rf'id="stage-{name}">(.*?)(?=<li class="stage[ "]|</ol>)', page, re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", found).split())
 
@@ -66,7 +66,7 @@ class TestStages:
         ):
             counted = (stage(name).waiting, stage(name, anna).waiting, stage(name, boris).waiting)
             assert counted == (alls, annas, boriss), name
-        erasure.begin(boris, "ada")
+        erasure.begin_user(boris, "ada")
         assert stage("erase", erasures=True).waiting == 1
 
     def test_what_no_worker_will_take_up_does_not_wait(self, anna: ChatUser) -> None:
@@ -287,7 +287,7 @@ class TestPausing:
         row, _made = arrival.put(anna, "note.txt", "text/plain", b"A note about bread.")
         [topic] = talk(anna, ("Tea", ["green?", "yes"]))
         gone = Message.objects.filter(topic=topic).in_order()[0]
-        forgetting.begin(forgetting.Target(anna.pk, (gone.pk,)), "ada")
+        erasure.begin(erasure.Target(anna.pk, (gone.pk,)), "ada")
         as_admin.post(f"/memory/{anna.pk}/pipeline/", {"pause": "artifacts"})
         as_admin.post("/pipeline/", {"pause": "erase"})
         tasks.read_artifacts()

@@ -1,4 +1,4 @@
-"""The list of runs: narrowed by what its address says, whatever that is; and the words of a run's page."""
+"""The list of runs: filtered by any address, and the texts of a run's page."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_runs_are_sorted_across_pages_with_the_filters_kept(
 ) -> None:
     monkeypatch.setattr(pages.page_of, "__defaults__", (2,))
     for number, (seconds, cost) in enumerate([(1, 0.3), (2.5, 0), (9, 0.2), (0.1, 0), (1.5, 0.1), (3, 0)]):
-        # Of runs that cost as much, the one with the larger id comes first.
+        # Of runs with the same cost, the one with the larger id comes first.
         id = uuid.UUID(int=1000 - number)
         run(anna, str(number), id=id, seconds=seconds, cost_usd=cost, strategy="vector")
         run(anna, f"other {number}", seconds=seconds, cost_usd=cost)
@@ -165,7 +165,7 @@ def test_every_outcome_has_a_name_a_sentence_and_advice() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", SENTENCES)
-def test_an_outcome_is_told_in_words_and_its_code_on_pointing_at_it(
+def test_an_outcome_is_shown_in_words_and_its_code_on_pointing_at_it(
     code: str, anna: ChatUser, as_debugger: Client
 ) -> None:
     run(anna, "the question", fallback=code)
@@ -177,7 +177,7 @@ def test_an_outcome_is_told_in_words_and_its_code_on_pointing_at_it(
     assert f'<option value="{code}">{words}</option>' in get(as_debugger, "/runs/")
 
 
-def test_an_outcome_of_another_version_is_told_by_its_code(anna: ChatUser, as_viewer: Client) -> None:
+def test_an_outcome_of_another_version_is_shown_by_its_code(anna: ChatUser, as_viewer: Client) -> None:
     run(anna, "the question", fallback="eclipse")
     assert "</span>eclipse</span>" in get(as_viewer, "/runs/")
 
@@ -223,9 +223,7 @@ def test_who_looks_for_a_choice_finds_people_and_files_too(anna: ChatUser, as_vi
     assert queries(get(as_viewer, "/runs/?outcome=none")) == ["in vain"]
 
 
-def test_the_runs_of_one_memory_are_told_under_the_same_heads_but_without_its_name(
-    anna: ChatUser, as_debugger: Client
-) -> None:
+def test_the_runs_of_one_memory_have_the_same_columns_but_not_its_name(anna: ChatUser, as_debugger: Client) -> None:
     run(anna, "the question")
     heads = {address: get(as_debugger, address) for address in ("/runs/", f"/memory/{anna.pk}/recall/")}
     assert ["<th>Chat user</th>" in page for page in heads.values()] == [True, False]

@@ -1,4 +1,4 @@
-"""Every way a run can end, in its rows and on its page: one last event, true totals, a sentence that explains."""
+"""Every way in which a run can end, in its rows and on its page: one last event, correct totals, and an explanation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVERYTHING = "vLLM out of memory, a honey cake, and the meniscus"
 
 @dataclass(frozen=True)
 class End:
-    """A script over topics 1, 2, 3 of the memory, and what it must come to."""
+    """A script over topics 1, 2, 3 of the memory, and the end that it must have."""
 
     code: str
     steps: Callable[[int, int, int], tuple[Step, ...]]
@@ -89,7 +89,7 @@ ENDS = {
 
 
 async def executed(run: Run, **given: Any) -> list[Any]:
-    """The events of the run after it came to its end with these clients."""
+    """Executes the run with these clients; returns its events."""
     async with open_clients() as clients:
         await lifecycle.execute(run.pk, replace(clients, **given))
     return await events_of(run)
@@ -100,7 +100,7 @@ async def page_of(run: Run, admin: Operator) -> str:
 
 
 async def check_whole(run: Run, events: list[Any], fallback: str) -> RunFinished:
-    """What is true of every ended run; its last event."""
+    """Checks what is true of every ended run; returns its last event."""
     await run.arefresh_from_db()
     finished = events[-1]
     assert isinstance(finished, RunFinished)
@@ -164,7 +164,7 @@ async def test_a_topic_chosen_without_being_read_is_marked_on_the_page_and_in_th
     assert (await page_of(run, admin)).count("without reading it") == 1
 
 
-async def test_a_choice_of_nothing_is_respected_and_said(admin: Operator) -> None:
+async def test_a_choice_of_nothing_is_respected_and_shown(admin: Operator) -> None:
     memory = await memory_of_three()
     first = await memory.topic_set.order_by("pk").afirst()
     assert first
@@ -175,7 +175,7 @@ async def test_a_choice_of_nothing_is_respected_and_said(admin: Operator) -> Non
     assert "The model read 1 topic and found nothing relevant" in await page_of(run, admin)
 
 
-async def test_what_the_endpoint_said_and_what_it_cost_are_kept(admin: Operator) -> None:
+async def test_the_endpoints_message_and_its_cost_are_kept(admin: Operator) -> None:
     run = await start(await memory_of_three())
     error = LLMRefused("host refuses: 401 <no key>. Look at LLM_API_KEY.", spent=Usage(120, 3, 0.25))
     await check_whole(run, await executed(run, chat=ScriptedChat(fails(error))), "llm_error")
@@ -217,7 +217,7 @@ async def test_what_to_do_about_an_error_of_the_endpoint_depends_on_its_status(
     assert str(ADVICE["llm_error"]) not in page
 
 
-async def test_a_time_that_was_too_short_is_told_with_its_figure(admin: Operator) -> None:
+async def test_a_time_that_was_too_short_is_reported_with_its_figure(admin: Operator) -> None:
     run = await start(await memory_of_three(), parameters={"seconds": 300, "turn_seconds": 100})
     await executed(run, chat=ScriptedChat(slow(says("late"))))
     assert "Raise RERANKER_TURN_TIMEOUT (a turn of this run had 100 s)" in await page_of(run, admin)
@@ -232,7 +232,7 @@ async def test_without_candidates_nothing_is_asked_and_nothing_used(admin: Opera
     assert NOTHING in page
 
 
-async def test_a_reranker_switched_off_is_said_so(admin: Operator, settings: Any) -> None:
+async def test_a_disabled_reranker_is_reported(admin: Operator, settings: Any) -> None:
     settings.RERANKER_ENABLED = False
     run = await start(await memory_of_three())
     finished = await check_whole(run, await executed(run, chat=Faulty()), "disabled")
@@ -263,7 +263,7 @@ async def test_a_stopped_run_is_closed_and_says_so(admin: Operator) -> None:
     assert escape(str(SENTENCES["abandoned"])) in await page_of(run, admin)
 
 
-async def test_a_fault_of_ours_ends_the_run_and_is_said_so(admin: Operator) -> None:
+async def test_a_fault_of_the_program_ends_the_run_and_is_named(admin: Operator) -> None:
     run = await start(await memory_of_three())
     with pytest.raises(ZeroDivisionError):
         await executed(run, chat=Faulty())
@@ -271,5 +271,5 @@ async def test_a_fault_of_ours_ends_the_run_and_is_said_so(admin: Operator) -> N
     assert escape(str(SENTENCES["crashed"])) in await page_of(run, admin)
 
 
-def test_every_outcome_is_told_with_what_to_do() -> None:
+def test_every_outcome_is_shown_with_advice() -> None:
     assert SENTENCES.keys() == ADVICE.keys()

@@ -1,4 +1,4 @@
-"""The parts of a run page: what goes on, the time axis, ranks, states, marked messages, and its small pages."""
+"""The parts of a run page: progress, the time axis, ranks, states, marked messages, and its small pages."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_rank_lines_lead_from_similarity_over_score_to_the_choice() -> None:
     assert rank_lines([(chosen("Topic:2", 1, 0), found(2)), (chosen("Topic:1", 2, 0), found(1))]) is None
 
 
-def test_what_was_not_shown_between_two_rows_is_told_and_states_are_counted() -> None:
+def test_rows_hidden_between_two_others_are_mentioned_and_states_are_counted() -> None:
     rows = list(legend.rows([found(1), found(2, shown=False), found(3), found(4), found(9)]))
     assert [(row.candidate.rank, row.gap) for row in rows] == [(1, ""), (3, "2"), (4, ""), (9, "5–8")]
     counted = legend.counts([found(1), found(2), found(3, shown=False)], {"Topic:1": "chosen", "Topic:3": "read"})
@@ -121,7 +121,7 @@ def test_marks_stand_inside_the_tags_of_a_message() -> None:
     )
 
 
-def test_the_embedded_model_is_free_and_another_is_not_said_to_be() -> None:
+def test_the_embedded_model_is_called_free_and_no_other_is() -> None:
     assert (cost(0.0, MODEL), cost(0.0, "peer"), cost(0.00412, "peer")) == ("free", "$0.0000", "$0.0041")
 
 

@@ -1,4 +1,4 @@
-"""The run page and its socket: one section, the same rows, the same partials."""
+"""The run page and its socket show the same rows through the same partials, in one section."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_topic_that_was_no_candidate_is_not_part_of_the_run(run: Run, events: 
 
 
 @pytest.mark.parametrize("fallback", sorted(SENTENCES))
-def test_each_end_that_is_no_choice_is_said_in_words(
+def test_each_end_without_a_choice_is_described_in_words(
     run: Run, events: list[Event], as_viewer: Client, fallback: str
 ) -> None:
     times = {"seconds": 10, "turn_seconds": 5, "max_tool_calls": 3}
@@ -280,7 +280,7 @@ def test_a_run_says_what_it_was_bounded_by(run: Run, as_viewer: Client) -> None:
         (Where(authors=("Anna",)), ""),
     ],
 )
-def test_one_bound_is_said_alone(where: Where, words: str) -> None:
+def test_a_single_bound_is_named_alone(where: Where, words: str) -> None:
     assert bounds(where) == words
 
 
@@ -295,7 +295,7 @@ def test_one_bound_is_said_alone(where: Where, words: str) -> None:
         pytest.param({"query": "q", "strategy": "flash", "max_topics": "0"}, id="out-of-range"),
     ],
 )
-def test_a_recall_that_cannot_be_is_said_beside_its_field(
+def test_an_invalid_recall_is_explained_beside_its_field(
     anna: ChatUser, as_debugger: Client, sent: dict[str, str]
 ) -> None:
     answer = as_debugger.post(f"/memory/{anna.pk}/recall/", sent)
@@ -341,7 +341,7 @@ async def connected(run_id: Any, user: Any) -> tuple[WebsocketCommunicator, bool
 async def test_the_socket_sends_the_run_so_far_and_closes_at_its_end(
     run: Run, events: list[Event], viewer: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notice alone wakes it."""
+    """Only a notice wakes it."""
     monkeypatch.setattr(following, "LOOK_AGAIN", 3600.0)
     await sync_to_async(store)(run, events[:3])
     socket, _ = await connected(run.pk, viewer.user)

@@ -1,4 +1,5 @@
-"""The pages of API tokens: for admins, a text that is told once, and an end that holds at the next request."""
+"""The pages of API tokens: for admins only, a secret that is shown once, and a revocation that works at the next
+request."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.support.browsing import cost, get, link, rows
 from tests.support.doors import Program
 
 pytestmark = pytest.mark.django_db
-# the doors look tokens up over connections of their own
+# The API looks tokens up over connections of its own.
 at_the_doors = pytest.mark.django_db(transaction=True)
 Scope = ApiToken.Scope
 LIST, MAKE = "/tokens/", "/tokens/make/"
@@ -41,7 +42,7 @@ def page_of(answer: Any) -> str:
 
 
 def form_of(client: Client, **sent: Any) -> dict[str, Any]:
-    """The form as it was drawn, filled in."""
+    """Returns the form as it was rendered, filled in."""
     drawn = re.search(r'name="number" value="([^"]+)"', get(client, MAKE))
     assert drawn
     filled = {"number": drawn[1], "name": "bot", "scopes": ["read"], "whose": "chosen", "owners": ["anna"]}
@@ -65,7 +66,7 @@ def asked_with(text: str, name: str = "anna") -> int:
     return status
 
 
-# who may
+# permissions
 
 
 @pytest.mark.slow
@@ -98,7 +99,7 @@ def test_a_superuser_who_is_no_operator_makes_one_too(as_root: Client, anna: Cha
     assert "by root" in get(as_root, LIST)
 
 
-# a new one
+# creation
 
 
 @at_the_doors
@@ -163,7 +164,7 @@ def test_the_line_to_try_it_fits_what_the_token_may(
         assert answer.status_code == status
 
 
-# once only
+# shown once
 
 
 @pytest.mark.slow
@@ -224,7 +225,7 @@ def test_a_number_the_page_did_not_give_out_makes_nothing_and_loses_nothing(
     assert as_admin.post(MAKE, form_of(as_admin, number=again[1])).status_code == 201
 
 
-# what is wrong
+# invalid input
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_the_name_of_a_revoked_token_is_free(as_admin: Client, anna: ChatUser) -
     assert asked_with(made(as_admin)) == 200
 
 
-# its end
+# revocation
 
 
 @at_the_doors

@@ -1,4 +1,4 @@
-"""Topics in the browser: the list page by page, one topic live or retired, the preview."""
+"""Topics in the browser: the list in pages, one topic live or retired, the preview."""
 
 from __future__ import annotations
 

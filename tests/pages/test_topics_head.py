@@ -1,4 +1,4 @@
-"""The head of a topic's page: a short title, the messages over time, and a way to any of them."""
+"""The head of a topic's page: a short title, the messages over time, and a link to each of them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_strip_leads_to_messages_of_this_page_and_of_others(anna: ChatUser, 
 
 
 @pytest.mark.slow
-def test_a_very_long_topic_has_as_many_bars_as_can_be_told_apart(anna: ChatUser) -> None:
+def test_a_very_long_topic_has_as_many_bars_as_can_be_distinguished(anna: ChatUser) -> None:
     topic = topic_of(anna, "Long", ["x"] * 700)
     found = marks(topic, [])
     assert 200 <= len(found) <= 300

@@ -1,4 +1,4 @@
-"""What was noted of messages and what runs did with them follows the messages, whatever topic holds them now."""
+"""Judgements of messages and uses by runs follow the messages to whatever topic holds them now."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def merged(*topics: Topic) -> Topic:
 
 @pytest.fixture
 def cake(anna: ChatUser) -> Topic:
-    """Noted upon, read by two runs and chosen by one, and then edited and merged with another topic."""
+    """A topic with a judgement, read by two runs and chosen by one, and then edited and merged with another topic."""
     [cake, oven] = talk(anna, ("Honey cake", ["Which?", "Honey"]), ("Oven", ["Hot?", "Very"]))
     noted(cake, "Anna bakes with honey")
     run_of(anna, cake), run_of(anna, cake, chose=False)

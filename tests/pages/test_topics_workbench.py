@@ -1,4 +1,4 @@
-"""The topic's page as a workbench, as it works without JavaScript: boxes, buttons, and the proposal to split anew."""
+"""Curating on the topic's page without JavaScript: checkboxes, buttons, and the proposal of a new split."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CAKE = ["Which cake for the birthday, with honey?", "A honey cake with sour crea
 
 @pytest.fixture
 def topic(anna: ChatUser) -> Topic:
-    """Two matters in one topic, five exchanges of each."""
+    """Two subjects in one topic, five exchanges of each."""
     texts = [f"{text} ({n})" for n in range(5) for text in VLLM] + [f"{text} ({n})" for n in range(5) for text in CAKE]
     [made, _cats] = talk(anna, ("vLLM and a cake", texts), ("Cats", ["How many cats?", "Three."]))
     return made
@@ -69,7 +69,7 @@ def profile_row(profile: Profile) -> EmbeddingProfile:
 
 
 def along(direction: int) -> list[float]:
-    """A unit vector of the profile in use."""
+    """Returns a unit vector of the serving profile."""
     return [float(place == direction) for place in range(clients.profile().dimensions)]
 
 
@@ -90,7 +90,7 @@ def parts(page: str) -> list[str]:
 
 
 def near(part: str) -> list[tuple[int, str]]:
-    """The topics a part is near to, with the similarity shown."""
+    """Returns the topics that a part is near to, with the similarity shown."""
     found = re.findall(r'data-peek="/topics/(\d+)/peek/".*?cosine similarity">([\d.]+)<', part, re.DOTALL)
     return [(int(pk), similarity) for pk, similarity in found]
 
@@ -122,7 +122,7 @@ def test_a_retired_topic_is_shown_without_tools(client: Client, anna: ChatUser, 
 
 @pytest.mark.slow
 def test_what_the_form_of_the_page_sends_is_previewed(client: Client, anna: ChatUser, topic: Topic) -> None:
-    """The boxes ticked by hand and the button that was pressed, as a browser sends them."""
+    """The checked boxes and the pressed button, as a browser sends them."""
     ids = message_ids(topic)
     form = {"topics": topic.pk, "at": [ids[4], ids[10]], "messages": ids[:2], "op": "split"}
     page = client.post(f"/memory/{anna.pk}/change/", form).content.decode()
@@ -245,7 +245,7 @@ def test_the_page_says_what_the_topic_was_made_of_and_leads_back(client: Client,
 
 @pytest.fixture
 def beside(anna: ChatUser, topic: Topic) -> tuple[Topic, Topic]:
-    """A topic near the first ten messages and one near the last ten, which have vectors."""
+    """A topic near the first ten messages and one near the last ten; both have vectors."""
     servers, baking = talk(anna, ("Servers", ["Which GPU?", "An H100."]), ("Baking", ["Which oven?", "A hot one."]))
     ids = message_ids(topic)
     for direction, (matter, messages) in enumerate([(servers, ids[:10]), (baking, ids[10:])]):
@@ -348,7 +348,7 @@ def test_without_a_model_nobody_is_offered_to_ask_it(client: Client, topic: Topi
 
 
 @pytest.mark.slow
-def test_the_model_is_asked_and_its_proposal_is_said_to_be_its(
+def test_the_model_is_asked_and_its_proposal_is_marked_as_its_own(
     client: Client, topic: Topic, model: Splitting, settings: Any
 ) -> None:
     ids = message_ids(topic)

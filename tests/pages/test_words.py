@@ -1,4 +1,4 @@
-"""How values are written: times, sizes, texts."""
+"""The formats of values: times, sizes, texts."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_was_searched_is_marked_and_escaped() -> None:
     assert "<mark>needle</mark>" in snippet("hay " * 500 + "needle" + " hay" * 500, "needle")
 
 
-def test_what_is_stored_as_a_code_is_told_in_words_and_what_is_unknown_as_it_is() -> None:
+def test_a_stored_code_is_shown_in_words_and_an_unknown_one_as_it_is() -> None:
     assert [str(file_type(code)) for code in ("image", "voice", "pdf")] == ["picture", "voice message", "pdf"]
     assert [format_name(code) for code in ("jsonl", "chatgpt", "carrier pigeon")] == [
         "JSON Lines",
@@ -116,11 +116,11 @@ def test_what_is_stored_as_a_code_is_told_in_words_and_what_is_unknown_as_it_is(
 
 
 @pytest.mark.parametrize(("day", "words"), [("2026-03-01", "1 Mar 2026"), ("2026-13-01", "2026-13-01"), ("", "")])
-def test_a_day_the_model_was_told_is_read_by_people(day: str, words: str) -> None:
+def test_a_day_in_a_prompt_is_shown_to_people(day: str, words: str) -> None:
     assert day_of(day) == words
 
 
-def test_an_enricher_that_failed_is_told_in_words_with_what_the_endpoint_said() -> None:
+def test_a_failed_enricher_is_shown_in_words_with_the_endpoints_message() -> None:
     failed = QueryEnriched("vLLM?", "vLLM?", "failed: host: <no>", 0.1)
     words = "The enricher gave no answer, so the query is searched as typed."
     assert enrich_note(replace(failed, note="failed")) == words
@@ -132,7 +132,7 @@ def test_an_enricher_that_failed_is_told_in_words_with_what_the_endpoint_said() 
             assert words == f"Обогатитель не ответил ({why}): поиск идёт по запросу как есть. <q>host: &lt;no&gt;</q>"
 
 
-def test_what_was_wrong_with_a_tool_call_is_told_in_the_language_of_the_reader() -> None:
+def test_a_fault_of_a_tool_call_is_shown_in_the_readers_language() -> None:
     notes = (Note("not_candidates", {"ids": ["Topic:9", "Topic:8"]}), Note("cut", {"limit": 1000, "ids": ["Topic:1"]}))
     read = TopicsRead(1, "c", (), (), (), 0, notes=notes)
     assert remarks(read) == "Not among the candidates: Topic:9, Topic:8. Cut at 1000 characters: Topic:1."
@@ -143,7 +143,7 @@ def test_what_was_wrong_with_a_tool_call_is_told_in_the_language_of_the_reader()
     assert WORDS.keys() <= ENGLISH.keys()
 
 
-def test_a_place_in_a_file_is_told_in_the_language_of_the_reader() -> None:
+def test_a_place_in_a_file_is_shown_in_the_readers_language() -> None:
     places = (7, "line 3, message 1", "line 3.messages[0]", "[2].mapping[message 4]", "[0], message 2", "history[5]")
     assert [place(each) for each in places] == ["line 7", *places[1:]]
     with translation.override("ru"):
@@ -162,7 +162,7 @@ def test_months_in_a_chart_are_written_as_each_language_writes_them_within_a_lin
         assert "9 мая, 14:00" in hours_chart([1], datetime(2026, 5, 9, 14, tzinfo=UTC), "")
 
 
-def test_a_fault_of_background_work_is_told_in_words() -> None:
+def test_a_fault_of_background_work_is_shown_in_words() -> None:
     note = {"code": "endpoint_429", "values": {"host": "models.example", "status": 429, "quoted": ""}}
     assert fault_words("models.example is limiting requests", note) == (
         "models.example is limiting requests; wait, or raise the limit there (429)."
@@ -216,7 +216,7 @@ def test_what_search_found_of_a_person_or_a_file_is_not_shown_as_the_models_line
         assert details(item) == russian
 
 
-def test_why_a_turn_has_no_answer_is_told_in_the_language_of_the_reader() -> None:
+def test_the_reason_for_a_missing_answer_is_shown_in_the_readers_language() -> None:
     note = Note("endpoint_failing", {"host": "models.example", "status": 503, "quoted": ""})
     reply = ModelReplied(
         1, "", "", (), 0, 0, 0.0, 1.0, "m", error="models.example cannot answer now (503).", notes=(note,)

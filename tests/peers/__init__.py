@@ -1,1 +1,1 @@
-"""Servers nobody here wrote, each a process of its own that speaks the chat protocol as its authors understood it."""
+"""Servers that others wrote, each a process of its own that speaks the chat protocol in its authors' interpretation."""

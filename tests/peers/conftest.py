@@ -80,7 +80,7 @@ def aimock(aimock_process: Server) -> Server:
 @pytest.fixture(scope="package")
 def llmock_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     pytest.importorskip("llmock")
-    # Slowly, or a stream is over before the server sees that the client left it.
+    # Slow, because otherwise a stream ends before the server sees that the client has disconnected.
     pace = ["--stream-chunk-delay-ms", "10"]
     command = [sys.executable, "-c", "from llmock.cli import app; app()", "serve", "--port", "PORT", *pace]
     with serving(command, tmp_path_factory.mktemp("llmock"), health="/health") as server:
@@ -106,7 +106,7 @@ async def memory(transactional_db: None, thread_closed: None) -> Memory:
 
 @pytest.fixture
 def ask(memory: Memory, settings: Any) -> Ask:
-    """Run a whole recall against the endpoint at ``base_url``; what was learnt of an endpoint is forgotten first."""
+    """Runs a whole recall against the endpoint at ``base_url``; what was learnt about endpoints is deleted before."""
     clients._learnt.cache_clear()
 
     async def whole(base_url: str, *, stream: bool = True, model: str = "gpt-4o", **parameters: Any) -> StoredRun:
@@ -123,7 +123,7 @@ def ask(memory: Memory, settings: Any) -> Ask:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a failed test comes what its server said."""
+    """Adds the server's output to the report of a failed test."""
     report = yield
     for name, value in getattr(item, "funcargs", {}).items():
         if report.failed and isinstance(value, Server):

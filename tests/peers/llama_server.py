@@ -17,9 +17,9 @@ def serve(model: str, port: int) -> None:
     wanted.ui = False
     wanted.n_ctx = 8192
     wanted.n_parallel = 1
-    # A small model does not know when to stop.
+    # A small model does not stop by itself.
     wanted.n_predict = 60
-    # Several would spin while they wait for each other, on cores that other tests work on.
+    # Several threads would spin while they wait for each other, on cores that other tests use.
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(wanted)
     print(f"listening on {server.listening_address}", flush=True)

@@ -1,4 +1,4 @@
-"""A server as a child process: started, waited for, stopped, its words kept for when a test fails."""
+"""A server as a child process: started, awaited, stopped, its output kept for the report of a failed test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.stack import free_port, wait_for
 
 @dataclass(frozen=True)
 class Server:
-    """``url`` is where it listens, ``log`` holds all it printed."""
+    """``url`` is its address, ``log`` contains everything it printed."""
 
     url: str
     log: Path
@@ -31,7 +31,7 @@ class Server:
 
 @contextmanager
 def serving(command: Sequence[str], folder: Path, *, health: str, seconds: float = PATIENCE) -> Iterator[Server]:
-    """Run ``command`` with a free port for each ``PORT`` in it, until its page ``health`` answers 200."""
+    """Runs ``command`` with a free port for each ``PORT`` in it, until its page ``health`` answers 200."""
     port = str(free_port())
     server = Server(f"http://127.0.0.1:{port}", folder / "server.log")
     with server.log.open("w") as log:

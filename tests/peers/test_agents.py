@@ -1,5 +1,4 @@
-"""Each agent of a memory's life asks chat servers that others wrote, over HTTP: aimock, in the shape of OpenRouter,
-and llmock."""
+"""Each agent asks chat servers that others wrote, over HTTP: aimock, in the shape of OpenRouter, and llmock."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ SEEN = {"summary": "A menu with prices.", "text": "Fig tart 4.50", "keywords": [
 
 @dataclass(frozen=True)
 class Peer:
-    """``play`` has it give this text from now on, ``asked`` are the bodies of the requests so far; ``cost`` is what it
-    bills for a reply, in dollars."""
+    """``play`` sets the text of all further answers, ``asked`` are the bodies of the requests so far; ``cost`` is the
+    price of a reply, in dollars."""
 
     url: str
     play: Callable[[str], object]
@@ -75,7 +74,7 @@ def owner(transactional_db: None) -> ChatUser:
 
 
 def check_call(peer: Peer, agent: str) -> AgentCall:
-    """The one question that the agent asked, and that was answered."""
+    """Checks that the agent asked one question, and that it was answered."""
     [call] = AgentCall.objects.all()
     assert (call.agent, call.outcome, len(peer.asked())) == (agent, "", 1)
     assert call.input_tokens > 0

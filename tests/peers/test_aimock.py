@@ -38,7 +38,7 @@ def script(memory: Memory) -> list[dict[str, Any]]:
 
 
 def turn(after_reading: bool, response: dict[str, Any], **how: Any) -> dict[str, Any]:
-    """A fixture for a turn with tools; ``nth`` limits it to that many-th such request, from 0."""
+    """Returns a fixture for a turn with tools; ``nth`` limits it to that request of the kind, counted from 0."""
     match = {"toolName": "get_topics_content", "hasToolResult": after_reading}
     if "nth" in how:
         match["sequenceIndex"] = how.pop("nth")

@@ -1,7 +1,7 @@
 """A whole run against llama.cpp with a model of 135 million parameters.
 
-Nobody expects a good choice of it. It shows what a real server does with what we ask: it streams, counts tokens,
-keeps to a JSON schema, and takes no notice of a forced tool.
+Its choice need not be good. The test shows how a real server treats the program's requests: it streams, counts tokens,
+follows a JSON schema, and ignores a forced tool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole runs against llmock, which breaks its answers on demand and judges how the client took it."""
+"""Whole runs against llmock, which breaks its answers on request and judges the client's reaction."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_an_outage_is_borne_as_long_as_the_turn_lasts(server: Server, memo
     run = await ask(server.url + "/v1", turn_seconds=4.0)
     assert run.finished.fallback == "llm_error"
     assert {event.wait for event in run.of(Retried)} == {1.0}
-    # Another second would have been beyond the turn, of which a client has all but three hundredths.
+    # Another second would exceed the turn, of which a client gets 97 %.
     assert run.finished.totals.seconds > 4.0 * 0.97 - 1.0
     assert findings(server) == []
 
@@ -111,7 +111,7 @@ async def test_what_the_server_makes_up_from_our_schemas_is_understood(
     server: Server, memory: Memory, ask: Ask
 ) -> None:
     run = await ask(server.url + "/v1")
-    # It makes ids up that are no candidates, and an answer after those has read nothing.
+    # It makes up ids that are no candidates, so no topic was read before the answer.
     assert run.finished.fallback == "protocol_violation"
     assert [bool(read.unknown) for read in run.of(TopicsRead)] == [True] * 3
     assert findings(server) == []

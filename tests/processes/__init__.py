@@ -1,1 +1,1 @@
-"""The program's processes seen from outside: killed, flooded, and asked over HTTP as a program asks them."""
+"""The program's processes seen from outside: killed, overloaded, and asked over HTTP."""

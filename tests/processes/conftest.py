@@ -21,7 +21,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def asking(endpoint: Endpoint, folder: Path) -> dict[str, object]:
-    """The settings of a process that asks the endpoint and keeps its files in the folder."""
+    """Returns the settings of a process that asks the endpoint and stores its files in the folder."""
     return {
         "LLM_BASE_URL": endpoint.url,
         "SPLITTER_MODEL": SPLITTER,
@@ -36,7 +36,7 @@ def asking(endpoint: Endpoint, folder: Path) -> dict[str, object]:
 
 @pytest.fixture
 def connected(endpoint: Endpoint, tmp_path: Path, settings: Any) -> None:
-    """This process asks the endpoint."""
+    """Connects this process to the endpoint."""
     for name, value in asking(endpoint, tmp_path).items():
         setattr(settings, name, value)
     settings.MEDIA_ROOT, settings.IMPORT_DIR = tmp_path / "files", tmp_path / "imports"

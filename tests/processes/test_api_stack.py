@@ -1,4 +1,4 @@
-"""A program's path through the program as it is started: token, messages in, a question, its stream, a change."""
+"""The API of the whole program, as `up` starts it: a token, messages, a question, its stream, a change."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def program(stack: Stack) -> Iterator[httpx.Client]:
 
 
 def streamed(client: httpx.Client, method: str, path: str, **asked: Any) -> tuple[str, list[tuple[str, int, Any]]]:
-    """The run's address, and the events as they came."""
+    """Returns the run's address, and the events in their order of arrival."""
     found = []
     with client.stream(method, path, **asked) as answer:
         assert answer.status_code == 200
@@ -145,7 +145,7 @@ def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answere
         database.execute("BEGIN")
         database.execute("LOCK TABLE memoryapp_loginsession IN ACCESS EXCLUSIVE MODE")
         door.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
-        # Unless told otherwise daphne drops it after 5 s, and looks every 2 s; hundreds at once wait as long.
+        # By default daphne drops a connection after 5 s, and checks every 2 s; hundreds at once wait that long.
         database.execute("SELECT pg_sleep(8)")
         database.execute("COMMIT")
         assert door.recv(1024).startswith(b"HTTP/1.1 ")
@@ -154,9 +154,9 @@ def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answere
 def test_the_doors_do_what_their_description_says(
     program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A few examples of every door, the same each time; a longer search is for who asks for it by hand.
+    """Sends a few requests to every endpoint, the same each time; a longer search is started by hand.
 
-    It stands last, for one of the doors erases chat users.
+    It is the last test, because one endpoint erases chat users.
     """
     token = program.headers["authorization"]
     tried = subprocess.run(

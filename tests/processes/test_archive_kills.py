@@ -1,4 +1,5 @@
-"""Archives whose process is killed at any moment, and several at once: each message in one topic, paid for once."""
+"""Archives in processes that are killed at any moment, and several at once: each message is in one topic, each answer
+is paid for once."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def ask(process: subprocess.Popen[str], line: object, answers: set[str]) -> None
 
 
 def talk(owner: ChatUser, first: int) -> None:
-    """Sessions a day apart."""
+    """Makes sessions a day apart."""
     add_messages(
         owner,
         [
@@ -73,7 +74,7 @@ def talk(owner: ChatUser, first: int) -> None:
 
 
 def check_whole(sessions: int) -> None:
-    """Each session was archived once, by an answer that was kept, and no question has two answers."""
+    """Checks that each session was archived once, by a stored answer, and that no question has two answers."""
     assert not Message.objects.active().exists()
     edits = list(TopicEdit.objects.values_list("kind", "call__outcome"))
     assert edits == [("archive", "")] * sessions
@@ -92,7 +93,7 @@ def test_a_killed_archive_is_continued_and_nothing_is_paid_twice(
         Work.objects.all().delete()
         ask(victims[0], anna.pk, {"forked"})
         wait_for(Work.objects.exists)
-        time.sleep(chance.random() * LONGEST_LIFE)  # the moment itself is what is tested, and nothing announces it
+        time.sleep(chance.random() * LONGEST_LIFE)  # this moment is what the test is about, and no event announces it
         ask(victims[0], "kill", {str(-signal.SIGKILL), "0"})
     chat = SplittingChat()
     archive_all([str(anna.pk)], chat)

@@ -1,4 +1,5 @@
-"""The database killed and started again while sessions are archived, files imported and vectors made: all completes."""
+"""The database is killed and started again while sessions are archived, files imported and vectors made: all work
+completes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 
 
 class Sweeping:
-    """Sweeps one stage again and again in a thread, as a worker does; no sweep may raise anything."""
+    """Sweeps one stage again and again in a thread, as a worker does; no sweep may raise an exception."""
 
     def __init__(self, stage: str) -> None:
         self.faults: list[Exception] = []
@@ -48,7 +49,7 @@ class Sweeping:
                 self._swept.release()
 
     def wait_for_whole_sweep(self) -> bool:
-        """Whether a sweep began and ended from now on: the first that ends may have begun before."""
+        """Waits until a sweep has begun and ended from now on: the first one to end may have begun before."""
         while self._swept.acquire(blocking=False):
             pass
         return all(self._swept.acquire(timeout=PATIENCE) for _sweep in range(2))
@@ -60,7 +61,7 @@ class Sweeping:
 
 @pytest.fixture
 def durable(works: Works) -> Iterator[None]:
-    """The database keeps what was committed when it is killed, as every one does but the one of tests."""
+    """Lets the database keep committed rows when it is killed, as every database does except that of the tests."""
     name = connection.ops.quote_name(connection.settings_dict["NAME"])
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = on")
@@ -80,7 +81,7 @@ def sweeping(durable: None) -> Iterator[list[Sweeping]]:
 
 @contextmanager
 def database_away() -> Iterator[None]:
-    """Kills the server, and keeps it from being started again until the block ends."""
+    """Kills the server, and prevents its start until the block ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         server = parent(cursor.fetchone()[0])
@@ -112,7 +113,7 @@ def test_a_database_that_is_killed_under_load_loses_and_doubles_nothing(
         endpoint.gate.clear()
         for stage in STAGES:
             works.give(stage)
-        # A model is thinking about a session or a text when the database dies.
+        # A model is answering about a session or a text when the database is killed.
         assert endpoint.arrived.wait(PATIENCE)
         with database_away():
             answer = Client().get("/readyz")

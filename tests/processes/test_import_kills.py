@@ -1,4 +1,4 @@
-"""An import whose process is killed again and again: it goes on, and nothing is missing or doubled."""
+"""An import whose process is killed again and again continues, and nothing is missing or doubled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.transfer.laplaced import database, message, topic
 
 MESSAGES = 12_000
 KILLED_AT = (2_000, 6_000)
-# What the worker does with waiting files, once.
+# Processes waiting files once, as the worker does.
 IMPORTING = "import django; django.setup(); from memoryapp import tasks; tasks.import_waiting()"
 LOCK = "SELECT pg_advisory_lock(hashtextextended('messages', %s))"
 
@@ -40,11 +40,11 @@ def test_an_import_killed_again_and_again_is_whole_in_the_end(tmp_path: Path, se
     for count in KILLED_AT:
         with _worker(tmp_path) as process:
             _kill_once_stored(process, anna, count)
-        # The next one finds the import free once the database has noticed who is gone.
+        # The next process can take the import once the database has noticed the end of the killed one.
         wait_for(lambda: _locks("granted") == 0)
         assert ImportFile.objects.get().state == ImportFile.State.IMPORTING
     assert KILLED_AT[-1] <= Message.objects.count() < MESSAGES
-    # The lock of the one that was killed goes when the database notices, and the next sweep comes anyway.
+    # The killed process's lock is freed when the database notices its end; the next sweep comes anyway.
     wait_for(lambda: _swept().state == ImportFile.State.DONE)
     row.refresh_from_db()
     batch = ImportBatch.objects.get()
@@ -75,7 +75,7 @@ def test_an_import_killed_before_its_topics_leaves_nothing_to_archive(tmp_path: 
 
 
 def _kill_once_stored(process: subprocess.Popen[bytes], owner: ChatUser, count: int) -> None:
-    """The importer gets the lock of its writers for one batch at a time; before the next one it is killed."""
+    """Lets the importer take its writers' lock for one batch at a time, and kills it before the next one."""
     with (
         psycopg.connect(conninfo(), autocommit=True) as having,
         psycopg.connect(conninfo(), autocommit=True) as wanting,

@@ -1,4 +1,4 @@
-"""Two hundred runs whose process is killed at any moment: each ends, once, and the store stays whole."""
+"""Two hundred runs whose process is killed at any moment: each ends, once, and all invariants hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.stack import CHECKOUT, wait_for
 
 PROCESSES = 20
 RUNS_EACH = 10
-# Of some nine events that each run has.
+# Each run has some nine events.
 MOST_EVENTS = RUNS_EACH * 8
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
@@ -60,7 +60,7 @@ def line_from(process: subprocess.Popen[str]) -> str:
 
 
 def kill_while_executing(process: subprocess.Popen[str], names: list[UUID], count: int) -> None:
-    """A child that executes these runs lives until they have so many events together, or are all at their end."""
+    """Kills a child that executes these runs when they have this number of events together, or have all ended."""
     assert process.stdin
     print(*names, file=process.stdin, flush=True)
     assert line_from(process) == "forked"

@@ -1,4 +1,4 @@
-"""What the web server takes: bodies up to a size, in a time, without the memory of what it refuses."""
+"""The limits of the web server: bodies up to a size, within a time, without memory for what it refuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORM = "Content-Type: application/x-www-form-urlencoded\r\n"
 
 
 class Running:
-    """A server with the limits of the project, alone in its process."""
+    """A server with the project's limits, alone in its process."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
         self._process = process
@@ -34,18 +34,18 @@ class Running:
         self._folder = folder
 
     def secret(self) -> str:
-        """The key of its signatures."""
+        """Returns the key of its signatures."""
         return paths.secret_key(self._folder)
 
     def bodies(self) -> list[Path]:
-        """What it wrote of uploads."""
+        """Returns what it wrote of uploads."""
         return sorted((self._folder / "imports").glob("*"))
 
     def connected(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self._port), timeout=PATIENCE)
 
     def asked(self, head: str, *bodies: bytes) -> str:
-        """What the server says to a request, whose body may be cut off by it."""
+        """Returns the server's answer to a request, whose body it may refuse to read completely."""
         with self.connected() as connection:
             connection.sendall(f"{head}Host: localhost\r\nConnection: close\r\n\r\n".encode())
             try:
@@ -63,7 +63,7 @@ class Running:
 
 
 def _all(connection: socket.socket) -> str:
-    """What comes until an answer is whole, or the server ends the connection."""
+    """Reads until an answer is complete, or the server closes the connection."""
     received = b""
     try:
         while not _is_whole(received) and (part := connection.recv(65536)):
@@ -74,7 +74,7 @@ def _all(connection: socket.socket) -> str:
 
 
 def _is_whole(received: bytes) -> bool:
-    """Whether it is a whole answer that says its length; to one who was refused the server listens for seconds more."""
+    """Whether it is a complete answer with its length; after a refusal the server reads for some more seconds."""
     head, end, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"Content-Length: (\d+)", head) if end else None
     return length is not None and len(body) >= int(length[1])
@@ -89,7 +89,7 @@ def server(tmp_path: Path, patience: float) -> Iterator[Running]:
         process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, pass_fds=[door.fileno()])
         running = Running(process, door.getsockname()[1], tmp_path)
     try:
-        # Who connects waits until the server is there.
+        # A connection waits until the server accepts it.
         assert running.asked("GET /ready HTTP/1.1\r\n").startswith("HTTP/1.1 200")
         yield running
     finally:

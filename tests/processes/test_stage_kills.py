@@ -1,7 +1,7 @@
-"""Every stage of a memory's life killed at any statement, and while a model thinks: all is done in the end, once.
+"""Every stage is killed at any SQL statement, and while a model answers: in the end all work is done, once.
 
-A reply that came is asked for again only where the process died before it was kept, so at most once a kill: nobody can
-close that gap without the provider's help.
+A received reply is requested again only if the process died before storing it, so at most once for each kill: only the
+provider could prevent that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def asked() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def endpoint(asked: Endpoint) -> Endpoint:
-    """That of the victim, which has forgotten the stages before."""
+    """The endpoint of the victim, without the requests of earlier stages."""
     asked.forget()
     return asked
 
@@ -51,13 +51,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tmp_path(folder: Path) -> Path:
-    """That of the victim, which reads the files of its work there."""
+    """The folder of the victim, which reads the files of its work there."""
     return folder
 
 
 @pytest.fixture(scope="module")
 def victim(django_db_setup: None, asked: Endpoint, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """One for all stages: it forks a child for each sweep, and to start takes longer than most sweeps."""
+    """One process for all stages: it forks a child for each sweep, and its start takes longer than most sweeps."""
     environment = {
         **os.environ,
         **{name: str(value) for name, value in asking(asked, folder).items()},
@@ -81,21 +81,21 @@ def ask(process: subprocess.Popen[str], line: str) -> str:
 
 
 def killed_at(process: subprocess.Popen[str], stage: str, statement: int) -> bool:
-    """Whether the sweep took so many statements, at the last of which it died."""
+    """Whether the sweep sent this number of statements and died at the last of them."""
     assert ask(process, f"{stage} {statement}") == "forked"
     return ask(process, "wait") == str(-signal.SIGKILL)
 
 
 def is_unlocked() -> bool:
-    """Whether the database has noticed the end of those that were killed: until then a sweep leaves their work alone,
-    and asks nothing."""
+    """Whether the database has noticed the end of the killed processes; until then a sweep skips their work, and asks
+    nothing."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()")
         return not cursor.fetchone()[0]
 
 
 def kill_while_asking(process: subprocess.Popen[str], stage: str, endpoint: Endpoint) -> bool:
-    """Whether a model was thinking about a question when the process died."""
+    """Whether a model was answering a question when the process died."""
     wait_for(is_unlocked)
     endpoint.arrived.clear()
     endpoint.gate.clear()
@@ -109,7 +109,7 @@ def kill_while_asking(process: subprocess.Popen[str], stage: str, endpoint: Endp
 def kill_again_and_again(
     process: subprocess.Popen[str], works: Works, stage: str, endpoint: Endpoint, kills: int
 ) -> None:
-    """Each time in the middle of new work, so that a stage is killed at every place it has."""
+    """Kills the stage each time in the middle of new work, so that it is killed at every place."""
     works.give(stage)
     statements = sweep(stage)
     chance = random.Random(stage)

@@ -1,4 +1,4 @@
-"""Chat models that fail a run or make it wait."""
+"""Chat models that make a run fail or wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMUnavailable, Reply
 
 
 class Talkative:
-    """A chat model whose words no database stores as they are."""
+    """A chat model with text that no database stores unchanged."""
 
     model = "talkative"
 
@@ -18,7 +18,7 @@ class Talkative:
 
 
 class Broken:
-    """A chat model whose line is down."""
+    """A chat model whose endpoint is unreachable."""
 
     model = "broken"
 
@@ -28,7 +28,7 @@ class Broken:
 
 
 class Companionable:
-    """A chat model that says nothing before it was asked twice."""
+    """A chat model that answers only after two questions have arrived."""
 
     model = "companionable"
 

@@ -1,4 +1,4 @@
-"""A run with an event of every kind, stored as a finished one is."""
+"""A run with an event of every kind, stored like a finished run."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.conftest import candidate
 
 
 def found_in(events: list[Event]) -> tuple[int, CandidatesFound]:
-    """Where among the events the candidates are, and they."""
+    """Returns the index of the candidates among the events, and the event."""
     return next((place, event) for place, event in enumerate(events) if isinstance(event, CandidatesFound))
 
 
 def every_event(first: Topic, second: Topic, message: Message) -> list[Event]:
-    """One of each kind, as a run with trouble on the way would have them."""
+    """Returns one event of each kind, as a run with faults would have them."""
     one, two = f"Topic:{first.pk}", f"Topic:{second.pk}"
     piece = Piece(message.text[:5], "exact", message.pk, 0, 5)
     absent = Piece("never said", "absent")

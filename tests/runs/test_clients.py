@@ -1,4 +1,4 @@
-"""The chat model as the settings describe it."""
+"""The chat model as the settings define it."""
 
 from __future__ import annotations
 

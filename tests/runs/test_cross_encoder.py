@@ -26,7 +26,7 @@ QUERY = "What hurts after the race?"
 
 
 class Weather:
-    """A cross-encoder that likes what speaks of cats; while it storms it gives no scores."""
+    """A cross-encoder that prefers texts about cats; while ``storms`` is true it fails."""
 
     model = "cats-first"
 

@@ -1,4 +1,4 @@
-"""What runs have to say, stored whole and in order, whatever breaks meanwhile."""
+"""Events of runs are stored completely and in order, whatever fails meanwhile."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ended() -> dict[str, Any]:
 
 @asynccontextmanager
 async def holding(statement: str, values: Sequence[Any] = ()) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """Somebody else's transaction, with the locks the statement takes."""
+    """Opens another transaction, with the locks that the statement takes."""
     async with await psycopg.AsyncConnection.connect(conninfo()) as connection:
         await connection.execute(statement, values)
         yield connection
@@ -70,7 +70,7 @@ async def somebody_waits_for_a_lock() -> None:
 
 
 async def stored(run: Run) -> list[tuple[int, int, str]]:
-    """Number, owner and kind of each event."""
+    """Returns number, owner and kind of each event."""
     rows = RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", "owner_id", "kind")
     return [row async for row in rows]
 
@@ -97,7 +97,7 @@ async def test_the_last_entry_ends_the_run_and_removes_what_its_model_was_saying
     assert [progress.run_id async for progress in RunProgress.objects.all()] == [goes.pk]
 
 
-async def test_who_was_closed_is_told(connections: AsyncConnectionPool) -> None:
+async def test_an_entry_of_a_closed_run_returns_no_owner(connections: AsyncConnectionPool) -> None:
     (closed, goes), journal = await made(2), Journal(connections)
     await Run.objects.filter(pk=closed.pk).aupdate(state=Run.State.FINISHED)
     owners = await asyncio.gather(journal.write(entry(closed)), journal.write(entry(goes)))
@@ -164,7 +164,7 @@ async def test_where_something_is_locked_its_run_waits_alone(connections: AsyncC
 
 
 class Lossy(Journal):
-    """The first answers from the database are lost, though what was said is stored."""
+    """Loses the first answers from the database, although the events are stored."""
 
     lost = 0
 
@@ -223,7 +223,7 @@ async def test_a_connection_that_is_cut_costs_no_events(connections: AsyncConnec
     assert [len(await stored(run)) for run in runs] == [2, 2]
 
 
-async def test_without_a_database_everybody_is_told(connections: AsyncConnectionPool) -> None:
+async def test_without_a_database_every_write_raises(connections: AsyncConnectionPool) -> None:
     runs, journal = await made(3), Journal(connections)
     await connections.close()
     errors = await asyncio.gather(*(journal.write(entry(run)) for run in runs), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What a model says in a turn that is going on: shown soon, never for long, and never an event."""
+"""The text of a model in a turn that goes on: shown soon, deleted soon, and never an event."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 class Notices:
-    """What was announced; ``heard`` is set with each."""
+    """Collects notices; ``heard`` is set with each."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -39,7 +39,7 @@ class Notices:
 
 
 class Speaking:
-    """A chat model that says half of its answer and waits to be let on."""
+    """A chat model that sends half of its answer and waits until it may continue."""
 
     model = "speaking"
 

@@ -1,4 +1,4 @@
-"""The assistant messages of a run are stored as they came: what is in the rows can be sent again, byte for byte."""
+"""The assistant messages of a run are stored unchanged: what is in the rows can be sent again, byte for byte."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.executing import events_of, memory_of_three, start
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-# Names out of order, numbers with a tail, thoughts in parts, and what a database or UTF-8 cannot hold.
+# Names out of order, unusual numbers, thoughts in parts, and characters that a database or UTF-8 cannot store.
 ODD: dict[str, Any] = {
     "zeta": {"b": 2.50, "a": 10**20, "weight": 1e-7},
     "reasoning_details": [{"type": "reasoning.encrypted", "data": "x/y+z==", "index": 0, "format": None}],
@@ -56,7 +56,7 @@ def completion(content: Any, stream: bool, **message: Any) -> httpx.Response:
 
 
 class Endpoint:
-    """Answers with the script, and keeps the bodies as they came over the line."""
+    """Answers with the script, and keeps the bodies as received."""
 
     def __init__(self, *answers: httpx.Response) -> None:
         self._answers = list(answers)
@@ -72,7 +72,7 @@ class Endpoint:
 
 
 def stored_requests(events: Sequence[Event], replies: Mapping[int, str], attached: MediaContent) -> list[ChatRequest]:
-    """Every request of a run, made from nothing but what is stored."""
+    """Returns every request of a run, made from stored rows alone."""
     requests, messages, calls = [], list[dict[str, Any]](), list[str]()
     answered: set[int] = set()
     for event in events:
@@ -102,7 +102,7 @@ def stored_requests(events: Sequence[Event], replies: Mapping[int, str], attache
 
 
 async def raw_replies(run: Run) -> dict[int, str]:
-    """The stored messages by their turn."""
+    """Returns the stored messages by their turn."""
     rows = RawReply.objects.filter(event__run=run).select_related("event").order_by("event__seq")
     return {row.event.payload["turn"]: row.message async for row in rows}
 

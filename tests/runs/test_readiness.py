@@ -1,4 +1,4 @@
-"""A process says whether it can record runs and reach its provider, by the connections that runs use."""
+"""A process reports whether it can record runs and reach its provider, over the connections that runs use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_process_whose_own_connections_are_gone_says_so_and_is_ready_aga
     assert await recording(runner) == "nothing can be written (PoolClosed)"
 
 
-async def test_a_database_that_takes_no_writes_is_told(runner: Runner) -> None:
+async def test_a_database_that_accepts_no_writes_is_reported(runner: Runner) -> None:
     pool = (await runner.clients()).pool
     async with AsyncExitStack() as stack:
         for connection in [await stack.enter_async_context(pool.connection()) for _ in range(pool.max_size)]:

@@ -103,7 +103,7 @@ def test_a_run_from_the_command_line_is_not_left_waiting_while_its_clients_open(
 
 
 class Elsewhere:
-    """Another process that claims a run before the one that made it can."""
+    """Another process, which claims a run before the one that created it can."""
 
     def __init__(self, *, ends: bool) -> None:
         self.ends = ends
@@ -128,7 +128,7 @@ def test_a_run_that_another_process_claimed_is_waited_for(
     assert json.loads(capsys.readouterr().out)["topics"]
 
 
-def test_a_run_that_another_process_never_ends_is_told_in_a_sentence(
+def test_a_run_that_another_process_never_ends_is_reported_in_a_sentence(
     memory: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "execute", Elsewhere(ends=False))

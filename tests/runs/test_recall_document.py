@@ -1,4 +1,4 @@
-"""What is handed to the assistant: real messages only, under heads nobody can imitate, within bounds."""
+"""The context for the assistant: real messages only, under heads that no text can imitate, within bounds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_excerpt_is_cut_from_the_messages_and_never_the_models_own_words(anna
     assert entry["excerpt"] == "vLLM needs 80 GB\nLower the share"
 
 
-def test_an_excerpt_found_nowhere_is_left_out_and_another_memorys_message_is_not_told(
+def test_an_excerpt_found_nowhere_is_left_out_and_another_memorys_message_is_not_shown(
     anna: ChatUser, boris: ChatUser
 ) -> None:
     topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
@@ -81,7 +81,7 @@ def test_stored_text_cannot_pose_as_a_topic_or_as_somebody_elses_message(anna: C
 
 
 def exchanges(count: int, **at: str) -> list[str]:
-    """Texts in turn; ``at`` replaces the question number n as ``q7="…"``."""
+    """Returns texts in turn; ``at`` replaces the question number n as ``q7="…"``."""
     return [text for n in range(count) for text in (at.get(f"q{n}", f"Question {n}. {FILLER}"), f"Reply {n}. {FILLER}")]
 
 
@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_counted_and_no_message_is_cut(anna: ChatUser) -> N
     assert len(message_lines) + left_out == Message.objects.of(anna).count()
 
 
-def test_a_message_of_two_topics_is_told_once(anna: ChatUser) -> None:
+def test_a_message_of_two_topics_is_shown_once(anna: ChatUser) -> None:
     topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
     plan = plan_edit(anna, topic.pk, "Anew")
     (twin,) = put_in(swap(anna, plan, kind=TopicEdit.Kind.EDIT, actor="test"))
@@ -142,7 +142,7 @@ def test_many_topics_cost_as_many_queries_as_one(anna: ChatUser, django_assert_n
             recall_document.document(run)
 
 
-def test_people_and_files_are_named_and_their_reasons_told(anna: ChatUser) -> None:
+def test_people_and_files_are_shown_with_names_and_reasons(anna: ChatUser) -> None:
     person = item("Person:5", "Петров")
     file = item("Artifact:3", "api-docs.pdf")
     picked = {
@@ -165,7 +165,7 @@ def item(id: str, name: str) -> ItemCandidate:
     return ItemCandidate(id, 1, 1, cosine=0.5, bm25=1.0, fused=1.0, score=0.7, name=name, line="", shown=True)
 
 
-def test_a_part_of_the_context_is_told_as_it_was_handed_over(anna: ChatUser) -> None:
+def test_a_part_of_the_context_is_shown_as_it_was_handed_over(anna: ChatUser) -> None:
     topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
     profile = ContextPart("profile", 10, 3, 1, "<user_profile>\nAn engineer\n</user_profile>")
     run = ended(anna, [topic], [chosen(topic)], context=(profile, TOPICS_PART))
@@ -195,7 +195,7 @@ def test_a_run_from_before_contexts_were_kept_still_tells_its_topics(anna: ChatU
     assert recall_document.document(ended(anna, [topic], [], context=()))["context"] == ""
 
 
-def test_what_the_caller_sent_along_is_not_told_again(anna: ChatUser) -> None:
+def test_what_the_caller_sent_along_is_not_repeated(anna: ChatUser) -> None:
     topic = talk(anna, ("vLLM", ["It crashes", "Lower it"]))[0]
     run = ended(anna, [topic], [chosen(topic)])
     run.messages = [{"id": "m0", "role": "user", "text": "It crashes"}, {"role": "user", "text": "vllm?"}]

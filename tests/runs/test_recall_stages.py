@@ -1,4 +1,4 @@
-"""From a query to a selection of three kinds and the context that goes with it."""
+"""From a query to a selection of three kinds and its context."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ QUERY = "What did Petrov do to our vLLM on H100?"
 
 
 class Speechless:
-    """An embedding model that is down, and says whether it was asked."""
+    """An embedding model that fails, and records whether it was asked."""
 
     profile = offline_embedder().profile
     asked = 0
@@ -62,7 +62,7 @@ class Speechless:
 
 
 class Listening:
-    """The embedded model, and the texts that it was given, by request."""
+    """The embedded model, and the texts that it received, by request."""
 
     profile = offline_embedder().profile
 
@@ -102,7 +102,7 @@ def _memory() -> ChatUser:
 
 
 async def numbers() -> dict[str, str]:
-    """What everything is called in an answer."""
+    """Returns the number of each item, by its name."""
     return {
         "topic": f"Topic:{(await Topic.objects.aget(summary='Petrov loads vLLM')).pk}",
         "cake": f"Topic:{(await Topic.objects.aget(summary='Birthday cake')).pk}",
@@ -178,7 +178,7 @@ async def test_a_run_chooses_of_three_kinds_and_hands_over_what_they_hold(anna: 
     assert (parts["topics"].items, parts["topics"].text) == (1, "")
 
 
-async def test_the_model_is_told_of_three_kinds_of_candidates_and_of_who_asks(anna: ChatUser) -> None:
+async def test_the_model_receives_three_kinds_of_candidates_and_the_profile_of_the_user(anna: ChatUser) -> None:
     chat = await picking(topics=[])
     await recall_events(asked(anna), chat=chat)
     prompt = "\n".join(str(message["content"]) for message in chat.requests[0].messages)
@@ -227,7 +227,7 @@ async def test_without_a_model_the_nearest_topics_are_handed_over(anna: ChatUser
     assert (end.people, end.artifacts) == ((), ())
 
 
-async def test_what_the_caller_says_is_the_conversation_and_its_messages_are_not_told_again(anna: ChatUser) -> None:
+async def test_messages_of_the_callers_conversation_are_not_repeated(anna: ChatUser) -> None:
     named = await numbers()
     first = await Message.objects.aget(text="Petrov fills our H100 with batches")
     at = datetime(2026, 3, 10, tzinfo=UTC)
@@ -285,7 +285,7 @@ async def test_a_run_that_tries_another_again_takes_its_query_and_candidates_as_
     assert kept[child.pk] == kept[parent.pk]
 
 
-async def test_a_run_that_tries_another_again_tells_its_model_the_same_whatever_was_said_since(anna: ChatUser) -> None:
+async def test_a_trial_sends_its_model_the_same_whatever_messages_came_since(anna: ChatUser) -> None:
     first = await recall_events(asked(anna), chat=await picking(topics=[]))
     await Fact.objects.all().adelete()
     await Message.objects.acreate(owner=anna, external_id="x", role="user", text="By the way!", sent_at=timezone.now())
@@ -303,7 +303,7 @@ async def test_a_parent_that_never_ended_lends_its_candidates_in_their_vector_or
     assert one(again, RunFinished).baseline == one(first, RunFinished).baseline
 
 
-async def test_the_prompt_in_force_is_the_one_that_is_told(anna: ChatUser) -> None:
+async def test_the_prompt_in_use_is_the_one_that_is_sent(anna: ChatUser) -> None:
     await Prompt.objects.acreate(
         name="rerank", language="en", version=4, system="Choose well.", made_by="ada", in_force=True,
         user="$query $topic_candidates $people_candidates $artifact_candidates",

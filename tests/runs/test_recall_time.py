@@ -1,5 +1,5 @@
-"""The seconds of a run bound all of it: the enricher, the vector, the search and the choice, each leaving time for the
-next; and after a run that was late the next one is as quick as ever."""
+"""The time limit of a run includes everything: the enricher, the vector, the search and the choice, each of which
+leaves time for the next; after a late run the next one is as fast as ever."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stuck:
 
 @asynccontextmanager
 async def locked(table: str) -> AsyncIterator[None]:
-    """Nobody can read the table."""
+    """Locks the table, so that nobody can read it."""
     async with await psycopg.AsyncConnection.connect(database.conninfo()) as connection:
         await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         yield
@@ -79,7 +79,7 @@ async def test_the_enricher_is_given_a_third_of_the_time() -> None:
     async with open_clients() as clients:
         chat = ScriptedChat(asks(topic), chooses(topic))
         await events_with(replace(clients, chat=chat, enricher=enricher), memory, seconds=9, turn_seconds=9)
-    # Its client gives up a little before the conversation does.
+    # Its client gives up slightly before the conversation does.
     assert enricher.requests[0].seconds == pytest.approx(3 * 0.97)
 
 

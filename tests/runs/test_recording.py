@@ -1,4 +1,4 @@
-"""Events on their way into the rows: together where nobody waits for a model, soon in any case, in their order."""
+"""Events are stored together until a run waits for a model, soon in any case, and in their order."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_an_endpoint_that_counts_absurd_tokens_ends_no_run(run: Run) -> No
     assert (run.state, run.input_tokens, run.output_tokens) == (Run.State.FINISHED, 2**31 - 1, 2**31 - 1)
 
 
-async def test_what_was_said_before_a_run_was_stopped_is_kept_and_its_end_comes_last() -> None:
+async def test_events_before_a_stop_are_kept_and_the_end_comes_last() -> None:
     run, silent = (
         await start(await memory_of_three(), parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE}),
         Silent(),

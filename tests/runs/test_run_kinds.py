@@ -1,4 +1,4 @@
-"""The run page for people, artifacts, media, prompts, context and the turn that is going on."""
+"""The run page for people, artifacts, media, prompts, context and the turn that goes on."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_chosen_person_is_marked_as_topics_are(events: list[Event], topic: Top
 
 
 def numbers(page: str) -> str:
-    """The numbers at the head of the page, as they are read."""
+    """Returns the numbers at the head of the page, as text."""
     shown = page.split('class="run-numbers"')[1].split('<span class="run-actions"')[0]
     return " ".join(re.sub(r"<[^>]+>", "", shown.partition(">")[2]).split())
 
@@ -170,7 +170,7 @@ def test_an_item_is_shown_as_the_model_saw_it_and_leads_to_its_list(
     assert as_viewer.get(f"/runs/{run.pk}/items/Artifact:3/").status_code == 200
 
 
-def test_the_prompt_is_told_with_its_version_and_every_variable(page: str) -> None:
+def test_the_prompt_is_recorded_with_its_version_and_every_variable(page: str) -> None:
     turn = page.split('data-kind="turn_started"')[1].split("</article>")[0]
     assert "rerank-ru-3" in turn
     assert "Russian" in turn

@@ -1,4 +1,4 @@
-"""The process that executes runs, before it has executed any."""
+"""The process that executes runs, before its first run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_what_a_process_loaded_stops_no_run_while_cycles_are_searched_for(
         frozen.set()
 
     monkeypatch.setattr(gc, "freeze", freeze_and_report)
-    gc.unfreeze()  # what an earlier test's process loaded
+    gc.unfreeze()  # loaded by the process in an earlier test
     runner = Runner()
     runner.bind()
     try:

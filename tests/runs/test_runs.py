@@ -1,4 +1,4 @@
-"""A run's life in the rows: recorded, claimed once, ended once, whoever dies."""
+"""A run's life in the rows: recorded, claimed once, ended once, whichever process dies."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ async def test_a_run_whose_process_was_killed_is_swept_and_cannot_be_written_to_
         silent = Silent()
         task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))
         await silent.asked.wait()
-        # A killed process neither renews nor writes; this one lives, and the sweep passes a run that is being written.
+        # A killed process neither renews its lease nor writes; this one lives, and the sweep skips a run that is being
+        # written.
         await clients.leases.close()
         async with asyncio.timeout(PATIENCE):
             while not await RunEvent.objects.filter(run=run, kind="turn_started").aexists():
@@ -325,7 +326,7 @@ async def test_passages_that_wait_for_their_vectors_are_counted(memory: ChatUser
     assert found.without_vector == found.passages > 0
 
 
-async def test_the_model_is_told_of_the_latest_topics_and_the_last_of_the_talk(memory: ChatUser) -> None:
+async def test_the_model_receives_the_latest_topics_and_the_latest_messages(memory: ChatUser) -> None:
     await sync_to_async(add_messages)(memory, [record(900, "We are off to Kazbegi tomorrow")])
     run = await start(memory)
     async with open_clients() as clients:

@@ -1,4 +1,5 @@
-"""A run that somebody stops: one last event that names them, whoever executes the run, and nothing left behind."""
+"""A run that somebody stops: one last event with their name, whichever process executes the run, and nothing is left
+open."""
 
 from __future__ import annotations
 

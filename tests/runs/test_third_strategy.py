@@ -1,4 +1,4 @@
-"""A strategy costs one module, its event kinds and their partials: one that is made up here runs like all others."""
+"""A strategy needs one module, its event kinds and their partials: a made-up one runs like all others."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def by_meaning(cosine: Floats, words: Any, foreign: Any) -> Floats:
 
 
 async def recall(request: StrategyRequest[FirstParameters], ports: Ports) -> AsyncIterator[Event]:
-    """The topic whose passage is scored best, among the nearest by meaning alone."""
+    """Selects the topic whose passage has the best score, among the nearest by meaning alone."""
     search = await ports.search(QueryEnriched(request.query, request.query, note="not_wanted", seconds=0.0))
     yield search.line
     found = await search.find(fusion=by_meaning, passages=request.parameters.passages)
@@ -69,7 +69,7 @@ FIRST = Strategy("first", recall, FirstParameters)
 
 @pytest.fixture(autouse=True)
 def registered(settings: LazySettings, tmp_path: Path) -> Iterator[None]:
-    """What a third strategy adds: its value in the registry, its event kind, and the partial of that."""
+    """Adds a third strategy: its value in the registry, its event kind, and the partial of that kind."""
     partial = tmp_path / "partials" / "events" / "passages_scored.html"
     partial.parent.mkdir(parents=True)
     partial.write_text("<p>{{ view.event.scores|length }} passages scored</p>")

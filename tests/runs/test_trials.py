@@ -1,4 +1,4 @@
-"""A run of the past tried again: what can be tried on it, and that only the prompt in question differs."""
+"""A past run tried again: what can be tried on it, and that only the prompt in question differs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_run_that_asked_both_models_can_be_tried_with_either_prompt() -> None:
         ([replace(ENRICHED, prompt_version="flash-1"), FOUND, replace(TURN, variables={}), ENDED], []),
     ],
 )
-def test_a_prompt_that_no_model_was_told_cannot_be_tried(events: list[Event], names: list[str]) -> None:
+def test_a_prompt_that_no_model_received_cannot_be_tried(events: list[Event], names: list[str]) -> None:
     assert list(trials.prompts_used(events)) == names
 
 
@@ -70,7 +70,7 @@ def test_an_enricher_meets_the_same_question_and_what_it_leads_to_is_made_anew()
     assert replayed.rerank_variables == {**ASKED, "inner_circle": "> Misha"}
 
 
-def test_a_reranker_that_was_never_asked_is_told_of_who_asks_what_the_enricher_was() -> None:
+def test_a_reranker_that_was_never_asked_gets_the_variables_of_the_enricher() -> None:
     assert trials.replay(without(TurnStarted), "enrich").rerank_variables == ASKED
 
 
@@ -79,7 +79,7 @@ def test_of_a_run_that_never_searched_nothing_is_taken(tried: str) -> None:
     assert trials.replay([STARTED], tried) == Replayed()
 
 
-# Either line of an enricher has to do with it.
+# A query to which both lines of the enricher are related.
 BOTH = "The cake, and what ran out of memory?"
 
 

@@ -1,4 +1,4 @@
-"""Another prompt for the enricher on a run of the past: the pages that lead there, and what the new run tells."""
+"""Another prompt for the enricher on a past run: the pages that lead to it, and what the new run shows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def typed(action: str, words: str = "Be brief.", **more: Any) -> dict[str, Any]:
 
 
 def events_of(topic: Topic, label: str = "enrich-en-0") -> list[Event]:
-    """A run that asked both models."""
+    """Returns the events of a run that asked both models."""
     line = QueryEnriched("vllm?", "vllm H100", "", 0.1, model="peer", prompt_version=label, variables=ASKED)
     return [line if isinstance(event, QueryEnriched) else event for event in rerank_events(topic)]
 
@@ -94,7 +94,7 @@ def test_the_text_of_the_run_is_filled_with_what_its_enricher_knew(parent: Run, 
     assert "$topic_candidates" not in page
 
 
-def test_what_it_was_told_is_that_of_its_own_version(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
+def test_what_it_received_is_that_of_its_own_version(anna: ChatUser, topic: Topic, as_debugger: Client) -> None:
     Prompt.objects.create(name="enrich", language="en", version=3, system="Repeat.", user="$query", made_by="ada")
     run = asked(anna, events_of(topic, "enrich-en-3"))
     assert "Exactly what the model was sent." in page_of(as_debugger.get(trying(run)))
@@ -178,9 +178,7 @@ def test_each_kind_says_what_the_new_run_keeps(parent: Run, as_debugger: Client)
 
 
 @pytest.mark.slow
-def test_the_prompts_page_offers_the_runs_that_were_told_it(
-    parent: Run, as_debugger: Client, as_stranger: Client
-) -> None:
+def test_the_prompts_page_offers_the_runs_that_used_it(parent: Run, as_debugger: Client, as_stranger: Client) -> None:
     page = page_of(as_debugger.get(PAGE))
     assert f"{trying(parent)}&version=0" in page
     assert "the same candidates" not in page
@@ -249,7 +247,7 @@ def test_the_new_run_tells_which_one_it_tries_again_and_what_that_searched_for(
     assert re.search(r"was:\s*<q>vllm H100</q>", page)
 
 
-def test_a_line_that_stayed_is_not_told_twice(parent: Run, topic: Topic, as_viewer: Client) -> None:
+def test_an_unchanged_line_is_not_shown_twice(parent: Run, topic: Topic, as_viewer: Client) -> None:
     page = page_of(as_viewer.get(f"/runs/{again(parent, topic, 'vllm H100').pk}/"))
     assert "The same line as in the other run." in page
     assert not re.search(r"was:\s*<q>", page)

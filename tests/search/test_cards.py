@@ -1,4 +1,4 @@
-"""Cards say what their rows say, are renewed when those change, and are found in any case and spelling."""
+"""Cards have the content of their rows, are renewed when those change, and are found in any case and spelling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def artifact(owner: ChatUser, name: str = "api-docs.pdf", **fields: Any) -> Arti
 
 
 def found_by(word: str) -> bool:
-    """Whether the only card holds the word, as Postgres stems it."""
+    """Whether the only card contains the word, as PostgreSQL stems it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT terms @@ plainto_tsquery('russian', %s) FROM memoryapp_card", [word])
         return bool(cursor.fetchone()[0])
@@ -121,7 +121,7 @@ def test_lists_that_are_none_break_nothing(anna: ChatUser, odd: Any) -> None:
     assert cards.refresh() == 1
 
 
-def test_a_long_biography_is_told_by_its_beginning(anna: ChatUser) -> None:
+def test_a_long_biography_is_shown_by_its_beginning(anna: ChatUser) -> None:
     person(anna, bio="guitar " * 10_000)
     cards.refresh()
     assert len(Card.objects.get().text) == cards.LONGEST

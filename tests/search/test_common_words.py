@@ -1,4 +1,4 @@
-"""The words that too many passages of a large memory hold: a search does without them as far as it can, and says so."""
+"""Words that too many passages of a large memory contain: a search leaves them out as far as it can, and reports it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAYS = 8
 
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
-    """Each day is about the weather; on one of them a kayak sank, on three the rain fell, on six the wind went."""
+    """Each day is about the weather; on one of them a kayak sank, on three it rained, on six it was windy."""
     texts = ["The weather of the day", *["The weather and the rain"] * 2, *["The weather and the wind"] * 4]
     days = [(f"Day {day}", [f"{each}, walk {day}", "I see"]) for day, each in enumerate(texts, start=1)]
     return talk(anna, *days, ("Kayak", ["My kayak sank in the weather with wind, rain and wind", "Oh no"]))
@@ -34,7 +34,7 @@ def topics(anna: ChatUser) -> list[Topic]:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch, topics: list[Topic]) -> list[Topic]:
-    """The same, where no more than three passages are searched for words."""
+    """The same memory, where at most three passages are searched for words."""
     monkeypatch.setattr(common_words, "MOST", 3)
     return topics
 
@@ -87,7 +87,7 @@ def test_where_all_words_are_common_the_rarest_is_searched_for(anna: ChatUser, l
     assert set(named(found)) == {"Kayak", "Day 4", "Day 5", "Day 6", "Day 7"}
 
 
-def test_a_word_that_nobody_said_takes_no_other_ones_place(anna: ChatUser, large: list[Topic]) -> None:
+def test_an_unknown_word_replaces_no_other_word(anna: ChatUser, large: list[Topic]) -> None:
     found = search(anna, "a zebra in the weather")
     assert found.understood.common == ()
     assert len(found.candidates) == DAYS

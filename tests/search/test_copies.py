@@ -33,7 +33,7 @@ def posted(number: int, author: str, text: str, forwarded_from: str = "") -> Mes
 
 @pytest.fixture
 def topics(anna: ChatUser) -> dict[str, str]:
-    """Each post a topic, by the ids of topics."""
+    """Makes a topic of each post; returns them by the ids of topics."""
     posts = {
         "forward": posted(1, "Boris", POST, "News"),
         "original": posted(2, "News", POST),

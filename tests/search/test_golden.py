@@ -1,7 +1,7 @@
-"""A guard for the quality of retrieval: the demo memory's own questions, through the embedded models.
+"""The quality of retrieval: the demo memory's own questions, through the embedded models.
 
-The floors lie about four hundredths below what was measured when they were set, so that a change which costs
-quality is seen, and one that merely shifts a tie is not.
+The least values are about .04 below those measured when they were set, so that the tests fail when a change lowers the
+quality, and not when one only changes the order of equal scores.
 """
 
 from __future__ import annotations

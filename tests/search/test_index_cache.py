@@ -1,4 +1,4 @@
-"""What searches keep of a memory: it holds until an edit, and not a moment longer."""
+"""The index cache of a memory is used until an edit, and not afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from memoryapp import curation, erasure
+from memoryapp import curation
 from memoryapp.engine.fusion import TopicPassages
 from memoryapp.engine.memory import TopicDraft
 from memoryapp.ingestion.topics import put_topics
@@ -24,6 +24,7 @@ from memoryapp.search.retrieval import SearchResult
 from memoryapp.search.similarity import Question
 from tests.conftest import BEGAN, talk
 from tests.curation.test_curation import Kind, batch_of, made, messages
+from tests.erasure.erasing import erase_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,7 +144,7 @@ def test_an_erased_memory_leaves_the_cache_of_the_process_that_erases_at_once(
     for owner in (anna, boris):
         search(owner, cache)
     number = anna.pk
-    erasure.erase(anna, "ada")
+    erase_user(anna, "ada")
     assert kept(cache, number, boris.pk) == [boris.pk]
 
 
@@ -156,7 +157,7 @@ def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_sear
     number = anna.pk
     for owner in (anna, boris):
         search(owner, cache)
-    erasure.erase(anna, "ada")
+    erase_user(anna, "ada")
     assert kept(cache, number, boris.pk) == [number, boris.pk]
     for _search in range(2):
         search(boris, cache)
@@ -169,7 +170,7 @@ def test_an_erased_memory_leaves_the_cache_of_another_process_with_its_next_sear
 NOTHING = TopicPassages.of(np.zeros(0, np.int64), np.zeros(0, np.intp))
 PASSAGES = Passages(np.arange(10), np.ones(10), np.zeros(10, np.bool_))
 SILENT = PassageOrigins(np.zeros(10), np.zeros(10, np.bool_))
-# Of ten passages: three columns of eight bytes and two of a single byte.
+# For ten passages: three columns of eight bytes and two of a single byte.
 TEN = 260
 
 

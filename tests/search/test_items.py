@@ -1,4 +1,5 @@
-"""People and artifacts as candidates: found by words and by meaning, each owner's own, files of the talk first."""
+"""People and artifacts as candidates: found by words and by meaning, only in their owner's memory, files of the
+conversation first."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def memory(anna: ChatUser) -> ChatUser:
-    """Four people and three files among talk about something else."""
+    """Four people and three files among messages about other subjects."""
     talk(anna, ("Tea", ["green tea or black", "green"]), ("Cats", ["cats sleep a lot", "they do"]))
     people: list[tuple[str, dict[str, Any]]] = [
         ("Pete Petrov", {"aliases": ["Petya"], "username": "petrov", "circle": "Work_Inner", "bio": "joint surgeon"}),
@@ -49,7 +50,7 @@ def embed(owner: ChatUser) -> None:
 
 
 def names(found: Sequence[ItemCandidate]) -> list[str]:
-    """What the model is shown."""
+    """Returns what the model is shown."""
     return [item.name for item in found if item.shown]
 
 

@@ -1,4 +1,4 @@
-"""What lifts or lowers passages beside meaning and words, and what a run tells of it."""
+"""What raises or lowers the scores of passages beside meaning and words, and how a run shows it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def search(owner: ChatUser, query: str, fusion: retrieval.Fusion = fuse) -> Sear
     return async_to_sync(run)()
 
 
-def test_what_was_said_when_the_query_says_rises_and_the_event_tells_so(anna: ChatUser, topics: list[Topic]) -> None:
+def test_messages_of_the_time_in_the_query_rank_higher_and_the_event_shows_it(
+    anna: ChatUser, topics: list[Topic]
+) -> None:
     found = search(anna, "How did the race go in May?")
     best = found.candidates[0]
     assert best.summary == "Race in May"

@@ -1,4 +1,4 @@
-"""Which embedding profile serves, and how another takes its place while nobody waits or pays unasked."""
+"""Which embedding profile serves, and how another replaces it without a wait and without costs that nobody approved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.search.test_vectors import Hashing
 
 
 class Endpoints:
-    """Embedders of every profile. ``asked`` are the texts that each model was paid for; ``away`` do not answer."""
+    """Embedders of every profile. ``asked`` are the texts that each model received; those in ``away`` fail."""
 
     def __init__(self) -> None:
         self.asked: dict[str, list[str]] = {}
@@ -187,7 +187,7 @@ def test_runs_that_begin_later_search_in_the_profile_that_took_over(
 
 
 class TestEmbeddersOfProfiles:
-    """What makes vectors of a profile depends on the addresses that the settings name."""
+    """The embedder of a profile depends on the addresses in the settings."""
 
     before: ClassVar[Profile] = Profile("old.example", "small", 4, 0.3)
 

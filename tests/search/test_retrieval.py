@@ -1,4 +1,4 @@
-"""Search over one owner's real rows: both signals, live topics only, nobody else's."""
+"""Search over one owner's real rows: both signals, only live topics, nobody else's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Synonyms:
-    """Texts lie near each other that share a word, or words that mean the same."""
+    """Texts are near each other if they share a word, or words with the same meaning."""
 
     profile = Profile("test", "synonyms", 32, 0.2)
     same = {"joint": "knee", "колено": "knee", "levy": "tax"}
@@ -44,7 +44,7 @@ class Synonyms:
 
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
-    """Four topics with vectors; each is the only one to speak of its subject."""
+    """Four topics with vectors; each is the only one about its subject."""
     made = talk(
         anna,
         ("Knee", ["my knee hurts", "rest the knee"]),
@@ -69,7 +69,7 @@ def search(owner: ChatUser, query: str, *, vector: bool = True, **sizes: Any) ->
 
 
 def ids(found: SearchResult) -> list[str]:
-    """What the model is shown."""
+    """Returns what the model is shown."""
     return [candidate.id for candidate in found.candidates]
 
 
@@ -143,9 +143,7 @@ def test_what_is_below_tells_all_but_its_line(anna: ChatUser, topics: list[Topic
         assert candidate.terms
 
 
-def test_what_was_said_is_found_in_the_topic_where_it_lives_now_and_in_no_retired_one(
-    anna: ChatUser, topics: list[Topic]
-) -> None:
+def test_a_message_is_found_in_its_current_topic_and_in_no_retired_one(anna: ChatUser, topics: list[Topic]) -> None:
     plan = plan_merge(anna, [topics[0].pk, topics[3].pk], "Knee and cats")
     (merged,) = put_in(swap(anna, plan, kind=TopicEdit.Kind.MERGE, actor="test"))
     for query in ("knee", "cats"):

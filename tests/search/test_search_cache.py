@@ -1,4 +1,4 @@
-"""A search that was made is used again for some seconds, and not a moment after something changed."""
+"""The result of a search is used again for some seconds, and not after a change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 from pgvector import HalfVector
 
-from memoryapp import curation, erasure
+from memoryapp import curation
 from memoryapp.engine.fusion import Fusion, fuse
 from memoryapp.engine.strategies.filter import by_meaning
 from memoryapp.models import ChatUser, Person, Topic
@@ -21,6 +21,7 @@ from memoryapp.search.search_cache import CachedResult, SearchCache
 from memoryapp.search.similarity import Question
 from tests.conftest import talk
 from tests.curation.test_curation import made
+from tests.erasure.erasing import erase_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -90,7 +91,7 @@ def _person_renamed(owner: ChatUser, topics: list[Topic]) -> None:
 
 
 def _another_erased(owner: ChatUser, topics: list[Topic]) -> None:
-    erasure.erase(ChatUser.objects.create(name="gone"), "ada")
+    erase_user(ChatUser.objects.create(name="gone"), "ada")
 
 
 @pytest.mark.parametrize("change", [_edited, _person_added, _person_renamed, _another_erased])
@@ -118,5 +119,5 @@ def test_an_erased_memory_leaves_the_cache_at_once(anna: ChatUser) -> None:
     cache, version, key = SearchCache(HOUR), (), "key"
     cache.keep(key, CachedResult(search(anna, cache)[0], version, 0.0))
     assert cache.of(key, version)
-    erasure.erase(anna, "ada")
+    erase_user(anna, "ada")
     assert cache.of(key, version) is None

@@ -1,4 +1,4 @@
-"""A topic is found by the words of its summary too, as far as they say more than its passages."""
+"""A topic is also found by the words of its summary, as far as its passages do not contain them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRIP = "Отпуск в Грузии: чем ехали, и что ещё сло
 
 @pytest.fixture
 def topics(anna: ChatUser) -> list[Topic]:
-    """A trip that its summary alone calls one, a repair whose summary says what the messages say, and other talk."""
+    """A trip that only the summary calls a trip, a repair whose summary repeats the messages, and other topics."""
     talks = [(f"Day {day}", [f"We walked to the park on day {day}", "I see"]) for day in range(6)]
     return talk(
         anna,
@@ -57,7 +57,7 @@ def test_a_topic_is_found_by_what_its_summary_alone_says(anna: ChatUser, topics:
     assert sum(trip.parts.values()) == pytest.approx(trip.fused, abs=1e-5)
 
 
-def test_a_summary_that_says_what_was_said_adds_nothing(anna: ChatUser, topics: list[Topic]) -> None:
+def test_a_summary_that_repeats_the_messages_adds_nothing(anna: ChatUser, topics: list[Topic]) -> None:
     (tap,) = search(anna, "Which tap leaks in the kitchen?").candidates
     assert tap.summary == "The kitchen tap leaks"
     assert "summary" not in tap.parts

@@ -1,4 +1,4 @@
-"""Vectors for what has none: each once, unit length, in the embedder's profile."""
+"""Vectors for texts that have none: each once, of unit length, in the embedder's profile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.clock import PATIENCE
 
 
 class Hashing:
-    """Deterministic unit vectors: a text's own direction, the same every time."""
+    """Returns deterministic unit vectors: each text has its own direction, the same every time."""
 
     def __init__(self, model: str = "hashing", dimensions: int = 16) -> None:
         self.profile = Profile("test", model, dimensions, 0.1)
@@ -59,7 +59,7 @@ class Hashing:
 
 
 class Failing(Hashing):
-    """Gives up after its first batch."""
+    """Fails after its first batch."""
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if self.texts:
@@ -68,7 +68,7 @@ class Failing(Hashing):
 
 
 class Refusing(Hashing):
-    """Refuses every batch that holds a text with this word in it, as endpoints do."""
+    """Refuses every batch that contains a text with this word, as endpoints do."""
 
     def __init__(self, word: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Refusing(Hashing):
 
 
 class Away(Hashing):
-    """Counts how often it is asked in vain."""
+    """Fails, and counts how often it was asked."""
 
     asked = 0
 
@@ -91,7 +91,7 @@ class Away(Hashing):
 
 
 class Short(Hashing):
-    """Loses the last vector of every reply."""
+    """Leaves out the last vector of every reply."""
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         return (await super().embed(texts))[:-1]
@@ -217,7 +217,7 @@ def test_a_refused_text_keeps_its_vector_from_nobody_else(
     wordless = Passage.objects.filter(text__contains="green?").count()
     assert embed(Refusing("green?")) == Passage.objects.count() - wordless + 2
     assert not PassageVector.objects.filter(passage__text__contains="green?").exists()
-    # The topic's text holds the word as well.
+    # The topic's text contains the word as well.
     assert "Texts without a vector, for the model refuses them: 2. The endpoint answered 400" in caplog.text
     patient = Hashing()
     assert embed(patient) == 0, "every sweep asks again for a text that was refused a moment ago"
@@ -251,7 +251,7 @@ def test_a_text_of_nothing_is_refused_without_asking_the_model(topics: list[Topi
 
 @pytest.mark.slow
 def test_rubbish_for_a_while_loses_nothing_and_pays_for_nothing_twice(topics: list[Topic]) -> None:
-    """Wrong counts, errors and a killed process, one after the other; then the next plain call makes the rest."""
+    """Wrong counts, errors and a killed process follow one another; then the next plain call makes the rest."""
 
     class Stormy(Hashing):
         weather: ClassVar[list[type[BaseException] | None]] = [None, EmbeddingError, SystemExit, None, EmbeddingError]
@@ -290,7 +290,7 @@ def test_an_endpoint_that_is_away_is_not_asked_for_each_text(topics: list[Topic]
 
 @contextmanager
 def another_worker(embedder: Hashing) -> Iterator[None]:
-    """Somebody else makes vectors of the same profile meanwhile."""
+    """Makes vectors of the same profile in another process meanwhile."""
     other = connections.create_connection("default")
     key = async_to_sync(profile_row)(embedder.profile).pk
     try:

@@ -1,4 +1,4 @@
-"""Search within a time, a channel, or what an author wrote."""
+"""Search within a period, a channel, or the messages of an author."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def dated_record(number: int, day: str, author: str, text: str, **metadata: str)
 
 @pytest.fixture
 def topics(anna: ChatUser) -> dict[str, str]:
-    """Three posts about one knee, each a topic, by what they are called."""
+    """Three posts about one knee, each a topic, by their names."""
     posts = {
         "spring": dated_record(1, "2025-05-01T23:59:59", "Vera", "the knee hurts", channel="Клиника", channel_id="77"),
         "summer": dated_record(2, "2025-07-01T00:00:00", "Boris", "the knee is well", channel="Sport"),

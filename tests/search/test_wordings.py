@@ -1,4 +1,4 @@
-"""A query that a model rewrote is searched in both wordings; a rewrite that has nothing to do with it is not used."""
+"""A query that a model rewrote is searched in both wordings; an unrelated rewrite is not used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.support.executing import background_of, events_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]
 ASKED = "Что врач сказал про мениск после пробежки?"
-# A word stands out among many.
+# A word is distinctive only among many passages.
 REST = ("торт с мёдом", "билеты на поезд", "ремонт балкона", "уроки испанского", "сад и яблони", "новый роман")
 
 
@@ -106,7 +106,7 @@ def test_a_new_profile_of_an_endpoint_begins_with_the_threshold_of_the_settings(
 
 
 class Counting:
-    """The embedded model, and how often it was asked for how many texts."""
+    """The embedded model, with the number of texts of each request."""
 
     profile = offline_embedder().profile
 
@@ -132,7 +132,7 @@ def _talks() -> ChatUser:
 
 
 async def asked_with(line: str, *talk: str, embedder: Any = None) -> tuple[QueryEnriched, CandidatesFound]:
-    """What a run asks and finds whose enricher says ``line`` in a talk of these messages."""
+    """Returns what a run asks and finds if the enricher answers ``line`` in a conversation of these messages."""
     owner = await ChatUser.objects.filter(name="anna").afirst() or await sync_to_async(_talks)()
     at = datetime(2026, 3, 10, tzinfo=UTC)
     messages = tuple(MessageContent(-n, "user", "Anna", at, text) for n, text in enumerate(talk, start=1))
@@ -160,7 +160,7 @@ async def test_a_rewrite_of_what_the_talk_is_about_is_searched_beside_the_query(
     assert by_summary["Мениск после пробежки"].rank <= 2
     assert by_summary["Мениск после пробежки"].found_by["original"] == 1
     assert by_summary["MinIO storage"].found_by["rewrite"] == 1
-    # The query whole and by its telling words, and the line, which is nothing but telling words.
+    # The whole query, its distinctive words, and the line, which has only distinctive words.
     assert counting.asked == [3]
 
 

@@ -1,4 +1,4 @@
-"""Topics placed by angle, so that a test knows how near they are; and what is proposed about them."""
+"""Topics at chosen angles, so that a test knows their similarities, and the suggestions about them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def profile() -> EmbeddingProfile:
 
 
 def turned(degrees: float) -> list[float]:
-    """A direction of the plane: the cosine of two is that of the angle between them."""
+    """Returns a direction of the plane: the cosine of two is that of the angle between them."""
     return [float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees)))]
 
 
@@ -77,7 +77,7 @@ def only(owner: ChatUser) -> Suggestion:
 
 
 def accepted(owner: ChatUser, edit: TopicEdit, *topics: Topic) -> Suggestion:
-    """A suggestion about topics that ``edit`` made one, as the queue leaves it."""
+    """Makes a suggestion about topics that ``edit`` merged, in the state in which the queue leaves it."""
     ids = [topic.pk for topic in topics]
     made = Suggestion.objects.create(
         owner=owner, kind=Suggestion.Kind.MERGE, key=f"merge-{ids[0]}-{ids[1]}", topics=ids

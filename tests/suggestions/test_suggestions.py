@@ -1,4 +1,4 @@
-"""Merges and splits proposed to people: what is proposed and why, never twice, and one person at a time."""
+"""Merges and splits suggested to people: which and why, never twice, and to one person at a time."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class TestMerges:
             suggestions.suggest(anna)
             left.append(Topic.objects.filter(consolidation_checked=False).count())
         assert left == [5, 3, 1, 0]
-        # The oldest is near the latest, which was asked about three calls before.
+        # The oldest is near the latest, which was compared three calls earlier.
         assert [each.topics for each in suggestions.opened(anna)] == [[topics[0].pk, topics[-1].pk]]
 
     def test_without_vectors_nothing_is_proposed(self, anna: ChatUser) -> None:
@@ -369,7 +369,7 @@ class TestQueue:
             holders = [(topics[each.topics[0]].summary, suggestions.holder(each)) for each in rows]
         assert len(holders) == 6
 
-    def test_reasons_are_told_in_the_language_of_the_page(self, anna: ChatUser) -> None:
+    def test_reasons_are_shown_in_the_language_of_the_page(self, anna: ChatUser) -> None:
         placed(anna, 0, 1)
         found = only(anna)
         with translation.override("ru"):

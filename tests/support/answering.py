@@ -1,4 +1,4 @@
-"""Runs that compared vectors or answered in words, made of rows."""
+"""Rows of runs that compared vectors or answered in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COSINES = (0.92, 0.88, 0.85, 0.67, 0.55, 0.52, 0.40, 0.35)
 
 
 def record(run: Run, *events: Event) -> None:
-    """Store these events behind those that the run has."""
+    """Stores these events after those that the run has."""
     last = run.events.count()
     for seq, event in enumerate(events, start=last + 1):
         RunEvent.objects.create(
@@ -34,7 +34,7 @@ def answer_of(
     outcome: Literal["answered", "softened", "refused"] = "answered",
     text: str = "",
 ) -> Answered:
-    """An answer that cites the topic's messages in their order, a quote of each."""
+    """Returns an answer that cites the topic's messages in their order, with a quotation of each."""
     messages = Message.objects.filter(topic=topic).in_order()
     cited = tuple(
         Citation(n, f"Topic:{topic.pk}", message.pk, quote)
@@ -45,7 +45,7 @@ def answer_of(
 
 
 def answered_run(owner: ChatUser, topic: Topic, *quotes: str, strategy: str = "plain", **given: Any) -> Run:
-    """A run that has ended with such an answer."""
+    """Returns a run that has ended with such an answer."""
     run = Run.objects.create(owner=owner, query=QUERY, strategy=strategy, state=Run.State.FINISHED, selected_count=1)
     selected = (Selected(f"Topic:{topic.pk}", 1, "", 0.5, 1),)
     answer = answer_of(topic, *quotes, **given)
@@ -56,7 +56,7 @@ def answered_run(owner: ChatUser, topic: Topic, *quotes: str, strategy: str = "p
 def compared_run(
     owner: ChatUser, topics: Sequence[Topic], *chosen: int, profile: str = PROFILE, **fields: object
 ) -> Run:
-    """A run that has ended: it found the topics with these cosines, and its model chose those of these places."""
+    """Returns an ended run: it found the topics with these cosines, and its model chose those at these places."""
     found = tuple(
         replace(candidate(topic, rank), cosine=cosine)
         for rank, (topic, cosine) in enumerate(zip(topics, COSINES, strict=True), start=1)

@@ -1,4 +1,4 @@
-"""Archives chat users' sessions over a chat model that takes its time; for processes that are killed meanwhile."""
+"""Archives chat users' sessions with a slow chat model; for processes that are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hesitant(SplittingChat):
 
 
 async def warm() -> None:
-    """Nothing is to be loaded."""
+    """Does nothing, because there is nothing to load."""
 
 
 async def execute(names: list[str]) -> None:
@@ -38,7 +38,7 @@ async def execute(names: list[str]) -> None:
 
 
 def archive_all(names: list[str], chat: SplittingChat | None = None) -> None:
-    """All sessions of these chat users, also while others archive them."""
+    """Archives all sessions of these chat users, also while other processes do."""
     for owner in ChatUser.objects.filter(pk__in=names):
         cutter = ModelCutter(owner, (chat or Hesitant()).open, in_pairs)
         while Message.objects.of(owner).active().exists():

@@ -1,4 +1,4 @@
-"""A memory to browse and how to read the pages that show it."""
+"""A memory to browse, and functions that read the pages of it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from memoryapp.models import (
 from tests.conftest import BEGAN
 
 HTMX = {"HX-Request": "true"}
-# Where an element is once it has stood still for thirty frames: a wheel scrolls on after it was turned. Null where
-# another one takes its place meanwhile.
+# Where an element is after it has not moved for thirty frames, because a wheel scrolls on after it was turned. Null if
+# another element replaces it meanwhile.
 AT_REST = """element => new Promise((settled) => {
     let before, still = 0;
     const look = () => {
@@ -49,7 +49,7 @@ AT_REST = """element => new Promise((settled) => {
 
 @transaction.atomic
 def grow(owner: ChatUser, count: int) -> None:
-    """``count`` more of each noun: topics of one message, people, artifacts, facts, runs."""
+    """Adds ``count`` of each noun: topics of one message, people, artifacts, facts, runs."""
     start = Topic.objects.count()
     numbers = range(start, start + count)
     topics = _topics_of_one_message(owner, numbers)
@@ -74,7 +74,7 @@ def grow(owner: ChatUser, count: int) -> None:
 
 
 def _topics_of_one_message(owner: ChatUser, numbers: range) -> list[Topic]:
-    """Archived topics, two a day, each with an artifact beside its message."""
+    """Makes archived topics, two a day, each with an artifact beside its message."""
     topics = Topic.objects.bulk_create(
         _topic(owner, f"Summary {number}", [f"Message {number}"], day=number // 2) for number in numbers
     )
@@ -101,7 +101,7 @@ def _topics_of_one_message(owner: ChatUser, numbers: range) -> list[Topic]:
 
 @transaction.atomic
 def topic_of(owner: ChatUser, summary: str, texts: list[str], *, day: int = 0) -> Topic:
-    """A topic with its messages, said a minute after another, half past nine on that day."""
+    """Makes a topic with its messages, a minute apart, from half past nine on that day."""
     topic = _topic(owner, summary, texts, day=day)
     topic.save(force_insert=True)
     minutes = range(day * 1440, day * 1440 + len(texts))
@@ -172,7 +172,7 @@ def _finished(run: Run, topic: Topic, *, chose: bool = True) -> RunEvent:
 
 
 def searched(run: Run, *topics: Topic) -> None:
-    """The run found these topics."""
+    """Makes a run that found these topics."""
     payload = {"candidates": [{"id": f"Topic:{topic.pk}"} for topic in topics]}
     RunEvent.objects.create(
         owner=run.owner, run=run, seq=0, kind="candidates_found", at=timezone.now(), payload=payload
@@ -180,7 +180,7 @@ def searched(run: Run, *topics: Topic) -> None:
 
 
 def opened_to(operator: Operator, count: int) -> None:
-    """``count`` more chat users whom the operator may see, each with a grown memory."""
+    """Makes ``count`` more chat users whom the operator may see, each with a grown memory."""
     for number in range(count):
         owner = ChatUser.objects.create(name=f"user{ChatUser.objects.count()}-{number}")
         Access.objects.create(operator=operator, owner=owner)
@@ -194,12 +194,12 @@ def get(client: Client, address: str, **headers: str) -> str:
 
 
 def flat(page: str) -> str:
-    """The page as if its templates stood on one line each: line breaks beside a tag are gone, others are blanks."""
+    """Returns the page without line breaks: those beside a tag are removed, others become blanks."""
     return re.sub(r"\s*\n\s*", " ", re.sub(r"\s*\n\s*(?=<)|(?<=>)\s*\n\s*", "", page))
 
 
 def cost(client: Client, address: str) -> int:
-    """How many queries the page takes, the second time it is opened."""
+    """Returns how many queries the page takes, the second time it is opened."""
     get(client, address)
     with CaptureQueriesContext(connection) as queries:
         get(client, address)
@@ -207,33 +207,34 @@ def cost(client: Client, address: str) -> int:
 
 
 def rows(page: str, noun: str) -> list[int]:
-    """The ids of a list's rows, from the top."""
+    """Returns the ids of a list's rows, from the top."""
     return [int(pk) for pk in re.findall(rf'id="{noun}-(\d+)"', page)]
 
 
 def link(page: str, relation: str) -> str | None:
-    """Where ``rel=next`` or ``rel=prev`` leads, None at the end of the list."""
+    """Returns the target of ``rel=next`` or ``rel=prev``, None at the end of the list."""
     found = re.search(rf'rel="{relation}" href="([^"#]+)', page)
     return found[1].replace("&amp;", "&") if found else None
 
 
 def settle(page: Page) -> None:
-    """Return once the page's scripts listen, its fonts are there, and what was swapped has settled."""
+    """Returns once the page's scripts are ready, its fonts are loaded, and what was swapped has settled."""
     page.wait_for_load_state()
-    # A function, for the content policy refuses an expression that is evaluated at a second look.
+    # A function, because the content policy refuses an expression that is evaluated a second time.
     page.wait_for_function("() => document.fonts.status === 'loaded'")
     expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
 
 
 def at_rest(element: Locator) -> float:
-    """Where the element begins, in pixels from the window's upper edge, once it has stood still."""
+    """Returns the element's distance from the window's upper edge in pixels, once it does not move."""
     while (place := element.evaluate(AT_REST)) is None:
         pass
     return float(place)
 
 
 def assert_fits(page: Page, seen: Locator) -> None:
-    """The page that shows ``seen`` is no wider than its window. What leads to the page may just have been clicked."""
+    """Checks that the page that shows ``seen`` is no wider than its window. The link to the page may just have been
+    clicked."""
     expect(seen).to_be_visible()
     settle(page)
     width, window = page.locator("html").evaluate("root => [root.scrollWidth, innerWidth]")
@@ -241,7 +242,7 @@ def assert_fits(page: Page, seen: Locator) -> None:
 
 
 def press(page: Page, *keys: str) -> None:
-    """The keys, once the page has settled."""
+    """Presses the keys, once the page has settled."""
     settle(page)
     for key in keys:
         page.keyboard.press(key)
@@ -254,21 +255,21 @@ DESK = ViewportSize(width=1440, height=900)
 # Rules that axe-core leaves out unless they are asked for.
 BEYOND_THE_USUAL = {"label-content-name-mismatch": {"enabled": True}, "target-size": {"enabled": True}}
 EVERY_RULE = {"rules": BEYOND_THE_USUAL}
-# All that a page has of its own in another colour scheme.
+# Everything that a page changes in another colour scheme.
 COLOUR_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 
 
 def accessibility_faults(page: Page, rules: dict[str, Any] = EVERY_RULE) -> list[str]:
-    """What axe-core finds wrong with the page as it stands: a line for each rule and element."""
-    # Without its account of each element that a rule found nothing wrong with.
+    """Returns what axe-core finds on the page as it is now: a line for each rule and element."""
+    # Without its report of each element in which a rule found nothing wrong.
     found = Axe().run(page, options={**rules, "resultTypes": ["violations"]}).response["violations"]
     return [f"{rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
 
 
 def assert_accessible(page: Page, address: str) -> None:
-    """The page at this address has no finding of axe-core in light, in dark and on a phone.
+    """Checks that axe-core finds nothing on the page at this address in light, in dark and on a phone.
 
-    Leaves the page as wide as a desk, in light.
+    Afterwards the page is as wide as on a desk, in light.
     """
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     _open(page, address, DESK)
@@ -288,7 +289,7 @@ def _open(page: Page, address: str, size: ViewportSize) -> None:
 
 
 def _darken(page: Page) -> None:
-    """The system changes to dark, and the open page with it; colours are not on their way from one to the other."""
+    """Changes the system to dark, and the open page with it, without a transition of colours."""
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
     page.evaluate("() => document.getAnimations().forEach(each => each instanceof CSSTransition && each.finish())")

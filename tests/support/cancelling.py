@@ -10,7 +10,7 @@ from typing import Any
 class CancelledAt:
     """Await it to run the work, which is cancelled at its await number ``place``, once or twice.
 
-    ``late`` cancels in the very turn of the loop in which what is awaited is there.
+    ``late`` cancels in the turn of the loop in which the awaited result arrives.
     """
 
     def __init__(self, work: Coroutine[Any, Any, Any], place: int, *, late: bool, twice: bool) -> None:
@@ -44,7 +44,7 @@ class CancelledAt:
 
 
 async def cancelled_at(work: Coroutine[Any, Any, Any], place: int, *, late: bool = False, twice: bool = False) -> bool:
-    """Whether the work got so far as to be cancelled there; raises what it raises by itself."""
+    """Returns whether the work reached that await and was cancelled there; raises what it raises by itself."""
     cut = CancelledAt(work, place, late=late, twice=twice)
 
     async def run() -> None:

@@ -68,7 +68,7 @@ def chatgpt(*nodes: tuple[str, dict[str, Any]], **fields: Any) -> dict[str, Any]
 
 
 def asked(number: int = 1, sender: str = "human", text: str = "hi", **fields: Any) -> dict[str, Any]:
-    """A message of Claude's export."""
+    """Returns a message of a person in Claude's export."""
     return {
         "uuid": f"u{number}",
         "sender": sender,
@@ -92,7 +92,7 @@ def claude(*messages: Any, **fields: Any) -> dict[str, Any]:
 
 
 def code_line(number: int, role: str, content: Any, **fields: Any) -> dict[str, Any]:
-    """A line of a log of Claude Code."""
+    """Returns a line of a log of Claude Code."""
     return {
         "type": role,
         "uuid": f"u{number}",

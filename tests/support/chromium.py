@@ -1,4 +1,4 @@
-"""The browser of the tests: the one that ``manage.py test`` found, and what it is started with."""
+"""The browser of the tests, which ``manage.py test`` found, and its arguments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Time in tests: how long they wait for what must come, and the event loop's clock, put forward.
+"""Time in tests: the longest wait for an event, and moving the event loop's clock forward.
 
-What a script has wait takes no time, and so no limit needs to be tight.
+A wait in a script takes no real time, so limits can be generous.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import asyncio
 
 TICK = 0.05
-# Seconds. Where the program works nothing waits for so long, on however slow and busy a machine.
+# Seconds. A working program never takes so long, on however slow and busy a machine.
 PATIENCE = 120.0
 
 
 async def passes(seconds: float) -> None:
-    """So much time goes by for everything that this loop waits for, a tick at a time and whatever is due in between."""
+    """Lets this time pass for everything that waits in this loop, one tick at a time, with all that becomes due."""
     for _ in range(round(seconds / TICK)):
         _put_forward(asyncio.get_running_loop())
         await asyncio.sleep(0)
 
 
 def _put_forward(loop: asyncio.AbstractEventLoop) -> None:
-    # The loop itself reads its clock here; an hour of ticks in one chain would be too deep to call.
+    # The loop reads its clock here; an hour of ticks in one chain of calls would be too deep.
     base, ahead = getattr(loop.time, "clock", (loop.time, 0.0))
 
     def time() -> float:

@@ -19,7 +19,7 @@ from rerankui.web import server_limits, socket_closes  # noqa: E402 it knows the
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with how many bytes the body had; closes a socket with the code in its path."""
+    """Answers with the number of bytes in the body; closes a socket with the code in its path."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.accept"})

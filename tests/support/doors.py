@@ -1,4 +1,4 @@
-"""A program at the doors: a token, and requests as such a program sends them."""
+"""A program that uses the API: a token, and its requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def token_for(*owners: ChatUser, scopes: tuple[str, ...] = EVERY_SCOPE) -> str:
 
 
 class Program:
-    """Asks with its token, and with whatever body it is told to send."""
+    """Sends requests with its token, and with any body."""
 
     def __init__(self, token: str = "") -> None:
         self.headers = {"authorization": f"Bearer {token}"} if token else {}
@@ -39,7 +39,7 @@ class Program:
 
 
 def error_of(answer: Any) -> tuple[int, str, str]:
-    """Status, code and message of a refusal, which must have its shape."""
+    """Returns status, code and message of a refusal, after checking its shape."""
     document = json.loads(answer.content)
     assert list(document) == ["error"]
     assert answer["Content-Type"].startswith("application/json")

@@ -1,4 +1,4 @@
-"""Scores and reports made by hand."""
+"""Scores and reports with values that the tests choose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from memoryapp.models import ChatUser, Evaluation, Run
 
 
 def score(**given: Any) -> QuestionScore:
-    """A question with two messages of evidence in two topics, of which the first and the third candidate hold one."""
+    """Returns the score of a question with two messages of evidence in two topics; the first and the third candidate
+    contain one each."""
     figures = {"qid": "q1", "category": "", "run": "", "evidence": 2, "ranked": (1, 0, 1)}
     chosen = {"selected": 2, "hits": 1, "evidence_topics": 2, "seconds": 0.1, "expected": 2}
     return QuestionScore(**{**figures, **chosen, **given})
@@ -29,7 +30,7 @@ def reported(scores: Sequence[QuestionScore], strategy: str = "flash") -> dict[s
 def stored(
     owner: ChatUser, scores: Sequence[QuestionScore], strategy: str = "flash", reference: Evaluation | None = None
 ) -> Evaluation:
-    """An evaluation with a run for each score, whose query is the question's id."""
+    """Stores an evaluation with a run for each score, whose query is the question's id."""
     row = Evaluation.objects.create(source="golden.jsonl", strategy=strategy, reference=reference)
     row.report = reported(scores, strategy)
     for each in row.report["questions"]:

@@ -1,4 +1,4 @@
-"""A small memory to ask, and runs over it executed to their end."""
+"""A small memory to ask, and runs over it, executed to their end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOPICS = [
 
 
 class Silent:
-    """A chat model that never answers; ``asked`` is set once it is spoken to."""
+    """A chat model that never answers; ``asked`` is set when a request arrives."""
 
     model = "silent"
 
@@ -48,7 +48,7 @@ class Silent:
 
 
 class Faulty:
-    """A bug of ours."""
+    """A fault in the program's own code."""
 
     model = "faulty"
 
@@ -58,7 +58,7 @@ class Faulty:
 
 
 class Speechless:
-    """An embedding model that is down."""
+    """An embedding model that fails."""
 
     profile = offline_embedder().profile
 
@@ -67,7 +67,7 @@ class Speechless:
 
 
 async def memory_of_three(name: str = "anna") -> ChatUser:
-    """Somebody who talked of three things, which search finds by words and by vectors."""
+    """Makes a chat user with three topics, which search finds by words and by vectors."""
 
     def make() -> ChatUser:
         owner = ChatUser.objects.create(name=name)
@@ -80,7 +80,7 @@ async def memory_of_three(name: str = "anna") -> ChatUser:
 
 
 async def background_of(owner: int, **given: Any) -> Background:
-    """What a run of this chat user begins with."""
+    """Returns what a run of this chat user begins with."""
     asked = "SELECT %(owner)s::bigint AS owner_id, %(messages)s::jsonb AS messages"
     values = {**reading.HOW_MUCH, "owner": owner, "messages": None if given.get("messages") is None else "[]"}
     async with await psycopg.AsyncConnection.connect(database.conninfo(), autocommit=True) as connection:
@@ -99,7 +99,7 @@ async def events_of(run: Run) -> list[Any]:
 
 @asynccontextmanager
 async def unanswered(memory: ChatUser, clients: Clients) -> AsyncIterator[Run]:
-    """A run whose model is silent, cancelled when the body ends."""
+    """Starts a run whose model does not answer; it is cancelled when the block ends."""
     run = await start(memory, parameters={"seconds": PATIENCE, "turn_seconds": PATIENCE})
     silent = Silent()
     task = asyncio.create_task(lifecycle.execute(run.pk, replace(clients, chat=silent)))

@@ -19,7 +19,7 @@ from memoryapp.runs.clients import open_clients
 
 
 class Hesitant:
-    """Asks for the first topics it is offered and chooses the first, a few words at a time."""
+    """Asks for the first topics that it is offered and chooses the first, sending a few words at a time."""
 
     model = "hesitant"
 
@@ -37,12 +37,12 @@ class Hesitant:
 
 
 async def warm() -> None:
-    """Load the embedded model."""
+    """Loads the embedded model."""
     await offline_embedder().embed(["ready"])
 
 
 async def execute(names: list[str]) -> None:
-    """All these runs at once."""
+    """Executes all these runs at once."""
     async with open_clients() as clients:
         hesitant = replace(clients, chat=Hesitant(), enricher=None)
         await asyncio.gather(*(lifecycle.execute(UUID(name), hesitant) for name in names))

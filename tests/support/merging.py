@@ -17,14 +17,14 @@ REASON = "One goes on where the other ended."
 
 
 def verdict(should_merge: bool = True, reason: str = REASON, summary: str = SUMMARY) -> str:
-    """An answer as the prompt asks for it."""
+    """Returns an answer in the shape that the prompt asks for."""
     return json.dumps(
         {"should_merge": should_merge, "reason": reason, "merged_summary": summary if should_merge else ""}
     )
 
 
 class Merger:
-    """Answers with ``says``, or raises it, and keeps what it was asked. ``before`` is called while it thinks."""
+    """Answers with ``says``, or raises it, and keeps the requests. ``before`` is called before each answer."""
 
     model = "acme/merger"
 

@@ -1,4 +1,4 @@
-"""A program for Node.js, fetched by npm in one exact version and kept where .ci/run keeps its tools."""
+"""A program for Node.js, which npm fetches in one exact version and which is kept with the tools of .ci/run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDEST = (20, 15)
 
 
 def node() -> str:
-    """Skips the test where there is no Node.js, or one too old."""
+    """Returns Node.js; skips the test if there is none, or one that is too old."""
     found, npm = shutil.which("node"), shutil.which("npm")
     if not found or not npm:
         pytest.skip("node and npm are not installed")
@@ -32,7 +32,7 @@ def node() -> str:
 
 
 def fetched(package: str, integrity: str) -> Path:
-    """The unpacked ``name@version``, whose archive has this npm integrity. Skips where npm cannot fetch it."""
+    """Returns the unpacked ``name@version``, whose archive has this npm integrity. Skips if npm cannot fetch it."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mnemoscope-ci"
     home = folder / re.sub(r"\W+", "-", package).strip("-")
     if home.exists():
@@ -43,12 +43,12 @@ def fetched(package: str, integrity: str) -> Path:
         digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
         assert f"sha512-{digest}" == integrity, f"{package} is not what it was when it was chosen"
         with tarfile.open(archive) as packed:
-            # Python before 3.11.4 knows no filters, from 3.12 it wants one.
+            # Python before 3.11.4 has no filters, and from 3.12 it requires one.
             packed.extraction_filter = getattr(tarfile, "data_filter", None)
             packed.extractall(Path(scratch) / "open")
         try:
             (Path(scratch) / "open" / "package").rename(home)
-        except OSError:  # another test run was first
+        except OSError:  # another test run fetched it meanwhile
             assert home.exists()
     return home
 

@@ -60,7 +60,7 @@ class Peer:
                 self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
 
             def log_message(self, *_arguments: Any) -> None:
-                """Quiet: the test's own output says what matters."""
+                """Logs nothing, so that the test's own output stays readable."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -72,7 +72,7 @@ class Peer:
         if any(message["role"] == "tool" for message in body["messages"]):
             return reply(self._choice(body))
         if not body.get("tools"):
-            # The enricher's line, which no other agent can read.
+            # The enricher's line, which no other agent can parse.
             return reply({"content": "vLLM H100 настройка"})
         return reply(self._question(body))
 
@@ -133,7 +133,7 @@ def reply(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answer in pieces: the text in two halves, all else at once."""
+    """Yields the answer in pieces: the text in two halves, everything else at once."""
     top = {key: value for key, value in answer.items() if key not in ("choices", "usage")}
     choice = answer["choices"][0]
     text = choice["message"].get("content") or ""

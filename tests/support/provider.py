@@ -1,4 +1,4 @@
-"""A provider of chat models over real HTTP, well or not, in the event loop of the test."""
+"""A provider of chat models over real HTTP, working or failing, in the event loop of the test."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager, suppress
 from memoryapp.bench import peer
 
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-# A limit of a second ends first.
+# A limit of one second ends before.
 LATE = 1.5
 
 
 class Provider:
-    """``mood`` is how it answers what comes next; ``open`` are the connections it has."""
+    """``mood`` is how it answers further requests; ``open`` are its open connections."""
 
     def __init__(self) -> None:
         self.mood = "well"

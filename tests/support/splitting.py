@@ -1,4 +1,4 @@
-"""A chat model that cuts talks, and what opens it: a fake of ``Chat`` that answers from the messages it reads."""
+"""A chat model that cuts sessions, and its client: a fake of ``Chat`` that answers from the messages it reads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ID = re.compile(r'"id": (\d+)')
 
 
 def in_fours(ids: Sequence[int]) -> str:
-    """Topics of four messages each, as the JSON that is asked for."""
+    """Returns topics of four messages each, as the JSON that the prompt asks for."""
     parts = [ids[at : at + 4] for at in range(0, len(ids), 4)]
     topics = [{"summary": f"from {part[0]}", "start_msg_id": part[0], "end_msg_id": part[-1]} for part in parts]
     return json.dumps({"topics": topics, "stragglers": []})
 
 
 class SplittingChat:
-    """Answers what ``answer`` makes of the ids that it reads, and counts how often it is asked."""
+    """Answers with what ``answer`` makes of the ids that it reads, and counts its requests."""
 
     model = "splitting"
     failure: LLMError | None = None
@@ -39,5 +39,5 @@ class SplittingChat:
 
     @asynccontextmanager
     async def open(self, model: str) -> AsyncIterator[Chat]:
-        """As ``clients.open_chat`` does, whatever the name."""
+        """Opens the model as ``clients.open_chat`` does, whatever the name."""
         yield self

@@ -1,7 +1,8 @@
 """A process that works until it is killed: ``python -m tests.support.victim tests.support.hesitating``.
 
-The module it is started with works. Each line it reads names the work; it forks a child that does it and says so.
-When the next line comes it kills the child, or waits for its end if the line says so, and prints how it ended.
+The argument is the module that does the work. Each line of the input names the work; the process forks a child that
+does it, and prints so. At the next line it kills the child, or waits for its end if the line says so, and prints how
+the child ended.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import django
 
 
 def main() -> None:
-    """Serve lines until there are no more."""
+    """Reads lines until there are no more."""
     django.setup()
-    # What knows models can only be imported now, and before the forks, which then begin at once.
+    # Modules that use models can be imported only now, and before the forks, which then start at once.
     worker = import_module(sys.argv[1])
     asyncio.run(worker.warm())
     for line in sys.stdin:

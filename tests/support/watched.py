@@ -1,4 +1,4 @@
-"""A browser's page that somebody is signed in on, and that is listened to."""
+"""A browser's page on which somebody is signed in, and whose errors are collected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.conftest import signed_in
 from tests.support.clock import PATIENCE
 from tests.support.stack import wait_for
 
-# What htmx says, before the element, of a request that a newer one has replaced, or whose page was left. Of one that
-# failed it says more.
+# What htmx reports, before the element, of a request that a newer one replaced, or whose page was left. A failed
+# request has a longer report.
 REPLACED = {"htmx:afterRequest", "htmx:sendAbort"}
-# A machine may be slow to load a page, and to look at it: nothing can be clicked before its scripts listen, and what
-# they take away after seconds, a toast or the word that something was copied, stays.
+# A slow machine may take long to load a page and to run its scripts: nothing can be clicked before its scripts are
+# ready, and what they remove after seconds, such as a toast, stays longer.
 UNHURRIED = """(() => {
   const shield = new CSSStyleSheet();
   shield.replaceSync("* { pointer-events: none !important }");
@@ -33,7 +33,7 @@ UNHURRIED = """(() => {
 
 @contextmanager
 def patient_context(browser: Browser, **more: Any) -> Iterator[BrowserContext]:
-    """A browser's context for as long as it is used; ``more`` are its arguments. It waits for as long as tests do."""
+    """Opens a browser's context until the block ends; ``more`` are its arguments. It waits for as long as tests do."""
     context = browser.new_context(**more)
     try:
         context.set_default_timeout(PATIENCE * 1000)
@@ -46,9 +46,10 @@ def patient_context(browser: Browser, **more: Any) -> Iterator[BrowserContext]:
 
 @contextmanager
 def watched(browser: Browser, who: Operator, server: LiveServer, *ignored: str, **more: Any) -> Iterator[Page]:
-    """Fails the test when the browser complained of anything, the content policy first, but for ``ignored`` words.
+    """Fails the test if the browser reported any error, above all of the content policy, except those with ``ignored``
+    words.
 
-    ``more`` are arguments of the browser's context. The server has answered everything once this is left.
+    ``more`` are arguments of the browser's context. The server has answered every request when the block ends.
     """
     session = signed_in(who).cookies["sessionid"].value
     size = {"width": 1440, "height": 900}
@@ -71,7 +72,7 @@ def watched(browser: Browser, who: Operator, server: LiveServer, *ignored: str, 
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """Leaves once the server has ended its requests, which would stand in the way of emptying the tables."""
+    """Returns once the server has ended its requests, which would block the emptying of the tables."""
     going = set[int]()
 
     def begin(**_sent: Any) -> None:

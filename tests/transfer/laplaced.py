@@ -1,4 +1,4 @@
-"""Databases as laplaced makes them: its tables, filled by the row."""
+"""Databases as laplaced makes them: its tables, filled row by row."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TIME = "2025-07-25 14:30:00.5 +0300 MSK m=+0.1"
 
 
 def database(folder: Path, schema: str = SCHEMA, **tables: list[dict[str, Any]]) -> Path:
-    """Rows without a user are the one user's, lists become JSON."""
+    """Writes a database; rows without a user belong to the only user, and lists become JSON."""
     path = folder / "laplaced.db"
     rows = sqlite3.connect(path)
     rows.executescript(schema)

@@ -1,4 +1,4 @@
-"""What laplaced had made of its messages comes with them: topics, facts, people, artifacts."""
+"""What laplaced distilled from its messages is imported with them: topics, facts, people, artifacts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def imported(owner: ChatUser, path: Path) -> ImportFile:
 
 
 def contents(owner: ChatUser) -> list[Any]:
-    """All that came, by what it says."""
+    """Returns the content of everything imported."""
     listed = {
         topic.summary: list(topic.message_set.in_order().values_list("text", flat=True))
         for topic in Topic.objects.of(owner).live()
@@ -285,7 +285,7 @@ class TestUndoing:
 
 
 def _emptied(folder: Path) -> Path:
-    """A folder of its own for one more database."""
+    """Returns a new folder for one more database."""
     made = folder / "earlier"
     made.mkdir()
     return made

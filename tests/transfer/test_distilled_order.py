@@ -25,7 +25,7 @@ WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT gra
 
 
 def of(folder: Path, *users: str) -> Path:
-    """A file whose first message is of the first user."""
+    """Writes a file whose first message is of the first user."""
     folder.mkdir()
     listed = [{"id": name, "username": name} for name in users]
     talk = [{**message(n, None, f"{folder.name} {n}"), "user_id": name} for n, name in enumerate(users, 1)]
@@ -39,7 +39,7 @@ def somebody_waits() -> bool:
 
 
 def importing(path: Path, second: str, is_there: threading.Event, other: threading.Event) -> Callable[[], None]:
-    """Imports the file; before its second user it waits until the other import is as far, or waits itself."""
+    """Imports the file; before its second user it waits until the other import has come as far, or waits itself."""
 
     def observe(item: MessageRecord | Rejected, name: str) -> None:
         if name == second:

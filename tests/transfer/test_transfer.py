@@ -1,4 +1,4 @@
-"""A memory is exported and restored, and nothing of it is lost but its numbers."""
+"""A memory is exported and restored, and only its numbers change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WHOLE = "whole"
 
 
 def filled(owner: ChatUser) -> None:
-    """Every kind of row, with edits that were undone, an import that was withdrawn, and odd metadata."""
+    """Creates every kind of row, with edits that were undone, an import that was withdrawn, and unusual metadata."""
     ChatUser.objects.filter(pk=owner.pk).update(profile="Likes tea", silence_seconds=90, consolidation="off")
     owner.refresh_from_db()
     at = timezone.now()
@@ -113,7 +113,7 @@ REFERENCES = {
 
 
 def canonical(path: Path) -> list[Any]:
-    """The lines with numbers and names of the memory replaced by their places among their kind."""
+    """Returns the lines with the memory's numbers and names replaced by their positions among their kind."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     numbers: dict[tuple[str, Any], str] = {}
     for line in lines:

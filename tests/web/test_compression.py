@@ -1,4 +1,4 @@
-"""Pages travel compressed; what programs read as it comes does not."""
+"""Pages are sent compressed; streams that programs read as they arrive are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session is known again by its browser and system, not by a line that only programs read."""
+"""A login session is identified by its browser and system, not by a line that only programs read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times are written on the reader's clock, and days begin where the reader's do."""
+"""Times are shown in the reader's time zone, and days begin at the reader's midnight."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_moments_are_written_on_the_readers_clock_with_its_zone() -> None:
 
 
 def test_a_day_of_the_talk_begins_at_the_readers_midnight(as_viewer: Client, anna: ChatUser) -> None:
-    """Nine and three o'clock in London are one day; in Tokyo midnight lies between."""
+    """Nine and three o'clock in London are one day; in Tokyo midnight is between them."""
     topic_of(anna, "One day", ["Good morning"])
     message_of(anna, "Good afternoon", minutes=360)
     address = f"/memory/{anna.pk}/messages/"

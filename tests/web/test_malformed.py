@@ -1,4 +1,4 @@
-"""Malformed requests to every page and to the administration: refused in a sentence, never a fault of the program."""
+"""Malformed requests to every page and to the administration: refused with a sentence, never a fault of the program."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from memoryapp.models import ChatUser, Role
 from tests.accounts.every_address import every_row, holdings, routes
 from tests.conftest import operator, signed_in
 
-# A statement the database refuses ends a transaction, so each request has its own, as it has in the program.
+# A statement that the database refuses ends a transaction, so each request has its own, as in the program.
 pytestmark = pytest.mark.django_db(transaction=True)
 SEED = 20261122
-# What each address is asked with is drawn anew, so that the walk stays short; another seed draws others.
+# The values for each address are drawn at random, so that the test stays short; another seed draws others.
 TRIES = 2
 
 HUGE = "9" * 4_400
@@ -56,7 +56,7 @@ def memory(anna: ChatUser) -> dict[str, Model]:
 
 
 def drawn(draw: random.Random) -> dict[str, str]:
-    """A few fields with values that somebody would send who wants to see the program stumble."""
+    """Draws a few fields with hostile values."""
     return {name: draw.choice(VALUES) for name in draw.sample(NAMES, 14)}
 
 
@@ -73,7 +73,7 @@ def test_no_malformed_request_is_a_fault(memory: dict[str, Model], admin: Any) -
         if answer.status_code >= 500 and path != "/readyz":
             faults.append((method, path, {name: value[:40] for name, value in sent.items()}, _cause(answer)))
         if answer.streaming:
-            # A whole answer has nothing to close but the connection to the database, which takes long to open anew.
+            # A complete answer would only close the connection to the database, which takes long to open again.
             answer.close()
     assert faults == []
     assert len(asked) > 50
@@ -89,7 +89,7 @@ def test_a_form_of_nothing_is_no_fault_whoever_sends_it(memory: dict[str, Model]
 
 
 def _encodable(sent: dict[str, str], method: str) -> dict[str, str]:
-    """A lone surrogate travels in JSON only; what an address or a form can hold of one is three bytes of nothing."""
+    """Replaces lone surrogates, which only JSON can contain; elsewhere they are three meaningless bytes."""
     return {name: value.replace("\ud800", "\ufffd") for name, value in sent.items()}
 
 
@@ -99,7 +99,7 @@ def _cause(answer: Any) -> str:
 
 
 def directed(memory: dict[str, Model]) -> list[tuple[str, str, dict[str, object]]]:
-    """Requests that come as far as what they break: everything else in them is right."""
+    """Returns requests of which one part is invalid and everything else is valid."""
     owner, topic, person = (memory[noun].pk for noun in ("chatuser", "topic", "person"))
     base, admin = f"/memory/{owner}", "/admin/memoryapp"
     change = {"op": "resplit", "topics": topic, "commit": "1"}

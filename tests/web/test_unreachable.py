@@ -1,4 +1,4 @@
-"""A socket that is opened while the database is out of reach."""
+"""A socket that is opened while the database is unreachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A body that came for the page of imports, and that no view took."""
+"""A body that was sent to the page of imports, and that no view read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 @pytest.fixture
 def body(tmp_path: Path, settings: Any) -> str:
-    """The value of the header by which the door names a body that it wrote."""
+    """Returns the header's value with which the server names the body that it wrote."""
     settings.IMPORT_DIR = tmp_path / "imports"
     with uploads.new_file("body-") as file:
         file.write(b"a chat")
@@ -26,7 +26,7 @@ def body(tmp_path: Path, settings: Any) -> str:
 
 
 async def answered(path: str, header: str) -> int:
-    """The status of a post to that address by somebody who is not signed in."""
+    """Returns the status of a post to that address by somebody who is not signed in."""
     headers = [(b"host", b"localhost"), (uploads.HEADER.lower().encode(), header.encode())]
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
     asked = ApplicationCommunicator(import_string("rerankui.asgi.protocols"), scope)

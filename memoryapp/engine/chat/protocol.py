@@ -1,9 +1,9 @@
 """The chat model as the engine sees it: one protocol, two kinds of peer.
 
 ``Chat.converse`` is an async generator: what the client does on the way (a retry, a capability given
-up) is yielded as events, what the model has said so far as ``PartialReply``, and at last the ``Reply``.
+up) is yielded as events, the text that the model has sent so far as ``PartialReply``, and at last the ``Reply``.
 ``client.HttpChat`` speaks to any OpenAI-compatible endpoint over one shared httpx client; the embedded model
-stands behind the same protocol in ``offline.scorer``.
+implements the same protocol in ``offline.scorer``.
 
     LLMError
     ├── LLMTimeout       no answer within the time given
@@ -94,7 +94,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class PartialReply:
-    """What the model has said so far in a streamed reply, from the beginning."""
+    """The text that the model has sent so far in a streamed reply, from the beginning."""
 
     text: str
     reasoning: str

@@ -43,7 +43,7 @@ def _redacted(value: Any, secret: str) -> Any:
 
 
 def without_login(address: str) -> str:
-    """The URL without the user and password that may stand before its host."""
+    """Returns the URL without the user and password that may precede its host."""
     scheme, slashes, rest = address.partition("//")
     place, slash, path = rest.partition("/")
     return f"{scheme}{slashes}{place.rpartition('@')[2]}{slash}{path}"

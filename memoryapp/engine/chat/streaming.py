@@ -101,7 +101,7 @@ class Transcript:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer has said how it ended."""
+        """Whether the answer has a reason for its end."""
         return bool(self._choice.get("finish_reason"))
 
     @property
@@ -147,7 +147,7 @@ class Transcript:
         return {**self._top, "choices": [{**self._choice, "message": message}]}
 
     def progress(self) -> PartialReply:
-        """What the model has said so far."""
+        """Returns the text that the model has sent so far."""
         thought = {key: "".join(self._pieces.get(key, ())) for key in ("reasoning", "reasoning_content")}
         marked, text = without_reasoning("".join(self._pieces.get("content", ())))
         return PartialReply(text, reasoning_of({**thought, "reasoning_details": self._details}) or marked)

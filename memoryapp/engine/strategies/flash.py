@@ -92,9 +92,9 @@ async def rerank(
 ) -> AsyncGenerator[Event | ModelProgress, None]:
     """The events from the first turn to ``RunFinished``, which always comes, and comes last.
 
-    ``ModelProgress`` in between is what the model has said so far. The totals of ``RunFinished`` stay zero: they are
-    summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a prompt
-    that ``prompts.faults`` would have rejected.
+    ``ModelProgress`` in between is the text that the model has sent so far. The totals of ``RunFinished`` stay zero:
+    they are summed up over all events of a run. Errors of ``read_topics`` are raised, and KeyError or ValueError for a
+    prompt that ``prompts.faults`` would have rejected.
     """
     if not (request.candidates or request.people or request.artifacts):
         yield fall_back(request, "no_candidates", limits.stand_ins)

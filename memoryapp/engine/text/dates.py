@@ -27,7 +27,7 @@ import numpy as np
 
 from memoryapp.engine.text.lexical import Floats, normal, words
 
-# Things are told on the day they are done and on the next, then less and less, and seldom before.
+# Messages mention a thing on its day and on the next, then less and less, and seldom before.
 _GRACE_DAYS = 1
 _AFTER_DAYS = 21
 _BEFORE_DAYS = 3
@@ -48,7 +48,7 @@ november november's ноябрь ноября ноябре ноябрю нояб
 december december's декабрь декабря декабре декабрю декабрем
 """
 _MONTH = {name: month for month, line in enumerate(_MONTHS.strip().split("\n"), start=1) for name in line.split()}
-# Names of months that are other words as well: a number or one of these must stand beside them.
+# Names of months that are other words as well: a number or one of these must be beside them.
 _AMBIGUOUS = frozenset({"may", "march"})
 _BESIDE = "in of on since until till by during before after around late early mid last this next from to between"
 _PREPOSITIONS = frozenset(_BESIDE.split())
@@ -71,7 +71,7 @@ _DAY_NAMES = {name: day for day, name in enumerate(_DAYS.split(), start=1)} | {
 _DAY_NAMES |= {"thirtieth": 30, "тридцатое": 30, "тридцатого": 30}
 _TENS = {"twenty": 20, "двадцать": 20, "thirty": 30, "тридцать": 30}
 
-# Parts of a month: its days from and to, and what names them, with what has to stand before that, if anything has to.
+# Parts of a month: their days from and to, their names, and the word that has to precede the name, if any.
 _LAST_DAY = 31
 _PARTS = (
     ((1, 12), "early beginning start начало начала начале началу", ""),

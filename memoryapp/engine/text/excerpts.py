@@ -235,7 +235,7 @@ def _by_line(lines: Sequence[str], sources: Sequence[_Source], reached: _Place) 
 
 
 def _at_home(lines: Sequence[str], sources: Sequence[_Source]) -> list[_Source]:
-    """The one message with most of the lines; a head stands above one message."""
+    """Returns the one message with most of the lines, because a head belongs to one message."""
     counts = [sum(_verbatim(line, [source], (-1, 0)) is not None for line in lines) for source in sources]
     return [sources[counts.index(max(counts))]] if any(counts) else []
 
@@ -321,7 +321,7 @@ def _altered(text: str, sources: Sequence[_Source]) -> Piece:
 
 
 def _stretch(words: Sequence[_Word], wanted: set[str]) -> Sequence[_Word]:
-    """The words in a row among which most of the ``wanted`` stand, of all if there are not many."""
+    """Returns the consecutive words that contain most of the ``wanted`` ones; all words if there are not many."""
     if len(words) <= _STRETCH:
         return words
     before = [0, *accumulate(word in wanted for word, _, _ in words)]

@@ -185,7 +185,7 @@ def rarities(matches: Mapping[str, Matches | None], n: int) -> tuple[Floats, flo
 def bm25(
     matches: Mapping[str, Matches | None], lengths: Floats, common: Mapping[str, int] = MappingProxyType({})
 ) -> Weighed:
-    """Weighs every document against the query's terms; None stands for a term that no document contains.
+    """Weighs every document against the query's terms; None means a term that no document contains.
 
     ``lengths`` are the numbers of words of the documents, shape (n,). For ``common`` terms only some matches are given;
     it maps each to the number of documents that contain it.

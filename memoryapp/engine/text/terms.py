@@ -80,5 +80,5 @@ _OBLIQUE = ("у", "ю", "ой", "ей", "ом", "ем", "ам", "ям", "ами"
 
 
 def is_oblique(word: str) -> bool:
-    """Whether a Russian word looks like a form that would not stand alone in a title."""
+    """Whether a Russian word looks like a form that does not occur alone in a title."""
     return not word.isascii() and word.lower().endswith(_OBLIQUE)

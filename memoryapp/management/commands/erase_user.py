@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure, forgetting
+from memoryapp import chat_users, erasure
 from memoryapp.management.arguments import named_user, utf8
 from memoryapp.models import ChatUser
 
@@ -26,10 +26,10 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON document: a count per table")
 
     def handle(self, *args: Any, name: str, yes: bool, **options: Any) -> None:
-        owner = erasure.being_erased(name) or named_user(name)
+        owner = chat_users.being_erased(name) or named_user(name)
         if not yes and owner.erasing_since is None:
             self._ask(owner)
-        receipt = forgetting.finish(erasure.begin(owner, ACTOR))
+        receipt = erasure.finish(erasure.begin_user(owner, ACTOR))
         if receipt.ended_at is None:
             raise CommandError(_("Another process is erasing this chat user and has not ended; run this again later."))
         if options["json"]:

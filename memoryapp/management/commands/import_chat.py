@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memoryapp import transfer
-from memoryapp.erasure import BeingErased
+from memoryapp.chat_users import BeingErased
 from memoryapp.importers import FORMATS, NOBODY, ChatFile, Hints, UnknownSpeaker, UnreadableFile, open_chat
 from memoryapp.importers.record import BadRecord, moment
 from memoryapp.ingestion.imports import Imported, NamedMessages, addressee_of, batch_of, import_chat

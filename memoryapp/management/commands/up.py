@@ -335,7 +335,7 @@ class FirstRequest:
         return self._has_answer
 
     def _sent(self) -> select.poll:
-        """Sends the request if that is still to do; returns a poll object that tells when an answer arrives."""
+        """Sends the request if that is still to do; returns a poll object that is ready when an answer arrives."""
         if self._connection.sock is None:
             self._connection.request("GET", "/healthz")
         answer = select.poll()

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
-from memoryapp import verification
+from memoryapp.erasure import scanner
 
 
 class Command(BaseCommand):
@@ -22,10 +22,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, receipt: str, **options: Any) -> None:
         try:
-            sought = verification.receipt(receipt)
-        except verification.UnreadableReceipt as error:
+            sought = scanner.receipt(receipt)
+        except scanner.UnreadableReceipt as error:
             raise CommandError(error) from None
-        found = [residue.place for residue in islice(verification.residues(sought), verification.MOST_FOUND)]
+        found = [residue.place for residue in islice(scanner.residues(sought), scanner.MOST_FOUND)]
         if options["json"]:
             self.stdout.write(json.dumps({"marks": len(sought.hashes), "residue": found}, ensure_ascii=False))
         else:

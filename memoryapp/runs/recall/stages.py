@@ -30,8 +30,8 @@ Events = AsyncGenerator[Event | ModelProgress, None]
 
 
 async def recall(request: RecallRequest, clients: RecallClients) -> Events:
-    """Every event of the run, with ``RunFinished`` and the run's totals last; in between, what a model has
-    said so far."""
+    """Every event of the run, with ``RunFinished`` and the run's totals last; in between, the text that
+    a model has sent so far."""
     # The budgets use the same clock.
     began = asyncio.get_running_loop().time()
     memory = RunMemory.of(request, clients)

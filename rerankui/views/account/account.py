@@ -25,7 +25,7 @@ EVERYWHERE = "everywhere"
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A session as the list shows it; ``name`` stands in for its key."""
+    """A login session as the list shows it; ``name`` is shown in place of its key."""
 
     session: LoginSession
     name: str

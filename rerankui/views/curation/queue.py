@@ -41,7 +41,7 @@ def queue(request: HttpRequest, owner: int) -> HttpResponse:
 
 
 def _first(request: HttpRequest, owner: ChatUser) -> Suggestion | None:
-    """For who decides the first that is free, to be held; for who only looks the first of all."""
+    """Returns the first free suggestion, leased, for somebody who decides; for others the first of all."""
     if operator_of(request).may(Role.CURATOR):
         return suggestions.next_open(owner, _user(request))
     return suggestions.opened(owner).first()

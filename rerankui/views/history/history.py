@@ -54,7 +54,7 @@ def history_page(request: HttpRequest, owner: int) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Changes of the program in one row: ``address`` lists them, and ``opens`` tells whether on one page."""
+    """Changes of the program in one row: ``address`` lists them, and ``opens`` says whether they are on one page."""
 
     changes: AutomaticChanges
     address: str

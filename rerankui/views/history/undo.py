@@ -118,7 +118,7 @@ def _show_toast(request: HttpRequest, made: Record, back: str) -> None:
 
 
 def _address_after(made: Record) -> str:
-    """Where one goes by default: to the topic or the row that is back, else to their list."""
+    """Returns the default address afterwards: the restored topic or row, else their list."""
     if isinstance(made, TopicEdit):
         back = curation.first_taken_out(made.undoes) if made.undoes else None
         return reverse("topic", args=[back.pk]) if back else reverse("topics", args=[made.owner_id])

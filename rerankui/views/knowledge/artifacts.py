@@ -58,7 +58,7 @@ def artifacts(request: HttpRequest, owner: int) -> HttpResponse:
 @csrf_exempt
 @require_http_methods(READS)
 def artifact_upload(request: HttpRequest, owner: int, ticket: str) -> HttpResponse:
-    """Takes files over, to be read within seconds; the ticket stands for the CSRF token, see ``uploads``."""
+    """Accepts files, which are read within seconds; the ticket replaces the CSRF token, see ``uploads``."""
     of = owner_or_404(request, owner)
     if request.method == "POST":
         _take_over(request, of, ticket)

@@ -112,7 +112,7 @@ def _again(parent: Run, request: HttpRequest, prompt: Prompt) -> Run:
 
 
 def _preview(text: PromptText, prompt: UsedPrompt) -> PromptReply:
-    """What the model would be sent now, beside what it was told."""
+    """Returns what the model would receive now, beside what it received in the run."""
     found = [fault_words(fault) for fault in faults(text)] or _without_value(text, prompt.variables)
     if found:
         return PromptReply(tuple(found), status=422)
@@ -122,7 +122,7 @@ def _preview(text: PromptText, prompt: UsedPrompt) -> PromptReply:
 
 
 def _then(prompt: UsedPrompt) -> Mapping[str, str]:
-    """What the model was told. A run keeps no message to the enricher, so its version is filled once more."""
+    """Returns what the model received. A run stores no message to the enricher, so its version is filled in again."""
     text = None if prompt.messages else prompt_versions.text_at(prompt.key, prompt.version)
     if text is None or _without_value(text, prompt.variables):
         return prompt.messages

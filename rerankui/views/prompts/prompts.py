@@ -95,7 +95,7 @@ def prompts(request: HttpRequest) -> HttpResponse:
 
 
 def _since(known: Mapping[Key, Since], serving: PromptText) -> Since | None:
-    """Who put the text in force that serves; nobody did where it stands in for one that cannot be used."""
+    """Returns who put the serving text in force; None if it replaces one that cannot be used."""
     since = known.get((serving.name, serving.language))
     return since if since and since.version == serving.version else None
 
@@ -163,7 +163,7 @@ def _page(request: HttpRequest, key: Key, serving: PromptText) -> dict[str, Any]
 
 
 def _versions(request: HttpRequest, key: Key, rows: list[Prompt]) -> list[tuple[Prompt | None, int]]:
-    """The versions, newest first, each with how many recent runs were told it; None is the built-in text."""
+    """Returns the versions, newest first, each with its number of recent runs; None is the built-in text."""
     used = prompt_versions.used_lately(visible_owners(request))
     saved: list[tuple[Prompt | None, int]] = [(row, used.get(str(row), 0)) for row in rows[:SHOWN_VERSIONS]]
     return [*saved, (None, used.get(BUILT_IN[key].label, 0))]
@@ -220,7 +220,7 @@ def _overtaken(form: PromptForm, key: Key, newest: Prompt) -> PromptReply:
 
 
 def _triable(request: HttpRequest, key: Key) -> list[Run]:
-    """Recent runs that were told a version of this prompt, to try another one on."""
+    """Returns recent runs that used a version of this prompt, on which another one can be tried."""
     seen = Run.objects.by_hand().filter(owner__in=visible_owners(request), state=Run.State.FINISHED)
     recent = list(seen.select_related("owner")[:LOOKED_THROUGH])
     name, language = key
@@ -229,7 +229,7 @@ def _triable(request: HttpRequest, key: Key) -> list[Run]:
 
 
 def _enriched_by(recent: Sequence[Run]) -> Mapping[UUID, str | None]:
-    """Which text the enricher of each run was told; the row of a run knows only the reranker's."""
+    """Returns which text the enricher of each run received; the row of a run has only the reranker's."""
     enriched = RunEvent.objects.filter(run__in=recent, kind="query_enriched")
     return dict(enriched.values_list("run_id", KeyTextTransform("prompt_version", "payload")))
 

@@ -123,7 +123,7 @@ def run_media(request: HttpRequest, pk: UUID, sha256: str) -> HttpResponse:
 @require_safe
 @requires(Role.VIEWER)
 def run_part(request: HttpRequest, pk: UUID, part: str) -> HttpResponse:
-    """One part of the context this run handed over, as text."""
+    """Shows one part of the context of this run, as text."""
     run = run_or_404(request, pk)
     try:
         text = recall_document.part_text(run, part)

@@ -102,7 +102,7 @@ def _vector_state(request: HttpRequest, topic: Topic) -> HttpResponse:
 
 
 def _place(topic: Topic, rows: Sequence[Message]) -> int:
-    """How many messages of the topic stand on the pages before."""
+    """Returns how many messages of the topic are on earlier pages."""
     if not rows:
         return 0
     first = rows[0]

@@ -38,7 +38,7 @@ def topic_map(request: HttpRequest, owner: int) -> HttpResponse:
 
 
 def _colour(asked: str, found: TopicMap) -> str:
-    """What the dots' colour tells: their region, where there are regions, else when they were talked about."""
+    """Returns what the colour of the dots means: what was asked for, or the first choice."""
     known = ("region", "time", "size") if found.regions else ("time", "size")
     return asked if asked in known else known[0]
 

@@ -1,4 +1,5 @@
-"""What the archivist finds: whatever the model answers, a finding stands in a message of the talk, within bounds."""
+"""The archivist's findings: whatever the model answers, each finding refers to a message of the topic, and their number
+is limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The enriched query: what the model is told, what is recorded, and that failing is harmless."""
+"""The enriched query: what the model receives, what is recorded, and that a failure is harmless."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_prompt_in_force_is_used() -> None:
     assert [m["content"] for m in chat.requests[0].messages] == ["Repeat.", "<user_query>\nwhy?\n</user_query>"]
 
 
-async def test_what_a_run_of_the_past_was_told_stands_in_place_of_what_is_known_now() -> None:
+async def test_what_a_past_run_received_is_used_in_place_of_what_is_known_now() -> None:
     then = {"today": "2025-12-31", "profile": "Rows"}
     event, chat = await enriched("and him?", says("him"), profile="Runs", recent_topics=("a knee",), variables=then)
     assert (event.variables["today"], event.variables["profile"]) == ("2025-12-31", "Rows")
@@ -77,7 +77,7 @@ async def test_media_stand_beside_the_text_unless_the_endpoint_cannot_take_them(
     assert isinstance(chat.requests[1].messages[1]["content"], str)
 
 
-async def test_what_the_endpoint_lacks_is_told_though_the_enricher_is_the_first_to_ask() -> None:
+async def test_what_the_endpoint_lacks_is_reported_though_the_enricher_is_the_first_to_ask() -> None:
     lacks, busy = SteppedDown("streaming", "off", "no stream"), Retried(1, "busy", 0.1)
     chat = ScriptedChat(after(says("a scan"), lacks, busy))
     assert (await heard("what is it?", chat))[:-1] == [lacks, busy]

@@ -1,4 +1,4 @@
-"""The merger: one summary for topics that are merged, whatever the model answers."""
+"""The merger: one summary for merged topics, whatever the model answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model cut too small is joined: no message is lost, and only what does not fit stays small."""
+"""Parts that a model cut too small are joined: no message is lost, and only a part that does not fit stays small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import BEGAN
 
 
 def talk(sizes: Sequence[int], pauses: Sequence[int] = ()) -> tuple[list[MessageContent], list[TopicDraft]]:
-    """Drafts of so many messages each, ten characters a message; before each draft a pause of so many minutes."""
+    """Drafts with these numbers of messages, ten characters each; before each draft is a pause of these minutes."""
     messages, drafts, minute = [], [], 0
     for number, size in enumerate(sizes):
         minute += pauses[number] if pauses else 1

@@ -1,4 +1,4 @@
-"""The splitter: whatever the model answers, each message ends in exactly one part."""
+"""The splitter: whatever the model answers, each message is in exactly one part."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_topic_without_a_summary_is_asked_for_once_more() -> None:
     assert "has no summary" in chat.requests[1].messages[-1]["content"]
 
 
-def test_the_model_is_told_whom_it_reads_and_how_large_topics_are() -> None:
+def test_the_model_receives_the_authors_and_the_sizes_of_topics() -> None:
     chat = ScriptedChat(answers(part(3, 21)))
     ask = propose_topics(TALK, chat=chat, seconds=5, profile="Has a cat.", least=5, parts=3)
     asyncio.run(ask.complete())
@@ -192,7 +192,7 @@ def read(messages: list[MessageContent]) -> str:
     return str(chat.requests[0].messages[1]["content"])
 
 
-def test_long_texts_are_clipped_evenly_and_the_model_is_told() -> None:
+def test_long_texts_are_clipped_evenly_and_the_prompt_says_so() -> None:
     prompt = read([message(1, "short"), message(2, "a" * 80_000), message(3, "b" * 80_000)])
     assert len(prompt) <= MOST_CHARS + 200
     assert '"short"' in prompt
@@ -200,7 +200,7 @@ def test_long_texts_are_clipped_evenly_and_the_model_is_told() -> None:
     assert "Texts are clipped to" in prompt
 
 
-def test_of_very_many_messages_each_line_stands_for_several_and_the_model_is_told() -> None:
+def test_of_very_many_messages_each_line_represents_several_and_the_prompt_says_so() -> None:
     prompt = read([message(id, "word " * 40) for id in range(1, 5_001)])
     assert len(prompt) <= MOST_CHARS + 300
     assert "There are 5000 messages; a line stands for up to 17 of them" in prompt

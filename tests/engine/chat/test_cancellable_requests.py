@@ -1,4 +1,4 @@
-"""Requests cancelled at any moment, against a real server: the next one works and no connection is left behind."""
+"""Requests cancelled at any moment, against a real server: the next request works and no connection is left open."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from memoryapp.engine.chat.cancellable_requests import send
 from memoryapp.engine.chat.protocol import Reply
 from tests.support.clock import PATIENCE
 
-# More turns of the loop than a request takes on a connection that has to be opened first.
+# More turns of the event loop than a request takes on a connection that has to be opened first.
 TURNS = 40
 BODY = b'{"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}]}'
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Server:
-    """Answers each request in pieces once ``gate`` is open; ``open`` are the connections it has."""
+    """Answers each request in pieces once ``gate`` is open; ``open`` are its open connections."""
 
     def __init__(self) -> None:
         self.open: set[asyncio.StreamWriter] = set()
@@ -63,12 +63,12 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture(scope="module")
 def trusted() -> ssl.SSLContext:
-    """Certificates, which take longer to load than all else here."""
+    """Certificates, which take longer to load than everything else here."""
     return httpx.create_ssl_context()
 
 
 async def ask(http: httpx.AsyncClient, url: str, seconds: float = 20.0) -> str:
-    """What the model behind the server says."""
+    """Returns the answer of the model behind the server."""
     async with aclosing(attempt(http, url, httpx.Headers(), {}, Budget(seconds))) as steps:
         outcomes = [step.outcome async for step in steps if isinstance(step, AttemptEnd)]
     assert isinstance(outcomes[-1], Reply)
@@ -76,7 +76,8 @@ async def ask(http: httpx.AsyncClient, url: str, seconds: float = 20.0) -> str:
 
 
 async def cancelled(work: Awaitable[Any], after: int, again: int | None) -> bool:
-    """Cancel the work after some turns of the loop, and once more after ``again``; whether it was still at it."""
+    """Cancels the work after some turns of the event loop, and once more after ``again``; returns whether it was still
+    running."""
     task = asyncio.ensure_future(work)
     for _ in range(after):
         await asyncio.sleep(0)
@@ -100,7 +101,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def settled(http: httpx.AsyncClient, server: Server) -> None:
-    """Return once the client has nothing but idle connections, and the server no others."""
+    """Returns once the client has only idle connections, and the server no others."""
     pool = http._transport._pool  # type: ignore[attr-defined]
 
     def is_settled() -> bool:

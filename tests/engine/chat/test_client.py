@@ -1,4 +1,4 @@
-"""The client of OpenAI-compatible endpoints: what it sends, what it learns, when it tries again."""
+"""The client of OpenAI-compatible endpoints: what it sends, what it learns about an endpoint, when it tries again."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_what_is_sent_back_is_a_call_that_strict_endpoints_take(arguments:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_a_refusal_is_told_apart_from_an_answer_and_teaches_nothing(stream: bool) -> None:
+async def test_a_refusal_is_distinguished_from_an_answer_and_is_not_remembered(stream: bool) -> None:
     pieces = (delta(refusal="I can't "), delta(refusal="help."), delta("stop"), USAGE, END)
     learnt = Learnt()
     chat = Endpoint(streams(*pieces) if stream else says(None, refusal="I can't help.")).chat(learnt=learnt)
@@ -200,7 +200,7 @@ async def test_a_long_answer_that_echoes_the_api_key_does_not_stop_the_loop(monk
     assert threading.current_thread() not in threads
 
 
-async def test_an_error_that_echoes_the_api_key_is_told_without_it(waits: list[float]) -> None:
+async def test_an_error_that_echoes_the_api_key_is_shown_without_it(waits: list[float]) -> None:
     refusal = await failure(Endpoint(error(401, f"Incorrect API key provided: {KEY}")))
     assert keyless(str(refusal))
     assert "Incorrect API key provided: [API key]" in str(refusal)
@@ -233,7 +233,7 @@ async def test_a_reply_tells_who_served_it_and_what_was_cached_and_thought() -> 
     assert (got.provider, got.usage.cached_tokens, got.usage.reasoning_tokens) == ("Acme", 4, 3)
 
 
-async def test_thoughts_told_only_in_details_are_shown() -> None:
+async def test_thoughts_that_are_only_in_details_are_shown() -> None:
     details = [
         {"type": "reasoning.summary", "summary": "First. "},
         {"type": "reasoning.encrypted", "data": "xyz"},

@@ -1,4 +1,4 @@
-"""When the client tries again and when it gives up, and what it says then."""
+"""When the client tries again, when it gives up, and with which message."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_the_time_given_bounds_all_tries() -> None:
         await collect(chat.converse(ChatRequest(QUESTION, seconds=0.02)))
 
 
-async def test_a_wait_told_inside_an_error_is_kept(waits: list[float]) -> None:
+async def test_a_wait_named_inside_an_error_is_kept(waits: list[float]) -> None:
     busy = {"error": {"code": 503, "message": "busy", "availability": {"retryable": True, "retry_after": 3}}}
     await reply(Endpoint(httpx.Response(200, json=busy), says("hi")))
     assert waits == [3.0]
@@ -186,7 +186,7 @@ async def test_an_answer_of_millions_of_values_is_not_read(waits: list[float]) -
     began = time.process_time()
     refused = await failure(Endpoint(answer), ChatRequest(QUESTION, seconds=0.6))
     assert "the answer is too long, more than 2 MB" in str(refused)
-    # Reading it takes two seconds, in which a process does nothing else.
+    # Reading it takes two seconds, during which the process does nothing else.
     assert time.process_time() - began < 1.0
 
 

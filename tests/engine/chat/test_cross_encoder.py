@@ -1,4 +1,4 @@
-"""The client of ``/rerank`` endpoints: both shapes, and everything that can go wrong."""
+"""The client of ``/rerank`` endpoints: both shapes of answers, and every failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def inference(request: httpx.Request) -> httpx.Response:
 
 
 def encoder(answer: Callable[[httpx.Request], httpx.Response]) -> tuple[HttpCrossEncoder, list[Any]]:
-    """A client of an endpoint that answers so, and the bodies that it was sent."""
+    """Returns a client of an endpoint with these answers, and the bodies that the endpoint received."""
     bodies: list[Any] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -108,7 +108,7 @@ async def test_one_that_hangs_or_breaks_off_is_left_and_asked_again() -> None:
     assert (await asked.scores("q", ["a"], 5)).tolist() == [0.1]
 
 
-async def test_a_password_in_the_address_is_not_told() -> None:
+async def test_a_password_in_the_address_is_not_shown() -> None:
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: httpx.Response(401, text="no")))
     asked = HttpCrossEncoder(http, "https://ada:pa55@rerank.example/v1", "", "")
     with pytest.raises(CrossEncoderError, match="The cross-encoder https://rerank.example/v1/rerank answered 401"):

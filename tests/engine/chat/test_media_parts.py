@@ -1,4 +1,4 @@
-"""Media as parts of a message, and what an endpoint says when it cannot take them."""
+"""Media as parts of a message, and the errors of an endpoint that does not accept them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_text_of_a_message_stays_readable_beside_its_media() -> None:
         ("check your profile settings", False),
     ],
 )
-def test_a_refusal_of_media_is_told_from_any_other(refusal: str, is_about_media: bool) -> None:
+def test_a_refusal_of_media_is_distinguished_from_any_other(refusal: str, is_about_media: bool) -> None:
     assert names_media(refusal) is is_about_media
 
 
@@ -84,7 +84,7 @@ ALL = ["audio", "file", "image"]
         ("does not support this request", []),
     ],
 )
-def test_what_a_model_never_takes_is_told_from_the_trouble_with_one_picture(refusal: str, kinds: list[str]) -> None:
+def test_an_unsupported_medium_is_distinguished_from_a_fault_of_one_picture(refusal: str, kinds: list[str]) -> None:
     assert sorted(kinds_lacking(refusal)) == kinds
 
 

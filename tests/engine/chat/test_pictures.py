@@ -1,4 +1,4 @@
-"""Endpoints that take no pictures: what is remembered of a refusal, and what is not."""
+"""Endpoints that accept no pictures: which refusals are remembered, and which are not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.engine.scripted import collect
 
 
 def showing(kind: str) -> ChatRequest:
-    """A question with a picture, a recording or a file."""
+    """Returns a question with a picture, a recording or a file."""
     part = {"type": kind, kind: {}}
     return ChatRequest([{"role": "user", "content": [{"type": "text", "text": "what is it?"}, part]}])
 

@@ -1,4 +1,4 @@
-"""What an endpoint cannot do: what is asked for instead, what is remembered of it, and for how long."""
+"""Capabilities that an endpoint lacks: what is requested instead, what is remembered of it, and for how long."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def test_runs_at_once_count_together_and_none_forces_again_what_another_sa
     assert learnt.can.forced_choice == "free"
 
 
-async def test_a_step_down_of_a_reply_that_came_whole_is_told_once() -> None:
+async def test_a_step_down_of_a_whole_reply_is_reported_once() -> None:
     endpoint = Endpoint(says("I would rather answer."), calls_tool())
     steps = await collect(endpoint.chat(stream=True).converse(FORCED))
     assert [step.capability for step in steps if isinstance(step, SteppedDown)] == ["streaming", "forced tool choice"]

@@ -1,4 +1,4 @@
-"""Streamed answers: put together as if they had come whole, shown while they grow, never taken when cut."""
+"""Streamed answers: assembled to the same as whole answers, shown while they grow, never accepted when cut off."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_streamed_tool_calls_are_put_together_by_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("numbers", [{}, {"index": 0}], ids=["without numbers", "all numbered 0"])
-async def test_calls_told_apart_by_their_ids_alone_stay_apart(numbers: dict[str, int]) -> None:
+async def test_calls_that_differ_only_in_their_ids_stay_separate(numbers: dict[str, int]) -> None:
     def call(id: str, topic: int) -> dict[str, Any]:
         function = {"name": TOOL_NAME, "arguments": json.dumps({"ids": [topic]})}
         return {**numbers, "id": id, "function": function, "extra_content": {"google": {"thought_signature": id * 3}}}
@@ -314,7 +314,7 @@ async def test_trouble_before_a_stream_begins_is_trouble_as_ever(waits: list[flo
     assert isinstance(await failure(Endpoint(error(401, "no")), stream=True), LLMRefused)
 
 
-async def test_a_whole_answer_where_a_stream_was_asked_for_is_read_as_one_and_told() -> None:
+async def test_a_whole_answer_in_place_of_a_stream_is_read_and_reported() -> None:
     step, got = await collect(Endpoint(says("hi")).chat(stream=True).converse(PLAIN))
     assert isinstance(step, SteppedDown)
     assert (step.capability, step.instead) == ("streaming", "off")

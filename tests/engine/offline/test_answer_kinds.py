@@ -1,4 +1,4 @@
-"""What a question asks for, and which sentences hold such a thing."""
+"""The kind of thing that a question asks for, and which sentences contain such a thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queries point at a file of the running conversation, and which merely speak of files."""
+"""Which queries refer to a file of the running conversation, and which only mention files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chances of topics that were read, and how many of them are kept."""
+"""Probabilities of topics that were read, and how many of them are kept."""
 
 from __future__ import annotations
 

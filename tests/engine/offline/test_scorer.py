@@ -1,4 +1,4 @@
-"""The embedded models: vectors of real text, and the scorer taking part in a rerank."""
+"""The embedded models: vectors of real text, and the scorer in a rerank."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_who_gave_up_waiting_keeps_nobody_else_from_their_vectors(embedder
     assert [type(answer) for answer in answers] == [np.ndarray, asyncio.CancelledError, np.ndarray, np.ndarray]
 
 
-async def test_a_model_that_cannot_be_loaded_is_said_to_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_cannot_be_loaded_is_reported_to_all_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise EmbeddingError("The embedded model's files cannot be read.")
 

@@ -1,4 +1,4 @@
-"""The law of coverage, and where sessions are cut."""
+"""The segmenter puts each message into one topic, and cuts sessions between themes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ThemeEmbedder:
-    """Texts that share words lie near each other: a vector counts words by their hash."""
+    """Texts that share words are near each other: a vector counts words by their hash."""
 
     profile = Profile("test", "themes", 64, 0.1)
 
@@ -34,7 +34,7 @@ class ThemeEmbedder:
 
 
 def talk(*themes: str, turns: int = 8, pause: timedelta = timedelta(0)) -> list[MessageContent]:
-    """Themes one after the other, each talked about in ``turns`` messages, with a pause between."""
+    """Themes one after another, each in ``turns`` messages, with a pause between them."""
     messages: list[MessageContent] = []
     at = AT
     for theme in themes:
@@ -90,7 +90,7 @@ def test_a_summary_says_what_was_asked() -> None:
 
 
 def between_people(*texts: str) -> list[MessageContent]:
-    """Two people in turn, four minutes apart."""
+    """Messages of two people in turn, four minutes apart."""
     return [
         MessageContent(
             n, "peer" if n % 2 else "user", "Boris" if n % 2 else "Anna", AT + timedelta(minutes=4 * n), text

@@ -1,6 +1,6 @@
-"""A memory of a few messages for the agent: searched by the engine's own arithmetic, without a database.
+"""A memory of a few messages for the agent, searched by the engine's own arithmetic, without a database.
 
-Nearness is the share of letters in threes that query and passage have in common, a stand-in for an embedding model.
+Similarity is the share of trigrams of letters that query and passage have in common, in place of an embedding model.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TALK = (
 
 @dataclass
 class Memory:
-    """``said`` are (topic, day, author, text); each message is a passage. ``asked`` keeps every search."""
+    """``said`` are (topic, day, author, text); each message is a passage. ``asked`` contains every search."""
 
     entries: Sequence[tuple[int, str, str, str]] = TALK
     writer: Chat | None = None
@@ -147,7 +147,7 @@ class Memory:
         return RerankScores([1 / (place + 2) for place in reversed(range(len(texts)))], self.cross_encoder)
 
     async def run(self, query: str, ports: Ports | None = None, **parameters: Any) -> list[Event]:
-        """The events of a run, without what a model says meanwhile."""
+        """Returns the events of a run, without progress of the model."""
         self.query = query
         request = StrategyRequest(query, ReactParameters(**parameters), TODAY, Background("", (), (), ()), BUILT_IN)
         events = [event async for event in STRATEGY.recall(request, ports or self.ports)]
@@ -193,7 +193,7 @@ def _candidate(topic: int, rank: int, cosine: float, fused: float, near: float) 
 
 
 def used(events: Sequence[Event], tool: str = "") -> list[ToolUsed]:
-    """What the tools brought, or the one of that name."""
+    """Returns the results of the tools, or of the tool of that name."""
     return [event for event in events if isinstance(event, ToolUsed) and tool in ("", event.tool)]
 
 
@@ -203,5 +203,5 @@ def answer(events: Sequence[Event]) -> Answered:
 
 
 def trace(events: Sequence[Event]) -> list[Any]:
-    """A run without its seconds, to compare it with another one."""
+    """Returns a run without its seconds, to compare it with another one."""
     return [replace(event, seconds=0.0) if isinstance(event, ToolUsed) else event for event in events]

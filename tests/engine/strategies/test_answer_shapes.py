@@ -1,4 +1,4 @@
-"""Whatever shape a model writes its choice in, the choice is the same: any ids, any rendering, any accident."""
+"""Whatever shape a model gives its choice, the choice is the same: any ids, any format, any mistake."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(text: str) -> list[str] | None:
 
 @st.composite
 def elements(draw: st.DrawFn, kind: str, number: int, bare: bool = True) -> Any:
-    """One chosen item, written in any way; ``bare`` ones may leave their kind to the list they stand in."""
+    """One chosen item in any format; ``bare`` ones may leave their kind to the name of their list."""
     written = [f"{kind}:{number}", f"{kind.lower()}:{number}", f"[{kind}:{number}]", f" {kind} : {number} "]
     id = draw(st.sampled_from([*written, number, float(number), str(number)] if bare else written))
     as_object = st.fixed_dictionaries({draw(st.sampled_from(["id", f"{kind.lower()}_id"])): st.just(id)})
@@ -60,7 +60,7 @@ def lists(draw: st.DrawFn, kind: str, ids: list[int], bare: bool = True, junk: b
 
 @st.composite
 def answers(draw: st.DrawFn, chosen: Chosen) -> Any:
-    """The choice as JSON: an object of lists, or one bare list whose foreign kinds name themselves."""
+    """The choice as JSON: an object of lists, or one bare list whose items of other kinds name their kind."""
     if draw(st.booleans()):
         return {
             draw(st.sampled_from(OTHER_KEYS[key])): draw(lists(KINDS[key], ids)) for key, ids in in_order(chosen) if ids
@@ -91,7 +91,7 @@ def test_any_choice_in_any_shape_is_read_as_that_choice(chosen: Chosen, data: st
 @given(choices, st.data())
 def test_trailing_commas_and_a_missing_end_do_not_change_it(chosen: Chosen, data: st.DataObject) -> None:
     text = json.dumps({key: data.draw(lists(KINDS[key], ids, junk=False)) for key, ids in in_order(chosen)})
-    # Reasons hold brackets of their own; only the last one of the text is surely ours.
+    # Reasons contain brackets of their own; only the last bracket of the text surely belongs to the answer.
     ending = data.draw(st.sampled_from(["", ",}", "\n"]))
     assert read(text[:-1] + ending) == names(chosen)
 

@@ -1,4 +1,4 @@
-"""The filter by similarity: its two stages, what becomes of every item, and both ways to end without context."""
+"""The filter by similarity: its two stages, the outcome of every item, and both ways to end without context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def by_rank(values: tuple[float, ...]) -> dict[str, float]:
 
 
 def removed(result: Filtering) -> tuple[int, int, int]:
-    """By threshold, by the gap and by top K."""
+    """Returns what was removed by threshold, by the gap and by top K."""
     counts = result.counts
     return counts["below_threshold"], counts["after_gap"], counts["beyond_top_k"]
 
@@ -77,7 +77,7 @@ def test_the_presets(preset: str, architecture: tuple[int, ...], setup: tuple[in
 
 @pytest.mark.parametrize("high", [value / 100 for value in range(45, 100)])
 def test_a_drop_of_exactly_the_gap_never_cuts(high: float) -> None:
-    # Floats alone would cut at about half of these.
+    # Plain float arithmetic would cut about half of these.
     at_gap = apply_cuts({"a": high, "b": round(high - 0.15, 2)}, Cuts(threshold=0.3))
     assert at_gap.cliff == 0
     assert apply_cuts({"a": high, "b": round(high - 0.16, 2)}, Cuts(threshold=0.25, initial_threshold=0.2)).cliff == 1
@@ -105,15 +105,15 @@ def test_every_item_has_one_fate_and_the_numbers_add_up(values: list[float], cut
     assert sum(result.counts.values()) == len(values)
     assert result.initial == len(result.kept) + sum(removed(result))
     assert all(before >= behind for before, behind in pairwise(item.similarity for item in result.items))
-    # The fates follow one another, for each stage removes an end of the list.
+    # The outcomes are in this order, because each stage removes an end of the list.
     order: list[Fate] = ["kept", "beyond_top_k", "after_gap", "below_threshold", "beyond_initial", "below_initial"]
     assert [order.index(item.fate) for item in result.items] == sorted(order.index(item.fate) for item in result.items)
-    # What passes the threshold is never removed whole.
+    # The gap never removes every item above the threshold.
     assert bool(result.kept) == (result.initial > result.counts["below_threshold"])
 
 
 async def events(values: tuple[float, ...], notes: tuple[Note, ...] = (), **parameters: float) -> list[Event]:
-    """Those of a run whose search finds topics of these cosines."""
+    """Returns the events of a run whose search finds topics with these cosines."""
     found = tuple(
         replace(candidate(rank, rank), id=f"Topic:{rank}", cosine=value) for rank, value in enumerate(values, start=1)
     )
@@ -163,7 +163,7 @@ async def test_each_parameter_changes_what_is_kept(parameters: dict[str, float],
     assert len(end.selected) == ids
 
 
-async def test_both_ways_to_be_left_without_context_are_told_apart() -> None:
+async def test_both_reasons_for_an_empty_context_are_distinguished() -> None:
     nothing, everything = (await events((0.2,)))[-1], (await events((0.47, 0.4)))[-1]
     assert isinstance(nothing, RunFinished)
     assert isinstance(everything, RunFinished)

@@ -1,4 +1,4 @@
-"""A rerank over topics, people and files at once; what came with the query; what the model says meanwhile."""
+"""A rerank over topics, people and files at once; media that came with the query; progress of the model."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_a_prompt_in_force_is_used_and_named() -> None:
     assert of(TurnStarted, events)[0].prompt_version == "rerank-en-3"
 
 
-# What came with the query
+# Media that came with the query
 
 ITEM = MediaItem("ab" * 32, "image", "image/png", "mri.png", 4)
 MRI = MediaContent(ITEM, b"\x89PNG")
@@ -204,7 +204,7 @@ async def test_an_endpoint_that_cannot_see_is_asked_again_with_the_text_alone() 
 
 
 def blind(sent: dict[str, Any]) -> httpx.Response:
-    """Refuses pictures; asks to read a topic, and having read it chooses it."""
+    """Refuses pictures; asks to read a topic, reads it, and chooses it."""
     if any(isinstance(message["content"], list) for message in sent["messages"]):
         return error(404, "No endpoints found that support image input")
     return says_over_http('{"topics": [1]}') if "response_format" in sent else calls_tool()
@@ -237,7 +237,7 @@ async def test_an_endpoint_that_refuses_the_text_too_is_an_error() -> None:
     assert end((await run(asking(1, media=(MRI,)), step, step))[0]).fallback == "llm_error"
 
 
-# What the model says meanwhile
+# Progress of the model
 
 
 async def test_what_the_model_says_so_far_is_handed_on_with_its_turn() -> None:

@@ -145,7 +145,7 @@ async def test_the_run_ends_when_its_time_is_over_after_reading() -> None:
     assert (finished.fallback, ids(finished)) == ("timeout", ["Topic:2", "Topic:1"])
 
 
-async def test_a_turn_that_takes_too_long_is_told_from_the_whole_run() -> None:
+async def test_a_timeout_of_a_turn_is_distinguished_from_one_of_the_run() -> None:
     finished = end(await run(asks(2), slow(chooses(1)), turn_seconds=20, seconds=50))
     assert (finished.fallback, ids(finished)) == ("turn_timeout", ["Topic:2"])
     assert end(await run(slow(asks(2)), turn_seconds=20, seconds=50)).fallback == "turn_timeout"

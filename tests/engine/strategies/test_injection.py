@@ -1,7 +1,8 @@
-"""Nothing people wrote can pose as ours: not as a tag, a candidate, a tool's result, a message or an instruction.
+"""No text that people wrote can pass for the program's: as a tag, a candidate, a tool's result, a message or an
+instruction.
 
-The rendered prompt is searched as the model would read it. Hostile text is put into every field that stored or
-typed text can reach, also of prompts that somebody edited without a thought for that.
+The rendered prompt is searched as the model would read it. Hostile text is put into every field that stored or typed
+text can reach, also in prompts that somebody edited carelessly.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ hostile = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), m
 
 
 def hostile_request(text: str, **fields: Any) -> RerankRequest:
-    """A request with one candidate of each kind and ``text`` wherever stored or typed text can stand."""
+    """Returns a request with one candidate of each kind and ``text`` wherever stored or typed text can be."""
     return replace(
         request(1, query=f"what? {text}"),
         enriched=text,

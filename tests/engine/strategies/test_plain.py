@@ -1,4 +1,4 @@
-"""The plain path: one search, sentences quoted from its passages, and a refusal where they speak of something else."""
+"""The plain path: one search, sentences quoted from its passages, and a refusal if they are about something else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def passage(rank: int, of: TopicContent, fused: float) -> FoundPassage:
 
 
 def ports(*found: FoundPassage) -> Ports:
-    """A memory of two topics, of which search finds these passages; there is no model to ask."""
+    """A memory of two topics, of which search finds these passages; no model is connected."""
     topics = {each.id: each for each in (CAKE, KNEE)}
     messages = {each.id: each for of in topics.values() for each in of.messages}
 

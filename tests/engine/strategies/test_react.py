@@ -1,4 +1,4 @@
-"""The agent from a question to an answer: its steps, its tools, its citations, and how it says that it is not sure."""
+"""The agent from a question to an answer: its steps, its tools, its citations, and how it expresses uncertainty."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_a_model_may_search_once_more_and_the_numbers_of_its_sources_stay(
     assert [(event.tool, event.outcome, event.step) for event in asked] == [("search", "done", 3)]
     assert phases(events)[-2:] == [(3, "answer"), (4, "answer")]
     assert [citation.topic for citation in answered.citations] == ["Topic:2", "Topic:5"]
-    # The last step takes no more calls.
+    # The last step accepts no more calls.
     assert [bool(request.tools) for request in chat.requests] == [True, False]
 
 
@@ -329,7 +329,7 @@ async def test_the_same_question_gives_the_same_run() -> None:
     assert trace(await Memory().run(REPLICA)) == trace(await Memory().run(REPLICA))
 
 
-# Each parameter with two values that make two different runs of a question.
+# Each parameter with two values that lead to different runs of a question.
 SETTINGS: list[tuple[str, Any, Any, str, dict[str, Any]]] = [
     ("max_steps", 4, 2, CAKE, {}),
     ("max_steps", 4, 3, NOWHERE, {}),
@@ -363,7 +363,7 @@ async def test_every_setting_changes_a_run(name: str, one: Any, other: Any, quer
 
 
 def without_bounds(events: Sequence[Event]) -> list[Any]:
-    """A run without the bounds that its events repeat, so that only what they do counts."""
+    """Returns a run without the bounds that its events repeat, so that only their effect counts."""
     kept = [event for event in trace(events) if not isinstance(event, StepStarted)]
     return [replace(event, arguments={}) if hasattr(event, "arguments") else event for event in kept] + phases(events)
 

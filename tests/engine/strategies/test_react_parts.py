@@ -1,4 +1,4 @@
-"""The parts of the agent: routes and filters, plans, coverage, statements, what is alike, and what a tool is given."""
+"""The parts of the agent: routes and filters, plans, coverage, statements, similar texts, and arguments of tools."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_known_cosine_counts_instead_of_deviations() -> None:
     far, usual = (coverage(asked, source, 12.0, nearness) for nearness in (0.3, 1.0))
     assert far < 0.8 < usual
     assert coverage(asked, source, 0.0, 1.0) == usual
-    # Without vectors nothing is near, and words alone decide.
+    # Without vectors nothing is near, and only words count.
     assert coverage(asked, source, 0.0, 0.0) == coverage(asked, source, 0.0)
 
 
@@ -153,7 +153,7 @@ def test_a_claim_needs_its_figures() -> None:
     assert borne_out("The price is $23,282 a year.", "it is 23281 a year, the price") == 0.0
 
 
-def test_flat_scores_are_told_from_others() -> None:
+def test_flat_scores_are_distinguished_from_others() -> None:
     assert is_flat([0.5, 0.51, 0.5], 0.05)
     assert not is_flat([0.9, 0.2, 0.1], 0.05)
     assert not is_flat([0.5], 0.05)

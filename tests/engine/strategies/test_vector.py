@@ -1,4 +1,4 @@
-"""The plain vector order as a strategy, fed by ports that answer without a database."""
+"""The plain vector order as a strategy, with ports that answer without a database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNREACHABLE = (Note("embedding_failed", {"words": "out of reach"}),)
 
 
 def ports(*, notes: tuple[Note, ...] = (), is_late: bool = False) -> Ports:
-    """Ports of which only the search answers: seven candidates, and nine topics in plain vector order."""
+    """Returns ports of which only the search answers: seven candidates, and nine topics in plain vector order."""
 
     async def search(line: QueryEnriched) -> PreparedSearch:
         async def find(*, fusion: Fusion = fuse, passages: int = 0) -> Found:

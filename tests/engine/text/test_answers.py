@@ -1,4 +1,4 @@
-"""Every way a model may write its choice means the same."""
+"""Every way in which a model may write its choice is read as the same choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stretches of time a question names, and how near a time lies to them."""
+"""The periods that a question names, and how near a time is to them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_ordinal_before_another_word_names_no_day() -> None:
     assert days("Who won the second march?") == []
 
 
-def test_the_words_that_name_a_part_are_told() -> None:
+def test_the_words_that_name_a_part_are_returned() -> None:
     assert [each.words for each in windows("Что было в конце мая 2023?", TODAY)] == ["конце мая 2023"]
 
 

@@ -1,4 +1,4 @@
-"""What a model quotes is found in the real messages, or said to be missing."""
+"""An excerpt that a model quotes is found in the real messages, or reported as missing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_invented_text_is_absent() -> None:
     assert found("We agreed to buy a boat in Lisbon") == [("absent", None)]
 
 
-def test_true_and_invented_lines_are_told_apart() -> None:
+def test_true_and_invented_lines_are_distinguished() -> None:
     assert found("[User]: ok\n[Assistant]: The moon is made of cheese") == [("exact", 3), ("absent", None)]
 
 
@@ -98,7 +98,7 @@ def test_a_part_of_a_line_is_no_quotation_for_what_it_lost_may_turn_it_round() -
     assert [p.status for p in verify(("Do not take it before meals.",), talk)] == ["exact"]
 
 
-def test_words_under_a_wrong_head_are_not_what_was_said() -> None:
+def test_words_under_a_wrong_head_are_no_excerpt() -> None:
     assert found("[Assistant]: How do I set up vLLM on an H100?") == [("altered", 1)]
     assert found("[User (@boris)]: How do I set up vLLM on an H100?") == [("altered", 1)]
     assert found("[User (@anna) (2025-07-25 23:59:59)]: How do I set up vLLM on an H100?") == [("altered", 1)]

@@ -43,7 +43,7 @@ def test_two_spellings_of_one_thing_share_a_form(one: str, other: str) -> None:
 
 @pytest.mark.parametrize("marks", ["\u0315\u0300", "\uff9e\u0315"])
 def test_marks_in_no_order_take_time_by_their_number_and_no_more(marks: str) -> None:
-    """Sorted all at once, these would hold the interpreter for minutes, and the archive would never get past them."""
+    """Sorting all of these at once would block the interpreter for minutes, and the archive could never pass them."""
     began = time.thread_time()
     fold("a" + marks * 100_000)
     assert time.thread_time() - began < 5
@@ -84,7 +84,7 @@ def test_a_query_is_folded_without_words_that_only_ask() -> None:
     assert fold_query("Какие проблемы были с моим GPT-5?").split() == ["проблемы", "gpt", "5?", "gpt5"]
 
 
-def test_script_is_told_by_most_letters() -> None:
+def test_a_script_is_recognised_by_most_letters() -> None:
     assert is_wide("Развернули vLLM на двух узлах H100")
     assert not is_wide("The café in the Zürich office")
     assert not is_wide("")

@@ -1,4 +1,4 @@
-"""Passages cover the talk, keep exchanges together and stay small."""
+"""Passages cover all messages, keep exchanges together and stay small."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def test_a_forwarded_message_names_its_source() -> None:
     assert cut_passages([message])[0].text == "Anna (Boris): Look"
 
 
-def test_nothing_said_makes_no_passage() -> None:
+def test_no_messages_make_no_passage() -> None:
     assert cut_passages([]) == []

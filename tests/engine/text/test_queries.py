@@ -1,4 +1,4 @@
-"""What of a question its vector is made of, and which words are one term."""
+"""Which words of a question its vector is made of, and which words are one term."""
 
 from __future__ import annotations
 

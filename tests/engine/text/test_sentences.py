@@ -1,4 +1,4 @@
-"""Where a sentence ends, and where a point ends none."""
+"""Where a sentence ends, and where a full stop ends none."""
 
 from __future__ import annotations
 

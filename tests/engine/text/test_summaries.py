@@ -1,4 +1,4 @@
-"""Summaries without a chat model: who said what and when, in words that set the topic apart."""
+"""Summaries without a chat model: who wrote what and when, in words that distinguish the topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = {"melanie", "caroline"}
 
 
 def talk(*lines: tuple[str, str], assistant: str = "") -> list[MessageContent]:
-    """``(author, text)``; the first author is the user, ``assistant`` the one who is no person."""
+    """Messages as ``(author, text)``; the first author is the user, ``assistant`` is no person."""
     roles = {lines[0][0]: "user", assistant: "assistant"}
     return [
         MessageContent(number, roles.get(author, "peer"), author, AT + timedelta(minutes=number), text)
@@ -38,7 +38,7 @@ FRIENDS = talk(
 )
 
 
-def test_a_summary_names_who_said_what_and_when_under_what_it_is_about() -> None:
+def test_a_summary_names_authors_times_and_subjects_under_its_heading() -> None:
     line = summed_up(FRIENDS)
     assert line.startswith("Charity race")
     assert "Melanie: ran a charity race for mental health last Saturday" in line

@@ -97,7 +97,7 @@ def _of_topic(sources: Mapping[int, Document], topic: str) -> Mapping[int, Docum
 
 
 def _quote(document: Document, place: Place) -> tuple[str, str]:
-    """Who said it and when, and the sentence."""
+    """Returns author and time, and the sentence."""
     number, start, end = place
     message = next(each for each in document.messages if each.id == number)
     return f"{message.author or message.role} ({message.sent_at:%Y-%m-%d})", message.text[start:end]
@@ -113,7 +113,7 @@ def _claims(texts: Sequence[str], sources: Mapping[int, Document]) -> tuple[str,
 def answer_event(
     draft: Draft, coverage: float, support: float | None, parameters: ReactParameters, language: Language
 ) -> Answered:
-    """The answer, as it stands, softened, or refused."""
+    """Returns the answer, unchanged, softened, or refused."""
     statements = draft.statements
     outcome, notes = _outcome(draft, coverage, support, parameters)
     text = statements.text

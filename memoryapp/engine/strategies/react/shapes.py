@@ -96,7 +96,7 @@ class Hit(Shape):
 
 
 class SearchOutput(Shape):
-    """``new`` hits are those that no earlier search had brought, ``relaxed`` tells that filters left too few."""
+    """``new`` hits are those that no earlier search has brought, ``relaxed`` says that filters left too few."""
 
     hits: Annotated[tuple[Hit, ...], Field(max_length=1_000)]
     new: int

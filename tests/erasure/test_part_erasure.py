@@ -1,4 +1,4 @@
-"""A message is erased out of a memory that stays: everywhere, for good, and the rest is whole."""
+"""A message is erased from a memory that remains: everywhere and for good, and the rest stays valid."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from memoryapp import curation, forgetting, knowledge, verification
+from memoryapp import curation, erasure, knowledge
 from memoryapp.curation import CurationError
 from memoryapp.engine.events import from_payload
-from memoryapp.forgetting import Target
+from memoryapp.erasure import Target, scanner
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
 from memoryapp.models import (
@@ -34,7 +34,7 @@ from memoryapp.models import (
     TopicMessage,
 )
 from tests.conftest import record, talk
-from tests.forgetting.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
+from tests.erasure.conftest import PARAPHRASE, REMAINING, SECRET, Filled, events_about, stored_run
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +45,7 @@ WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'js
 
 
 def tables_with(text: str) -> set[str]:
-    """Where in the database this text stands, whatever the table."""
+    """Returns the columns of the database that contain this text, in any table."""
     found = set()
     with connection.cursor() as cursor:
         cursor.execute(EVERY_TEXT)
@@ -58,14 +58,14 @@ def tables_with(text: str) -> set[str]:
 
 def erased(filled: Filled, *messages: Message) -> Erasure:
     target = Target(filled.owner.pk, tuple(row.pk for row in messages or (filled.message,)))
-    receipt = forgetting.finish(forgetting.begin(target, "ada"))
+    receipt = erasure.finish(erasure.begin(target, "ada"))
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
     return receipt
 
 
 def places(receipt: Erasure) -> list[str]:
-    return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
+    return [residue.place for residue in scanner.residues(scanner.receipt(str(receipt.pk)))]
 
 
 @pytest.mark.parametrize("is_merged", [False, True])
@@ -188,7 +188,7 @@ def test_every_message_erased_leaves_no_topic_and_no_edit(filled: Filled) -> Non
 
 @pytest.mark.django_db(transaction=True)
 def test_the_laws_of_history_still_hold_for_everybody_else(filled: Filled) -> None:
-    begun = forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
+    begun = erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
     assert begun.ended_at is None
     with pytest.raises(Exception, match="History stays"):
         TopicEdit.objects.filter(owner=filled.owner).delete()
@@ -213,8 +213,8 @@ def test_others_keep_their_rows(filled: Filled, boris: ChatUser) -> None:
 @pytest.mark.slow
 def test_what_is_gone_cannot_be_erased_again(filled: Filled) -> None:
     erased(filled)
-    with pytest.raises(forgetting.Nothing, match="gone already"):
-        forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
+    with pytest.raises(erasure.Nothing, match="gone already"):
+        erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_a_person_goes_with_history_and_mentions(filled: Filled) -> None:
     filled.person.bio = "captain of the rowing club since spring"
     filled.person.save()
     target = Target(filled.owner.pk, person=filled.person.pk, kind=Erasure.Kind.PERSON)
-    receipt = forgetting.finish(forgetting.begin(target, "ada"))
+    receipt = erasure.finish(erasure.begin(target, "ada"))
     assert receipt.ended_at
     assert not Person.objects.exists()
     assert not KnowledgeEdit.objects.exists()

@@ -4,7 +4,7 @@ Words are those of the text in its compatibility form, case folded. A text of ``
 each run of that many; a shorter one has a single mark of all its words, if they have ``LEAST_CHARS`` characters
 together. The key mixes the receipt's salt with ``SECRET_KEY``, so that a stolen database alone tests no guess.
 
-The scanner (``memoryapp/verification.py``) reads the same marks by code of its own; decision 23 describes them.
+The scanner reads the same marks with code of its own; decision 23 describes them.
 """
 
 from __future__ import annotations

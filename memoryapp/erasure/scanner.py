@@ -1,8 +1,8 @@
 """The scanner: looks for the words of a receipt in every column of the database and every file of the data folder.
 
-It uses only the receipt, and shares no code with the erasure. It asks the database for its columns, so it also reads
-tables without a model: text, JSON, arrays and binary values, everything except numbers, times and vectors. It reads the
-bytes of files, and the content of gzip, zlib and zip.
+It uses only the receipt, and imports no module of the erasure, so that a mistake there cannot hide residue. It asks
+the database for its columns, so it also reads tables without a model: text, JSON, arrays and binary values, everything
+except numbers, times and vectors. It reads the bytes of files, and the content of gzip, zlib and zip.
 """
 
 from __future__ import annotations

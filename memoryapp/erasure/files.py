@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 
 from memoryapp import import_files
 from memoryapp.embedded import paths
-from memoryapp.forgetting.marks import Marks
+from memoryapp.erasure.marks import Marks
 from memoryapp.models import ImportFile
 
 _BLANK = b"*"
@@ -45,7 +45,7 @@ def discard_imports(owner: int) -> int:
 
 
 def logs() -> Iterator[Path]:
-    """The logs in the data folder and beside an embedded database that lies elsewhere, packed ones too."""
+    """Yields the logs in the data folder, and those beside an embedded database in another folder, packed ones too."""
     cluster = paths.cluster(settings.DATA_DIR)
     for top in dict.fromkeys((settings.DATA_DIR, cluster.base)):
         for folder, inner, names in os.walk(top):

@@ -11,21 +11,18 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
-from django.contrib.admin.models import LogEntry
-from django.contrib.contenttypes.models import ContentType
-from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Model, QuerySet
-from django.dispatch import Signal
+from django.db.models import Count, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
+from memoryapp.chat_users import erased
+from memoryapp.erasure.deleting import FILES, by_table, delete_log_entries, delete_media
 from memoryapp.models import (
     Access,
     ApiToken,
@@ -49,10 +46,7 @@ from memoryapp.models import (
 from memoryapp.models.user import Owned
 from memoryapp.operations import advisory_locks
 
-# Sent in the process that erases, with the ``number`` of a chat user after its end.
-erased = Signal()
 ERASER = "erase"
-FILES = "files"
 # Tables in the order of deletion, each with the tables that refer to it, and the number of rows in a transaction: a run
 # has hundreds of events.
 _ROOTS: Sequence[tuple[type[Owned], int]] = (
@@ -74,10 +68,6 @@ _MOST = 1_000
 _TIMES = 10
 
 logger = logging.getLogger(__name__)
-
-
-class BeingErased(Exception):
-    """Nothing can be added to a memory that is being erased; the text is a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +106,8 @@ def holding(owner: ChatUser) -> Holding:
     )
 
 
-def begin(owner: ChatUser, actor: str) -> Erasure:
-    """Hides the chat user for good; an erasure that began earlier continues. The rows exist until ``finish``."""
+def begin_user(owner: ChatUser, actor: str) -> Erasure:
+    """Hides the chat user for good; an erasure that began earlier continues. The rows exist until ``finish_user``."""
     with transaction.atomic():
         # A stronger lock than a referring row takes, so it waits for those who are writing now.
         row = ChatUser.with_erased.select_for_update().get(pk=owner.pk)
@@ -130,36 +120,7 @@ def begin(owner: ChatUser, actor: str) -> Erasure:
         )[0]
 
 
-def being_erased(name: str) -> ChatUser | None:
-    """Returns the chat user of that name whose erasure has not ended."""
-    return ChatUser.with_erased.filter(name=name, erasing_since__isnull=False).first()
-
-
-def check_kept(owner: ChatUser) -> None:
-    """Raises BeingErased for a chat user that is marked, or gone."""
-    if not ChatUser.objects.filter(pk=owner.pk).exists():
-        raise BeingErased(_("This chat user is being erased; nothing can be added for them."))
-
-
-def found_or_made(name: str) -> ChatUser:
-    """Returns the chat user of that name, created if missing. Raises BeingErased."""
-    marked = being_erased(name)
-    if marked:
-        check_kept(marked)
-    found: ChatUser = ChatUser.objects.get_or_create(name=name)[0]
-    return found
-
-
-def unfinished() -> QuerySet[Erasure]:
-    return Erasure.objects.filter(ended_at__isnull=True).order_by("pk")
-
-
-def erase(owner: ChatUser, actor: str) -> Erasure:
-    """Erases everything of this chat user before it returns; returns the receipt."""
-    return finish(begin(owner, actor))
-
-
-def finish(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
+def finish_user(erasure: Erasure, *, wait: timedelta = timedelta(hours=1)) -> Erasure:
     """Continues an erasure to its end. While another process works on it, waits for that one, at most ``wait``.
 
     The receipt has no ``ended_at`` when ``wait`` was too short.
@@ -213,25 +174,11 @@ def _in_batches(
             if not numbers:
                 return
             batch = model._base_manager.filter(pk__in=numbers)
-            _count(erasure, delete(batch) + forget_in_log(model, numbers))
+            _count(erasure, delete(batch) + delete_log_entries(model, numbers))
 
 
 def _delete(batch: QuerySet[Any]) -> Counter[str]:
     return by_table(batch.delete()[1])
-
-
-def delete_media(batch: QuerySet[Any]) -> Counter[str]:
-    """Deletes the rows, and the files that no other row refers to; returns counts by table."""
-    media = list(batch)
-    for path in sorted(row.path for row in media):
-        advisory_locks.acquire_until_commit(path, 0)
-    gone = _delete(batch)
-    shared = set(Media.objects.filter(sha256__in=[row.sha256 for row in media]).values_list("sha256", flat=True))
-    for row in media:
-        if row.sha256 not in shared:
-            default_storage.delete(row.path)
-            gone[FILES] += 1
-    return gone
 
 
 def _delete_import_files(batch: QuerySet[Any]) -> Counter[str]:
@@ -249,8 +196,8 @@ def _delete_owner(erasure: Erasure) -> None:
     number = erasure.owner_number
     tokens = list(_own_tokens(number).values_list("pk", flat=True))
     with transaction.atomic():
-        gone = forget_in_log(ApiToken, tokens) + by_table(ApiToken.objects.filter(pk__in=tokens).delete()[1])
-        gone += forget_in_log(ChatUser, [number]) + _raw(ApiToken.owners.through.objects.filter(chatuser=number))
+        gone = delete_log_entries(ApiToken, tokens) + by_table(ApiToken.objects.filter(pk__in=tokens).delete()[1])
+        gone += delete_log_entries(ChatUser, [number]) + _raw(ApiToken.owners.through.objects.filter(chatuser=number))
         erasure.ended_at = timezone.now()
         erasure.save(update_fields=["ended_at"])
         _count(erasure, gone + _raw(ChatUser.with_erased.filter(pk=number)))
@@ -266,17 +213,6 @@ def _own_tokens(owner: ChatUser | int) -> QuerySet[ApiToken]:
 def _raw(rows: QuerySet[Any]) -> Counter[str]:
     """Deletes only these rows; the database refuses if another row refers to one."""
     return Counter({rows.model._meta.db_table: rows._raw_delete(rows.db)})
-
-
-def forget_in_log(model: type[Model], numbers: Sequence[Any]) -> Counter[str]:
-    """Entries of the administration's log quote these rows, so they are deleted as well; returns counts by table."""
-    kind = ContentType.objects.get_for_model(model)
-    rows = LogEntry.objects.filter(content_type=kind, object_id__in=[str(number) for number in numbers])
-    return by_table(rows.delete()[1])
-
-
-def by_table(gone: Mapping[str, int]) -> Counter[str]:
-    return Counter({apps.get_model(label)._meta.db_table: count for label, count in gone.items() if count})
 
 
 def _count(erasure: Erasure, gone: Counter[str]) -> None:

@@ -22,14 +22,15 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memoryapp import erasure as whole
-from memoryapp.forgetting import files, marks
-from memoryapp.forgetting.conversations import Changes, redact_calls, redact_runs
-from memoryapp.forgetting.cutting import Moved, cut, deleted
-from memoryapp.forgetting.leftovers import redact_leftovers, texts_of
-from memoryapp.forgetting.marks import Marks
-from memoryapp.forgetting.reach import Reach, Target, reach_of
-from memoryapp.forgetting.redaction import Redaction
+from memoryapp.chat_users import erased
+from memoryapp.erasure import chat_user, files, marks
+from memoryapp.erasure.conversations import Changes, redact_calls, redact_runs
+from memoryapp.erasure.cutting import Moved, cut
+from memoryapp.erasure.deleting import FILES, deleted
+from memoryapp.erasure.leftovers import redact_leftovers, texts_of
+from memoryapp.erasure.marks import Marks
+from memoryapp.erasure.reach import Reach, Target, reach_of
+from memoryapp.erasure.redaction import Redaction
 from memoryapp.models import Artifact, ChatUser, Erasure, Fact, Message, Person, Run, Topic, TopicVector
 from memoryapp.operations import advisory_locks
 from memoryapp.operations.waits import renewed
@@ -126,7 +127,7 @@ def _erase_user(erasure: Erasure) -> None:
         owner = ChatUser.with_erased.get(pk=erasure.owner_number)
         found = runs_of(_texts_of_owner(owner), _MARKS_OF_A_TEXT)
         _store_marks(erasure, found, stays=Message.objects.exclude(owner=owner))
-    whole.finish(erasure)
+    chat_user.finish_user(erasure)
     erasure.refresh_from_db()
     if erasure.ended_at is not None:
         _redact(erasure)
@@ -169,7 +170,7 @@ def _cut(erasure: Erasure, owner: ChatUser) -> None:
             if last:
                 raise
         else:
-            whole.erased.send(ChatUser, number=owner.pk)
+            erased.send(ChatUser, number=owner.pk)
             return
 
 
@@ -245,11 +246,11 @@ def _redact(erasure: Erasure) -> None:
     cut_at = erasure.cut_at or erasure.began_at
     owner = erasure.owner_number
     for changes in (
-        Changes(gone=Counter({whole.FILES: files.discard_imports(owner) if erasure.messages else 0})),
+        Changes(gone=Counter({FILES: files.discard_imports(owner) if erasure.messages else 0})),
         redact_runs(owner, redaction, cut_at),
         redact_calls(owner, redaction, cut_at),
         redact_leftovers(erasure, redaction),
-        Changes(changed=Counter({whole.FILES: files.blank_logs(redaction.marks)})),
+        Changes(changed=Counter({FILES: files.blank_logs(redaction.marks)})),
     ):
         erasure.counts = dict(Counter(erasure.counts) + changes.gone)
         erasure.redacted = dict(Counter(erasure.redacted) + changes.changed)

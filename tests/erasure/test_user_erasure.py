@@ -1,4 +1,4 @@
-"""A chat user is erased: nothing of them is left in any table or folder, and nothing of others goes with them."""
+"""A chat user is erased: no table and no folder contains anything of them, and nothing of others is erased."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from memoryapp import curation, erasure, media, tasks
+from memoryapp import curation, media, tasks
 from memoryapp.accounts import tokens
+from memoryapp.chat_users import BeingErased
 from memoryapp.clients import offline_embedder
 from memoryapp.engine.chat.media import read_part
 from memoryapp.engine.events import RunFinished, to_payload
-from memoryapp.erasure import BeingErased
+from memoryapp.erasure import chat_user
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.invariants import violations
 from memoryapp.models import (
@@ -53,6 +54,7 @@ from memoryapp.models import (
 from memoryapp.runs import lifecycle
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import operator, record, signed_in, talk
+from tests.erasure.erasing import erase_user
 from tests.support.browsing import flat
 from tests.support.doors import Program, error_of, token_for
 
@@ -68,7 +70,7 @@ WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'js
 
 
 def tables_with(text: str) -> set[str]:
-    """Where in the database this text stands, whatever the table."""
+    """Returns the columns of the database that contain this text, in any table."""
     found = set()
     with connection.cursor() as cursor:
         cursor.execute(HOLDING)
@@ -80,7 +82,7 @@ def tables_with(text: str) -> set[str]:
 
 
 def rows_of(owner: int) -> dict[str, int]:
-    """How many rows of each table belong to this chat user."""
+    """Counts the rows of each table that belong to this chat user."""
     counted = {}
     with connection.cursor() as cursor:
         cursor.execute("SELECT table_name FROM information_schema.columns WHERE column_name = 'owner_id'")
@@ -91,7 +93,7 @@ def rows_of(owner: int) -> dict[str, int]:
 
 
 def filled(owner: ChatUser) -> None:
-    """A row or more of every kind, each with the secret where it holds text."""
+    """Creates a row or more of every kind, each with the secret in its texts."""
     at = timezone.now()
     ChatUser.objects.filter(pk=owner.pk).update(profile=f"{SECRET} lives here", display_name=SECRET)
     batch = ImportBatch.objects.create(owner=owner, source=f"{SECRET}.json", format="jsonl")
@@ -127,7 +129,7 @@ def filled(owner: ChatUser) -> None:
     lifecycle.start(owner, SECRET, parent=run)
     looking = Operator.objects.create(user=User.objects.create_user(f"looks-at-{owner.pk}"))
     Access.objects.create(owner=owner, operator=looking)
-    # A test before this one emptied the table of content types, whose numbers Django remembers.
+    # An earlier test emptied the table of content types, whose numbers Django caches.
     ContentType.objects.clear_cache()
     LogEntry.objects.log_actions(looking.user.pk, Topic.objects.filter(pk=topic.pk), CHANGE, "[]")
     LogEntry.objects.log_actions(looking.user.pk, ChatUser.objects.filter(pk=owner.pk), CHANGE, "[]")
@@ -153,7 +155,7 @@ async def embedded(anna: ChatUser, thread_closed: None) -> None:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasure, "_ROOTS", [(model, 1) for model, _ in erasure._ROOTS])
+    monkeypatch.setattr(chat_user, "_ROOTS", [(model, 1) for model, _ in chat_user._ROOTS])
 
 
 def test_nothing_of_an_erased_chat_user_is_left_anywhere(anna: ChatUser, boris: ChatUser, folder: Path) -> None:
@@ -164,7 +166,7 @@ def test_nothing_of_an_erased_chat_user_is_left_anywhere(anna: ChatUser, boris: 
     shared = tokens.make("shared", [ApiToken.Scope.READ], [anna, boris])[0]
     assert len(tables_with(SECRET)) > 12
     before = rows_of(anna.pk)
-    receipt = erasure.erase(anna, "ada")
+    receipt = erase_user(anna, "ada")
     assert tables_with(SECRET) == set()
     assert rows_of(anna.pk) == {}
     assert rows_of(boris.pk) == others
@@ -181,12 +183,12 @@ def test_nothing_of_an_erased_chat_user_is_left_anywhere(anna: ChatUser, boris: 
 def test_vectors_and_cards_go_too(embedded: None, anna: ChatUser) -> None:
     before = rows_of(anna.pk)
     assert before.keys() >= {"memoryapp_passagevector", "memoryapp_topicvector", "memoryapp_passage"}
-    receipt = erasure.erase(anna, "ada")
+    receipt = erase_user(anna, "ada")
     assert {table: receipt.counts[table] for table in before} == before
 
 
 class Killed(BaseException):
-    """What ends a process in the middle."""
+    """Ends a process in the middle of its work."""
 
 
 @pytest.mark.parametrize("batches", [1, 4, 9, 16, 25])
@@ -195,7 +197,7 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
     batches: int, anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = rows_of(anna.pk)
-    counting = erasure._count
+    counting = chat_user._count
     done = iter(range(batches))
 
     def dying(*given: Any) -> None:
@@ -204,9 +206,9 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(erasure, "_count", dying)
+        patch.setattr(chat_user, "_count", dying)
         with pytest.raises(Killed):
-            erasure.erase(anna, "ada")
+            erase_user(anna, "ada")
     left = rows_of(anna.pk)
     assert left
     begun = Erasure.objects.get()
@@ -222,7 +224,7 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
 
 def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser, as_admin: Any) -> None:
     everyones = Program(token_for())
-    erasure.begin(anna, "ada")
+    chat_user.begin_user(anna, "ada")
     assert not Run.objects.exclude(state=Run.State.FINISHED).exists()
     assert as_admin.get(f"/memory/{anna.pk}/").status_code == 404
     assert SECRET not in as_admin.get("/").content.decode()
@@ -244,9 +246,9 @@ def test_one_who_is_being_erased_is_hidden_and_takes_nothing_new(anna: ChatUser,
 
 
 def test_what_is_written_while_the_rows_go_goes_too(anna: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who was at work commits between the last batch and the end."""
+    """Another writer commits between the last batch and the end."""
     rest = iter([True])
-    deleting = erasure._delete_owner
+    deleting = chat_user._delete_owner
 
     def late(begun: Erasure) -> None:
         if next(rest, False):
@@ -261,8 +263,8 @@ def test_what_is_written_while_the_rows_go_goes_too(anna: ChatUser, monkeypatch:
         finally:
             connection.close()
 
-    monkeypatch.setattr(erasure, "_delete_owner", late)
-    receipt = erasure.erase(anna, "ada")
+    monkeypatch.setattr(chat_user, "_delete_owner", late)
+    receipt = erase_user(anna, "ada")
     assert receipt.ended_at
     assert rows_of(anna.pk) == {}
     assert tables_with(SECRET) == set()
@@ -272,18 +274,18 @@ def test_a_row_that_cannot_go_ends_the_attempt_and_a_later_one_succeeds(
     anna: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(erasure, "_others", lambda: iter(()))
-        patch.setattr(erasure, "_ROOTS", [])
+        patch.setattr(chat_user, "_others", lambda: iter(()))
+        patch.setattr(chat_user, "_ROOTS", [])
         with pytest.raises(Exception, match="violates foreign key"):
-            erasure.erase(anna, "ada")
+            erase_user(anna, "ada")
     assert Erasure.objects.get().ended_at is None
-    assert erasure.erase(anna, "eve").actor == "ada"
+    assert erase_user(anna, "eve").actor == "ada"
     assert rows_of(anna.pk) == {}
 
 
 def test_history_of_others_stays_by_the_laws_of_the_database(anna: ChatUser, boris: ChatUser) -> None:
     topic = talk(boris, ("Tea", ["green?", "yes"]))[0]
-    erasure.begin(anna, "ada")
+    chat_user.begin_user(anna, "ada")
     with pytest.raises(Exception, match="History stays"), transaction.atomic():
         TopicEdit.objects.filter(owner=boris).delete()
     assert Topic.objects.filter(pk=topic.pk).exists()
@@ -314,7 +316,7 @@ class TestCommand:
         assert self.run(SECRET)["memoryapp_chatuser"] == 1
 
     def test_it_ends_what_was_begun(self, anna: ChatUser) -> None:
-        erasure.begin(anna, "ada")
+        chat_user.begin_user(anna, "ada")
         assert self.run(SECRET)["memoryapp_chatuser"] == 1
 
 
@@ -331,7 +333,7 @@ class TestDoor:
         assert error_of(everyones.ask("delete", f"/v1/users/{SECRET}"))[0] == 404
 
     def test_a_call_that_was_cut_is_asked_again(self, anna: ChatUser, everyones: Program) -> None:
-        erasure.begin(anna, "ada")
+        chat_user.begin_user(anna, "ada")
         assert everyones.ask("delete", f"/v1/users/{SECRET}").json()["counts"]["memoryapp_chatuser"] == 1
 
     def test_a_token_for_some_memories_may_not(self, anna: ChatUser, boris: ChatUser) -> None:
@@ -375,6 +377,6 @@ class TestPage:
 
 
 def _region(answer: Any) -> str:
-    """What the page asks for again."""
+    """Returns the part of the page that is polled."""
     page: str = answer.content.decode()
     return page[page.index('id="erasure"') : page.index("</main>")]

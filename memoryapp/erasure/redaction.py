@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memoryapp.forgetting.marks import Marks
+from memoryapp.erasure.marks import Marks
 
 ERASED = "[erased]"
 # What programs that read events rely on, and what says nothing about the text.
@@ -102,7 +102,7 @@ def _is_id(text: str) -> bool:
 
 
 def bare(value: Any, key: str = "", beside: Mapping[str, Any] | None = None) -> Any:
-    """What is left of a value without its text; ``beside`` is the object it stands in under ``key``."""
+    """Returns what is left of a value without its text; ``beside`` is the object that contains it under ``key``."""
     if isinstance(value, Mapping):
         return {name: bare(item, name, value) for name, item in value.items()} if key != "parameters" else value
     if isinstance(value, list):

@@ -18,8 +18,8 @@ from django.utils import timezone
 from memoryapp.curation.plans import opening
 from memoryapp.curation.settling import settle
 from memoryapp.curation.swapping import lock_owner
-from memoryapp.erasure import by_table, delete_media, forget_in_log
-from memoryapp.forgetting.reach import Reach, Target, reach_of
+from memoryapp.erasure.deleting import delete_media, deleted
+from memoryapp.erasure.reach import Reach, Target, reach_of
 from memoryapp.ingestion.topics import put_passages
 from memoryapp.knowledge.writing import lock as lock_knowledge
 from memoryapp.models import (
@@ -249,13 +249,3 @@ def _suggestions(owner: ChatUser, reach: Reach) -> Counter[str]:
     kept = [pk for pk, _state, topics in named if topics & touched and pk not in doomed]
     Suggestion.objects.filter(pk__in=kept).update(evidence={})
     return deleted(Suggestion.objects.filter(pk__in=doomed))
-
-
-def deleted(rows: QuerySet[Any]) -> Counter[str]:
-    """Deletes the rows, the rows that refer to them, and entries of the administration's log that quote them; counts by
-    table."""
-    numbers = list(rows.values_list("pk", flat=True))
-    if not numbers:
-        return Counter()
-    gone = by_table(rows.model._base_manager.filter(pk__in=numbers).delete()[1])
-    return gone + forget_in_log(rows.model, numbers)

@@ -17,8 +17,8 @@ from uuid import UUID
 from django.db import transaction
 
 from memoryapp.engine.memory import topic_id
-from memoryapp.erasure import by_table
-from memoryapp.forgetting.redaction import ERASED, Redaction
+from memoryapp.erasure.deleting import by_table
+from memoryapp.erasure.redaction import ERASED, Redaction
 from memoryapp.models import AgentCall, QueryVector, RawReply, Run, RunEvent, RunProgress
 
 _SEEN_BY_MODELS = frozenset(("query_enriched", "turn_started", "model_replied"))

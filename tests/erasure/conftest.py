@@ -1,4 +1,5 @@
-"""A memory in which one message was seen by everything there is: topics and their edits, a run, an agent, curators."""
+"""A memory in which one message was read by everything that reads messages: topics and their edits, a run, an agent,
+curators."""
 
 from __future__ import annotations
 

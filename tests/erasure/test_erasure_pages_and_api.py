@@ -1,4 +1,4 @@
-"""Pages and the interface for programs: who may erase and export, what is said before, and what comes back."""
+"""Pages and the API: who may erase and export, what is shown before an erasure, and what is answered."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
-from memoryapp import knowledge, tasks, verification
+from memoryapp import knowledge, tasks
 from memoryapp.artifacts import arrival, processing
+from memoryapp.erasure import scanner
 from memoryapp.models import (
     Artifact,
     ChatUser,
@@ -26,8 +27,8 @@ from memoryapp.models import (
     Role,
 )
 from tests.conftest import operator, signed_in
+from tests.erasure.conftest import REMAINING, SECRET, Filled
 from tests.extraction.reading import fact
-from tests.forgetting.conftest import REMAINING, SECRET, Filled
 from tests.support.browsing import flat
 from tests.support.doors import Program, error_of, token_for
 
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def noted(content: str) -> dict[str, Any]:
-    """The values of a fact that a person writes."""
+    """Returns the values of a fact that a person writes."""
     return {name: value for name, value in fact(content).items() if name != "only_one"}
 
 
@@ -126,7 +127,7 @@ def test_what_quotes_a_message_is_named_before_and_goes_with_it(filled: Filled, 
     assert [row.name for row in Artifact.objects.filter(owner=owner)] == ["boat.txt"]
     assert not Media.objects.filter(sha256=quoting.sha256).exists()
     receipt = Erasure.objects.get()
-    assert list(verification.residues(verification.receipt(str(receipt.pk)))) == []
+    assert list(scanner.residues(scanner.receipt(str(receipt.pk)))) == []
     assert not ImportFile.objects.exists()
 
 

@@ -1,4 +1,5 @@
-"""An erasure that is killed, raced, or follows any curation whatever leaves nothing behind and a whole memory."""
+"""An erasure that is killed, runs beside other writers, or follows any sequence of edits leaves no residue, and the
+memory stays valid."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryapp import curation, forgetting, tasks, verification
+from memoryapp import curation, erasure, tasks
 from memoryapp.curation import CurationError
 from memoryapp.engine.events import ModelReplied, PromptMessage, RunFinished, TurnStarted, to_payload
-from memoryapp.forgetting import Target, course
+from memoryapp.erasure import Target, course, scanner
 from memoryapp.invariants import violations
 from memoryapp.models import AgentCall, ChatUser, Erasure, Message, Run, RunEvent, Topic, TopicEdit
 from tests.conftest import talk
-from tests.forgetting.conftest import SECRET, Filled
-from tests.forgetting.test_forgetting import places, tables_with
+from tests.erasure.conftest import SECRET, Filled
+from tests.erasure.test_part_erasure import places, tables_with
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
@@ -29,14 +30,14 @@ STEPS = st.lists(st.tuples(st.sampled_from(("merge", "split", "move", "edit", "u
 
 
 class Killed(BaseException):
-    """What ends a process in the middle."""
+    """Ends a process in the middle of its work."""
 
 
 @pytest.mark.parametrize("step", ["_store_marks", "cut", "_redact", "redact_calls", "redact_leftovers"])
 def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
     step: str, filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
+    begun = erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada")
 
     def dying(*_given: Any, **_named: Any) -> None:
         raise Killed
@@ -44,7 +45,7 @@ def test_a_process_that_is_killed_leaves_an_erasure_that_the_worker_ends(
     with monkeypatch.context() as patch:
         patch.setattr(course, step, dying)
         with pytest.raises(Killed):
-            forgetting.finish(begun)
+            erasure.finish(begun)
     assert list(violations()) == []
     tasks.erase_due()
     ended = Erasure.objects.get()
@@ -64,7 +65,7 @@ def finished_with(run: Run, *events: Any) -> None:
 
 def test_an_erasure_ends_when_the_runs_that_may_have_read_it_have(filled: Filled) -> None:
     run = Run.objects.create(owner=filled.owner, strategy="flash", query="Where?", state=Run.State.RUNNING)
-    begun = forgetting.finish(forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada"))
+    begun = erasure.finish(erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada"))
     assert begun.cut_at
     assert begun.ended_at is None
     prompt = (PromptMessage("tool", f"Anna: {SECRET}"),)
@@ -77,7 +78,7 @@ def test_an_erasure_ends_when_the_runs_that_may_have_read_it_have(filled: Filled
 
 
 def test_what_an_agent_still_wrote_goes_with_the_second_look(filled: Filled) -> None:
-    ended = forgetting.finish(forgetting.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada"))
+    ended = erasure.finish(erasure.begin(Target(filled.owner.pk, (filled.message.pk,)), "ada"))
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
     late = {"kind": "turn_started", "payload": {"turn": 1, "prompt": [{"role": "user", "content": f"<m>{SECRET}</m>"}]}}
@@ -85,7 +86,7 @@ def test_what_an_agent_still_wrote_goes_with_the_second_look(filled: Filled) -> 
     AgentCall.objects.create(owner=filled.owner, agent="splitter", key="k", events=[late, answer])
     tasks.erase_due()
     assert places(ended) != []
-    Erasure.objects.update(ended_at=timezone.now() - forgetting.LOOK_AGAIN - timedelta(seconds=1))
+    Erasure.objects.update(ended_at=timezone.now() - erasure.LOOK_AGAIN - timedelta(seconds=1))
     tasks.erase_due()
     tasks.verify_asked()
     again = Erasure.objects.get()
@@ -96,7 +97,7 @@ def test_what_an_agent_still_wrote_goes_with_the_second_look(filled: Filled) -> 
 
 
 def curate(owner: ChatUser, kind: str, number: int, word: str) -> None:
-    """One step of a person, on whatever topic the number comes to; summaries begin with ``word``."""
+    """One step of a person, on the topic that the number selects; summaries begin with ``word``."""
     live = list(Topic.objects.of(owner).live().order_by("pk"))
     topic = live[number % len(live)]
     messages = list(Message.objects.filter(topic=topic).in_order().values_list("pk", flat=True))
@@ -128,7 +129,7 @@ def test_a_summary_that_quotes_another_topic_is_made_anew(anna: ChatUser, folder
     curation.swap(
         anna, curation.plan_edit(anna, quoting.pk, f"As before: {gone.text}"), kind=TopicEdit.Kind.EDIT, actor="ada"
     )
-    receipt = forgetting.finish(forgetting.begin(Target(anna.pk, (gone.pk,)), "ada"))
+    receipt = erasure.finish(erasure.begin(Target(anna.pk, (gone.pk,)), "ada"))
     topic = Topic.objects.live().get(pk__gt=quoting.pk)
     assert topic.summary == TEXTS[3]
     assert topic.erased_at
@@ -145,13 +146,13 @@ def test_whatever_was_curated_the_erased_is_gone_and_the_rest_is_whole(
         talk(anna, ("One", TEXTS[:3]), ("Two", TEXTS[3:5]), ("Three", TEXTS[5:]))
         attempted(anna, before, "Said")
         numbers = tuple(Message.objects.filter(text__in=[TEXTS[each] for each in gone]).values_list("pk", flat=True))
-        receipt = forgetting.finish(forgetting.begin(Target(anna.pk, numbers), "ada"))
+        receipt = erasure.finish(erasure.begin(Target(anna.pk, numbers), "ada"))
         if len(gone) < len(TEXTS):
-            # Not the words of a summary that was erased, which would be found again with every right.
+            # Words of an erased summary are not used, because the scanner would rightly find them again.
             attempted(anna, after, "Noted")
         with connection.cursor() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
         assert list(violations()) == []
-        assert [found.place for found in verification.in_database(verification.receipt(str(receipt.pk)))] == []
+        assert [found.place for found in scanner.in_database(scanner.receipt(str(receipt.pk)))] == []
         assert Message.objects.count() == len(TEXTS) - len(gone)
         transaction.set_rollback(True)

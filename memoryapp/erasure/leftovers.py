@@ -15,10 +15,10 @@ from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.db import models, transaction
 
-from memoryapp.erasure import by_table
-from memoryapp.forgetting.conversations import Changes
-from memoryapp.forgetting.cutting import delete_artifact, delete_changes, deleted, make_anew, name_erasure
-from memoryapp.forgetting.redaction import ERASED, Redaction
+from memoryapp.erasure.conversations import Changes
+from memoryapp.erasure.cutting import delete_artifact, delete_changes, make_anew, name_erasure
+from memoryapp.erasure.deleting import by_table, deleted
+from memoryapp.erasure.redaction import ERASED, Redaction
 from memoryapp.models import (
     AgentCall,
     Artifact,

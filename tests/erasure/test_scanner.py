@@ -1,4 +1,4 @@
-"""The scanner finds what is left wherever it stands, knows the eraser's marks, and says plainly what it cannot do."""
+"""The scanner finds residue in every place, reads the marks of an erasure, and reports what it cannot search for."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryapp import forgetting, verification
-from memoryapp.forgetting import Target
-from memoryapp.forgetting.marks import Marks, packed, runs_of
+from memoryapp import erasure
+from memoryapp.erasure import Target, scanner
+from memoryapp.erasure.marks import Marks, packed, runs_of
+from memoryapp.erasure.scanner import Receipt
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import ChatUser, Erasure, Message
-from memoryapp.verification import Receipt
 from tests.conftest import lawless, record
 
 SECRET = "Zwiebelfisch"
@@ -34,7 +34,7 @@ SELECT c.table_name, c.column_name, c.udt_name, c.is_nullable = 'NO', c.column_d
 FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
 WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' ORDER BY 1, 2
 """
-# What a value of each kind looks like that is nobody's; numbers are the row's own.
+# A value of each column type without any text of a person; numbers come from the row itself.
 DUMMIES = {
     **dict.fromkeys(("int2", "int4", "int8", "numeric", "float4", "float8"), "{n}"),
     **dict.fromkeys(("text", "varchar", "bpchar"), "'{n}'"),
@@ -71,15 +71,15 @@ def folder(tmp_path: Path, settings: Any) -> Path:
 @pytest.fixture
 def receipt(anna: ChatUser, folder: Path) -> Erasure:
     add_messages(anna, [record(1, SECRET)])
-    return forgetting.finish(forgetting.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada"))
+    return erasure.finish(erasure.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada"))
 
 
 def found(receipt: Erasure) -> list[str]:
-    return [residue.place for residue in verification.residues(verification.receipt(str(receipt.pk)))]
+    return [residue.place for residue in scanner.residues(scanner.receipt(str(receipt.pk)))]
 
 
 def planted(cursor: Any) -> Iterator[str]:
-    """A row with the secret for every column of every table that can hold it."""
+    """Writes a row with the secret for every column of every table that can contain it."""
     cursor.execute(TABLES)
     tables: dict[str, list[Any]] = {}
     for table, *column in cursor.fetchall():
@@ -112,7 +112,7 @@ def test_residue_in_every_column_of_every_table_is_found(receipt: Erasure) -> No
         places = {place.partition(" ")[0] for place in found(receipt)}
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
     assert len(expected) > 100
-    # The database makes these of the summary in which the secret was planted.
+    # The database generates these from the summary that contains the secret.
     assert places == expected | {"memoryapp_topic.terms"}
 
 
@@ -156,7 +156,7 @@ def test_packed_sessions_are_opened(receipt: Erasure) -> None:
 
 @given(text=st.text(max_size=80), around=st.text(max_size=30))
 def test_eraser_and_scanner_read_the_same_marks(text: str, around: str) -> None:
-    """Their code is apart; what they mean by a mark is not."""
+    """They share no code, and mean the same by a mark."""
     marks, lengths = packed(runs_of(text), b"salt")
     scanner, eraser = Receipt.of(b"salt", marks, lengths), Marks(*_parts(marks, lengths))
     for text_around in (text, f"{around} {text} {around}", json.dumps(f"{around} {text}")):
@@ -177,8 +177,8 @@ def test_a_quotation_of_five_words_is_enough() -> None:
 
 
 def test_residue_is_found_wherever_a_long_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_PIECE", 100)
-    monkeypatch.setattr(verification, "_OVERLAP", 60)
+    monkeypatch.setattr(scanner, "_PIECE", 100)
+    monkeypatch.setattr(scanner, "_OVERLAP", 60)
     sought = Receipt.of(b"s", *packed(runs_of("the spare key lies under the blue pot"), b"s"))
     for before in range(400):
         assert sought.is_in("x" * before + " the spare key lies under " + "y" * 300)
@@ -219,7 +219,7 @@ class TestCommand:
     @pytest.mark.django_db
     def test_it_takes_the_file_of_a_receipt(self, receipt: Erasure, tmp_path_factory: Any) -> None:
         file = tmp_path_factory.mktemp("elsewhere") / "receipt.json"
-        file.write_text(forgetting.dumped(receipt))
+        file.write_text(erasure.dumped(receipt))
         assert SECRET not in file.read_text()
         assert "No erased text was found" in self.run(file)
 
@@ -237,10 +237,10 @@ class TestCommand:
             self.run(folder / "x.json")
 
     @pytest.mark.django_db
-    def test_what_is_too_short_to_look_for_is_said(self, anna: ChatUser, folder: Path) -> None:
+    def test_texts_too_short_to_look_for_are_counted(self, anna: ChatUser, folder: Path) -> None:
         add_messages(anna, [record(1, "ok 1234")])
-        begun = forgetting.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada")
-        ended = forgetting.finish(begun)
+        begun = erasure.begin(Target(anna.pk, (Message.objects.get().pk,)), "ada")
+        ended = erasure.finish(begun)
         assert (ended.unmarked, ended.mark_count) == (1, 0)
         with pytest.raises(CommandError, match="no marks to look for"):
             self.run(ended.pk)

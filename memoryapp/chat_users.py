@@ -1,0 +1,39 @@
+"""Chat users as those find them who add to a memory: a chat user that is being erased is refused.
+
+The erasure of a chat user marks the row first (``ChatUser.erasing_since``); whatever writes messages, files or facts
+checks the mark in its own transaction. ``erased`` lets caches drop what they keep of erased rows.
+"""
+
+from __future__ import annotations
+
+from django.dispatch import Signal
+from django.utils.translation import gettext as _
+
+from memoryapp.models import ChatUser
+
+# Sent in the process that erases, after rows were deleted, with the ``number`` of their chat user.
+erased = Signal()
+
+
+class BeingErased(Exception):
+    """Nothing can be added to a memory that is being erased; the text is a sentence for people."""
+
+
+def being_erased(name: str) -> ChatUser | None:
+    """Returns the chat user of that name whose erasure has not ended."""
+    return ChatUser.with_erased.filter(name=name, erasing_since__isnull=False).first()
+
+
+def check_kept(owner: ChatUser) -> None:
+    """Raises BeingErased for a chat user that is marked, or gone."""
+    if not ChatUser.objects.filter(pk=owner.pk).exists():
+        raise BeingErased(_("This chat user is being erased; nothing can be added for them."))
+
+
+def found_or_made(name: str) -> ChatUser:
+    """Returns the chat user of that name, created if missing. Raises BeingErased."""
+    marked = being_erased(name)
+    if marked:
+        check_kept(marked)
+    found: ChatUser = ChatUser.objects.get_or_create(name=name)[0]
+    return found

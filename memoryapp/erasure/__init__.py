@@ -1,0 +1,43 @@
+"""Erasure of messages, a person or a whole chat user everywhere, with a receipt, and the scanner that checks it.
+
+In: the numbers of what is to be erased, or a chat user. Out: an ``Erasure``, which the worker carries to its end
+whatever happens, and the places in which the ``scanner`` still finds erased words. ``course`` orders the steps:
+``reach`` finds what is concerned, ``marks`` makes the words recognisable without storing them, ``cutting`` or
+``chat_user`` deletes rows (by ``deleting``), and ``conversations``, ``leftovers`` and ``files`` redact what quotes them
+(by ``redaction``).
+
+The room may import curation, ingestion, knowledge and import_files, whose locks it takes and whose rows it restores to
+a valid state. The scanner imports nothing of this room: it must find what a mistake here leaves behind. Rooms that add
+to a memory do not import this one; they ask ``chat_users`` whether the chat user is being erased.
+"""
+
+from memoryapp.erasure.chat_user import begin_user, holding
+from memoryapp.erasure.course import (
+    LOOK_AGAIN,
+    MOST_MESSAGES,
+    Nothing,
+    begin,
+    due,
+    dumped,
+    finish,
+    look_again,
+)
+from memoryapp.erasure.files import discardable
+from memoryapp.erasure.reach import Reach, Target, reach_of
+
+__all__ = [
+    "LOOK_AGAIN",
+    "MOST_MESSAGES",
+    "Nothing",
+    "Reach",
+    "Target",
+    "begin",
+    "begin_user",
+    "discardable",
+    "due",
+    "dumped",
+    "finish",
+    "holding",
+    "look_again",
+    "reach_of",
+]
