@@ -1,4 +1,4 @@
-"""Chat users as those find them who add to a memory: a chat user that is being erased is refused.
+"""Finds or creates the chat user to whose memory something is added, unless that chat user is being erased.
 
 The erasure of a chat user marks the row first (``ChatUser.erasing_since``); whatever writes messages, files or facts
 checks the mark in its own transaction. ``erased`` lets caches drop what they keep of erased rows.
