@@ -54,7 +54,7 @@ class Sweep(Task):  # type: ignore[misc]
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         try:
-            done = self.run(*args, **options)
+            return self.run(*args, **options)
         except StagePaused:
             return None
         except (DatabaseError, psycopg.Error) as error:
@@ -62,8 +62,6 @@ class Sweep(Task):  # type: ignore[misc]
                 raise
             database_outage.report(error)
             return None
-        database_outage.end()
-        return done
 
 
 def _record_heartbeat(process: str) -> None:
@@ -72,8 +70,6 @@ def _record_heartbeat(process: str) -> None:
         heartbeats.record(process)
     except DatabaseError as error:
         database_outage.report(error)
-    else:
-        database_outage.end()
     finally:
         connection.close()
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.utils.translation import gettext as _
 
 from memoryapp import models
 from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.events import MediaItem
+from memoryapp.engine.notes import Note
 from memoryapp.importers.record import clean
 from memoryapp.models import ChatUser
 from memoryapp.operations import advisory_locks
@@ -59,16 +59,15 @@ async def load(owner_id: int, item: MediaItem) -> MediaContent:
 
 def read(owner_id: int, item: MediaItem) -> MediaContent:
     """``load`` for code without an event loop."""
+    named = {"hash": item.sha256[:12]}
     row = models.Media.objects.filter(owner=owner_id, sha256=item.sha256).first()
     if row is None:
-        raise MediaError(_("There is no media %(hash)s in this memory.") % {"hash": item.sha256[:12]})
+        raise MediaError(Note("media_missing", named))
     try:
         with default_storage.open(row.path) as file:
             content = file.read()
     except OSError as error:
-        raise MediaError(
-            _("The media %(hash)s cannot be read: %(error)s.") % {"hash": item.sha256[:12], "error": error.strerror}
-        ) from error
+        raise MediaError(Note("media_unreadable", {**named, "error": error.strerror})) from error
     if hashlib.sha256(content).hexdigest() != item.sha256:
-        raise MediaError(_("The media %(hash)s is not what was sent.") % {"hash": item.sha256[:12]})
+        raise MediaError(Note("media_changed", named))
     return MediaContent(item, content)

@@ -49,15 +49,16 @@ _MEANT = ("", "disabled", "stopped", "no_candidates")
 
 @dataclass(frozen=True, slots=True)
 class StageFault:
-    """A failure of the last day: whose memory, when, why, in a sentence and as a note of ``Work``.
+    """A failure of the last day: whose memory, when, why, in an English sentence and as a note.
 
-    ``count`` is the number of equal failures. ``call`` is the call of an agent that shows it, ``topic`` a topic that
-    could not be read, ``code`` the outcome if that is the reason, ``file`` a file whose import failed and that waits
-    for a person, ``artifact`` a file that was not read.
+    ``subject`` is the name of the file that it is about, ``count`` the number of equal failures. ``call`` is the call
+    of an agent that shows it, ``topic`` a topic that could not be read, ``code`` the outcome if that is the reason,
+    ``file`` a file whose import failed and that waits for a person, ``artifact`` a file that was not read.
     """
 
     owner: ChatUser | None
     at: datetime | None
+    subject: str = ""
     why: str = ""
     note: Mapping[str, Any] | None = None
     code: str = ""
@@ -309,7 +310,7 @@ def _unreadable(scope: _Scope) -> list[StageFault]:
     states = Artifact.State
     tried = Q(state=states.FAILED) | Q(state=states.PENDING, attempts__gt=0) & ~Q(fault="")
     rows = scope.of(Artifact.objects.filter(tried)).select_related("owner").order_by("-updated_at")[:MOST_FAULTS]
-    return [StageFault(row.owner, row.updated_at, why=f"{row.name}: {row.fault}", artifact=row.pk) for row in rows]
+    return [StageFault(row.owner, row.updated_at, row.name, row.fault, row.fault_note, artifact=row.pk) for row in rows]
 
 
 def _fallen_back(scope: _Scope) -> list[StageFault]:

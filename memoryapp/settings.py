@@ -240,6 +240,7 @@ LOGGING = {
     "filters": {
         "run": {"()": "memoryapp.operations.logs.RunLogFilter"},
         "discarded": {"()": "memoryapp.operations.logs.DiscardedConnectionFilter"},
+        "outage": {"()": "memoryapp.operations.logs.OutageFilter"},
     },
     "formatters": {
         "line": {"()": "memoryapp.operations.logs.LineFormatter"},
@@ -253,7 +254,8 @@ LOGGING = {
         # They log addresses, headers and the words of an endpoint, which may contain its key.
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
-        "psycopg.pool": {"filters": ["discarded"]},
+        "psycopg.pool": {"filters": ["discarded", "outage"]},
+        "django.request": {"filters": ["outage"]},
     },
 }
 

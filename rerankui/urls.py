@@ -29,6 +29,7 @@ from rerankui.views.prompts import prompt_try, prompts
 from rerankui.views.runs import recall, run, run_parts, runs
 from rerankui.views.topics import topic, topic_map, topic_pick, topics
 
+handler500 = "rerankui.web.unreachable.server_error"
 urlpatterns = [
     # the memory, for browsing
     path("", overview.overview, name="overview"),

@@ -54,7 +54,7 @@ def _in_json(response: HttpResponseBase) -> HttpResponseBase:
     if response.status_code < 400 or response.get("Content-Type", "").startswith(MEDIA_TYPES):
         return response
     refused = refusal(response.status_code)
-    for name in ("Allow", "Content-Language"):
+    for name in ("Allow", "Content-Language", "Retry-After"):
         if name in response:
             refused[name] = response[name]
     return refused

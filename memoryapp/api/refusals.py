@@ -18,6 +18,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from memoryapp.api.shapes.errors import CODES, RequestRefused
 from memoryapp.chat_users import BeingErased
+from memoryapp.operations.outages import database_outage, is_outage
 from memoryapp.runs.parameters import ParameterError
 
 SENTENCES = {
@@ -28,6 +29,7 @@ SENTENCES = {
     405: "This address does not take that method.",
     413: "The request is too large.",
     500: "A fault in the program; the server's log has the details.",
+    503: "The database is out of reach; try again.",
 }
 AWAY_SECONDS = 2
 # How many characters of a field's name are repeated; the name may be as long as a body.
@@ -88,7 +90,9 @@ def _too_large(request: HttpRequest, error: Any) -> HttpResponse:
 
 
 def _away(request: HttpRequest, error: Any) -> HttpResponse:
-    return refusal(503, "The database is out of reach; try again.", wait=AWAY_SECONDS)
+    if is_outage(error):
+        database_outage.report(error)
+    return refusal(503, wait=AWAY_SECONDS)
 
 
 def _invalid(request: HttpRequest, error: Any) -> HttpResponse:

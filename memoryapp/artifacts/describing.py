@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-
 from memoryapp import prompt_versions
 from memoryapp.agent_calls import Agent, OpenChat
 from memoryapp.documents.reading import Unreadable
 from memoryapp.engine.agents.describer import Description, describe
 from memoryapp.engine.chat.media import MediaContent, names_media
 from memoryapp.engine.events import MediaType
+from memoryapp.engine.notes import Note
 from memoryapp.models import AgentCall, Artifact
 
 # Shorter than the claim on a file, so that no other worker claims it meanwhile.
@@ -48,19 +47,12 @@ def described(row: Artifact, media: MediaContent, describer: Describer) -> Descr
     Raises Unreadable when the file is too large or the model accepts no such files, and LLMError, UnreadableAnswer.
     """
     if media.item.size_bytes > describer.most_bytes:
-        size = {"most": f"{describer.most_bytes:,}"}
-        raise Unreadable(_("The file has more than %(most)s bytes: it is not sent to the chat model.") % size)
+        raise Unreadable(Note("file_too_large", {"most": describer.most_bytes}))
     message = row.message.text if row.message else ""
     agent = Agent(row.owner, AgentCall.Agent.DESCRIBER, describer.model, describer.open_chat)
     prompts, seconds = prompt_versions.in_force_now(), min(describer.seconds, MOST_SECONDS)
     asked = agent.ask_and_keep(lambda chat: describe(media, message, chat=chat, seconds=seconds, prompts=prompts))
     failure = asked.ask.failure
     if failure and failure.is_final and names_media(failure.words):
-        raise Unreadable(_cannot(media.item.type) % {"model": describer.model})
+        raise Unreadable(Note(f"takes_no_{media.item.type}", {"model": describer.model}))
     return Described(asked.ask.result(), asked.call.model)
-
-
-def _cannot(type: MediaType) -> str:
-    if type == "audio":
-        return _("%(model)s takes no sound. Connect a chat model that does, and read the file again.")
-    return _("%(model)s takes no pictures. Connect a chat model that does, and read the file again.")

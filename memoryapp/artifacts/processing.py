@@ -16,7 +16,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from memoryapp import media, work
 from memoryapp.artifacts import describing
@@ -27,6 +26,7 @@ from memoryapp.engine.agents.ask import UnreadableAnswer
 from memoryapp.engine.chat.media import MediaContent, MediaError
 from memoryapp.engine.chat.protocol import LLMError
 from memoryapp.engine.events import MediaItem
+from memoryapp.engine.notes import Note, NotedError
 from memoryapp.engine.storable import storable
 from memoryapp.engine.text.digest import digest
 from memoryapp.knowledge.rows import EDITABLE
@@ -70,7 +70,7 @@ def process_due(owner: ChatUser | None = None, describer: Describer | None = Non
 
 def retry(row: Artifact) -> None:
     """Makes the file due at once, with all attempts left."""
-    Artifact.objects.filter(pk=row.pk).update(state=State.PENDING, attempts=0, due_at=None, fault="")
+    Artifact.objects.filter(pk=row.pk).update(state=State.PENDING, attempts=0, due_at=None, fault="", fault_note=None)
 
 
 @transaction.atomic
@@ -80,7 +80,7 @@ def _claim(number: int) -> Artifact | None:
     if row is None:
         return None
     if row.attempts > len(WAITS):
-        _give_up(row, _("Reading the file took too much time or memory."))
+        _give_up(row, Unreadable(Note("file_limits")))
         return None
     row.state, row.attempts, row.due_at = State.PROCESSING, row.attempts + 1, timezone.now() + CLAIM
     row.save(update_fields=("state", "attempts", "due_at"))
@@ -98,13 +98,13 @@ def _process(row: Artifact, describer: Describer | None) -> bool:
         found = media.read(row.owner_id, item)
         _write(row, _described(row, found, describer) if kind and describer else _read(row, found))
     except Unreadable as error:
-        _give_up(row, str(error))
+        _give_up(row, error)
         return False
     except (MediaError, OSError, LLMError) as error:
-        _put_off(row, str(error))
+        _put_off(row, error)
         return False
     except UnreadableAnswer:
-        _put_off(row, _("The chat model’s answer cannot be read."))
+        _put_off(row, NotedError(Note("answer_unreadable")))
         return False
     return True
 
@@ -123,7 +123,7 @@ def _read(row: Artifact, found: MediaContent) -> _Contents:
     """Raises Unreadable."""
     kind = reading.kind_of(row.name, row.mime_type)
     if kind is None:
-        raise Unreadable(_("Files of this kind cannot be read; text, Markdown, PDF, Word, pictures and sound can."))
+        raise Unreadable(Note("file_kind"))
     document = reading.read(found.content, kind)
     text = storable(document.text)
     return _Contents(text, document.is_cut, EXTRACTIVE, asdict(digest(text)))
@@ -148,7 +148,8 @@ def _write(row: Artifact, found: _Contents) -> None:
     for name in found.values.keys() - edited_by_hand(current):
         setattr(current, name, found.values[name])
     current.text, current.is_cut, current.described_by = found.text, found.is_cut, found.by
-    current.state, current.fault, current.due_at, current.read_at = State.READY, "", None, timezone.now()
+    current.state, current.due_at, current.read_at = State.READY, None, timezone.now()
+    current.fault, current.fault_note = "", None
     current.save()
 
 
@@ -165,25 +166,26 @@ def edited_by_hand(row: Artifact) -> set[str]:
 def _wait_for_model(row: Artifact) -> None:
     """Tries again later, without counting this as an attempt."""
     row.state, row.attempts, row.due_at = State.PENDING, 0, timezone.now() + WAITS[-1]
-    row.fault = _("No chat model is connected that could describe pictures and sound.")
-    Artifact.objects.filter(pk=row.pk).update(state=row.state, attempts=0, due_at=row.due_at, fault=row.fault)
+    _save_state(row, NotedError(Note("no_describer")))
 
 
-def _give_up(row: Artifact, sentence: str) -> None:
-    row.state, row.fault, row.due_at = State.FAILED, sentence, None
-    _save_state(row)
+def _give_up(row: Artifact, error: Exception) -> None:
+    row.state, row.due_at = State.FAILED, None
+    _save_state(row, error)
 
 
-def _put_off(row: Artifact, sentence: str) -> None:
+def _put_off(row: Artifact, error: Exception) -> None:
     """Tries again later, until the attempts are used up."""
     if row.attempts > len(WAITS):
-        _give_up(row, sentence)
+        _give_up(row, error)
         return
-    row.state, row.fault, row.due_at = State.PENDING, sentence, timezone.now() + WAITS[row.attempts - 1]
-    _save_state(row)
+    row.state, row.due_at = State.PENDING, timezone.now() + WAITS[row.attempts - 1]
+    _save_state(row, error)
 
 
-def _save_state(row: Artifact) -> None:
+def _save_state(row: Artifact, error: Exception) -> None:
+    note = error.note if isinstance(error, NotedError) else None
+    row.fault, row.fault_note = str(error), note.stored() if note else None
     # An update, because a person may have edited or deleted the artifact meanwhile.
-    fields = ("state", "fault", "due_at")
+    fields = ("state", "attempts", "due_at", "fault", "fault_note")
     Artifact.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in fields})

@@ -12,24 +12,17 @@ from operator import or_
 from pathlib import Path
 
 from django.db.models import Q
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+
+from memoryapp.engine.notes import Note, NotedError
 
 SECONDS = 90.0
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _BY_MIME: Mapping[str, str] = {"application/pdf": "pdf", _DOCX: "docx"}
 _BY_SUFFIX: Mapping[str, str] = {".pdf": "pdf", ".docx": "docx", ".txt": "text", ".md": "text", ".markdown": "text"}
-_FAULTS: Mapping[str, str] = {
-    "encrypted": gettext_noop("The file is protected by a password. Remove it and send the file again."),
-    "malformed": gettext_noop("The file is damaged, or is not what its name says."),
-    "bomb": gettext_noop("The file would become far too large when unpacked."),
-    "limits": gettext_noop("Reading the file took too much time or memory."),
-    "empty": gettext_noop("There is no text in the file; it may be scanned pages."),
-}
 
 
-class Unreadable(Exception):
+class Unreadable(NotedError):
     """The file has no readable text, and trying again would not help; the text is a sentence for people."""
 
 
@@ -64,5 +57,5 @@ def read(content: bytes, kind: str) -> DocumentText:
         found = {"fault": "limits"}
     fault = found.get("fault") or ("" if found["text"].strip() else "empty")
     if fault:
-        raise Unreadable(_(_FAULTS[fault]))
+        raise Unreadable(Note(f"file_{fault}"))
     return DocumentText(found["text"], found["pages"], found["is_cut"])

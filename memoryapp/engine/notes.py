@@ -90,6 +90,21 @@ ENGLISH: Mapping[str, str] = {
     "embedder_unnamed": "Vectors of {profile} cannot be made: no setting names the address of {provider}.",
     # Why background work failed.
     "interrupted": "It was interrupted.",
+    # Why a file was not read.
+    "media_missing": "There is no media {hash} in this memory.",
+    "media_unreadable": "The media {hash} cannot be read: {error}.",
+    "media_changed": "The media {hash} is not what was sent.",
+    "file_encrypted": "The file is protected by a password. Remove it and send the file again.",
+    "file_malformed": "The file is damaged, or is not what its name says.",
+    "file_bomb": "The file would become far too large when unpacked.",
+    "file_limits": "Reading the file took too much time or memory.",
+    "file_empty": "There is no text in the file; it may be scanned pages.",
+    "file_kind": "Files of this kind cannot be read; text, Markdown, PDF, Word, pictures and sound can.",
+    "file_too_large": "The file has more than {most:,} bytes: it is not sent to the chat model.",
+    "takes_no_audio": "{model} takes no sound. Connect a chat model that does, and read the file again.",
+    "takes_no_image": "{model} takes no pictures. Connect a chat model that does, and read the file again.",
+    "no_describer": "No chat model is connected that could describe pictures and sound.",
+    "answer_unreadable": "The chat model’s answer cannot be read.",
     # Why a query has no vector.
     "embedding_failed": "{words}",
     "no_vector_in_time": "The embedding model gave no vector within {seconds:.3g} s.",

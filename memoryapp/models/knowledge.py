@@ -47,7 +47,8 @@ class Artifact(Owned):
     ``extractive``.
 
     A file is read at ``due_at``, or at once when that is null. ``fault`` is why it could not be read so far,
-    ``read_at`` when it was.
+    in an English sentence, and ``fault_note`` the same as a code with values, where it has one; ``read_at`` is when it
+    was read.
     """
 
     class State(models.TextChoices):
@@ -73,6 +74,7 @@ class Artifact(Owned):
     attempts = models.PositiveIntegerField(_("attempts"), default=0, db_default=0)
     due_at = models.DateTimeField(_("again at"), null=True, blank=True)
     fault = models.TextField(_("fault"), blank=True, db_default="")
+    fault_note = models.JSONField(_("fault as a code"), null=True, blank=True)
     read_at = models.DateTimeField(_("was read"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"))
     updated_at = models.DateTimeField(_("changed"), auto_now=True)

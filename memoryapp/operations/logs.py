@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from memoryapp.environment import without_passwords
+from memoryapp.operations.outages import database_outage, is_outage
 
 _QUOTING = ("DETAIL:", "CONTEXT:", "LINE ")
 # Addresses with the name of a chat user, which may have spaces and slashes; Django logs those that do not exist.
@@ -54,6 +56,25 @@ class DiscardedConnectionFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith("discarding closed connection")
+
+
+class OutageFilter(logging.Filter):
+    """Logs what an outage of the database causes as that outage: a page that looks each second by itself would have
+    Django log a traceback for each look, and a pool that connects again logs each attempt."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if error := _outage(record):
+            database_outage.report(error)
+            return False
+        is_refusal = getattr(record, "status_code", None) == HTTPStatus.SERVICE_UNAVAILABLE
+        is_attempt = record.getMessage().startswith("reconnection attempt")
+        return not ((is_refusal or is_attempt) and database_outage.is_going_on)
+
+
+def _outage(record: logging.LogRecord) -> Exception | None:
+    """Returns the lost or failed connection that the record is about, as its exception or in its message."""
+    mentioned = [*(record.exc_info or ()), *(record.args if isinstance(record.args, tuple) else ())]
+    return next((each for each in mentioned if isinstance(each, Exception) and is_outage(each)), None)
 
 
 class _RedactingFormatter(logging.Formatter):

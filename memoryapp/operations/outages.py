@@ -1,13 +1,15 @@
-"""Logs an outage of the database in worker and beat: one line a minute instead of a traceback a second."""
+"""Logs an outage of the database: one line a minute for a process instead of a traceback for each request or sweep."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from typing import Any
 
 import psycopg
 from django.db import DatabaseError
+from django.db.backends.signals import connection_created
 
 INTERVAL = 60.0
 
@@ -30,9 +32,14 @@ class OutageLog:
             elif now - self._logged < self._interval:
                 return
             self._logged = now
-        logger.warning("The database cannot be reached: %s. Background work is waiting for it.", reason(error))
+        sentence = "The database cannot be reached: %s. Requests are refused and work waits until it is back."
+        logger.warning(sentence, reason(error))
 
-    def end(self) -> None:
+    @property
+    def is_going_on(self) -> bool:
+        return bool(self._since)
+
+    def end(self, **_named: Any) -> None:
         with self._lock:
             since, self._since = self._since, 0.0
         if since:
@@ -40,6 +47,8 @@ class OutageLog:
 
 
 database_outage = OutageLog()
+# A task that needs no database would end it too early.
+connection_created.connect(database_outage.end)
 
 
 def is_outage(error: BaseException) -> bool:

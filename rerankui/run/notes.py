@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy as _
 from memoryapp.engine.events import CandidatesFound, ModelReplied, Retried, RunFinished, TopicsRead
 from memoryapp.engine.kinds.react import Answered
 from memoryapp.engine.notes import Note, english
-from rerankui.text import endpoint_words
+from rerankui.text import endpoint_words, file_words
+from rerankui.text.counts import grouped
 
 WORDS: dict[str, Promise] = {
     "none_similar": _(
@@ -41,6 +42,7 @@ WORDS: dict[str, Promise] = {
     "no_longer_stored": _("No longer stored: %(ids)s."),
     "cut": _("Cut at %(limit)s characters: %(ids)s."),
     **endpoint_words.WORDS,
+    **file_words.WORDS,
 }
 
 
@@ -64,4 +66,6 @@ def sentence_of(note: Note) -> str:
 def _written(name: str, value: Any) -> Any:
     if name == "quoted":
         return f": {value}" if value else ""
+    if name == "most":
+        return grouped(value)
     return ", ".join(value) if isinstance(value, list) else value

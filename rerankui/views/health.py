@@ -19,6 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from memoryapp.celery import app
 from memoryapp.operations import heartbeats
 from memoryapp.operations.metrics import exposition
+from memoryapp.operations.outages import database_outage
 from memoryapp.runs import readiness
 from memoryapp.runs.runner import runner
 from memoryapp.search import profiles
@@ -61,7 +62,8 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return refused
     try:
         text = exposition()
-    except DatabaseError:
+    except DatabaseError as error:
+        database_outage.report(error)
         return HttpResponse("The database is out of reach.\n", status=503, content_type="text/plain")
     return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
 
@@ -87,7 +89,8 @@ def _database() -> str:
     try:
         executor = MigrationExecutor(connection)
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    except DatabaseError:
+    except DatabaseError as error:
+        database_outage.report(error)
         return "out of reach"
     return f"{len(pending)} migrations are not applied" if pending else "ok"
 

@@ -1,18 +1,34 @@
-"""Sockets while the database is out of reach: refused, where the server would log a fault and answer 500.
+"""Requests and sockets while the database is out of reach: refused, where the server would log a fault and answer 500.
 
-The page of a refused socket looks each second by itself, says that the server does not answer, and connects again.
+A page says so and loads again by itself. The page of a refused socket looks each second by itself, says that the server
+does not answer, and connects again.
 """
 
 from __future__ import annotations
 
-import logging
+import sys
 from typing import Any
 
 from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.views import defaults
 
-from memoryapp.operations.outages import reason
+from memoryapp.api.refusals import AWAY_SECONDS
+from memoryapp.operations.outages import database_outage, is_outage
 
-logger = logging.getLogger(__name__)
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answers a request that ended with an exception: 503 in an outage of the database, otherwise 500.
+
+    A middleware would not see all of them, because sessions and accounts are read in the middlewares of others. Django
+    calls this while it handles the exception, and does not pass it.
+    """
+    error = sys.exc_info()[1]
+    if error is None or not is_outage(error):
+        return defaults.server_error(request)
+    body = render_to_string("503.html", {"seconds": AWAY_SECONDS if request.method == "GET" else None})
+    return HttpResponse(body, status=503, headers={"Retry-After": str(AWAY_SECONDS)})
 
 
 class RefusedWithoutDatabase:
@@ -34,7 +50,7 @@ class RefusedWithoutDatabase:
         except DatabaseError as error:
             if is_answered:
                 raise
-            logger.warning("a socket was refused: %s", reason(error))
+            database_outage.report(error)
             # Not by a consumer, which would listen for notices in the same database.
             await receive()
             await send({"type": "websocket.close"})

@@ -145,8 +145,13 @@
   const say = (words) => { if (trouble) { trouble.textContent = words; trouble.hidden = false; } };
   const hush = () => { if (trouble) trouble.hidden = true; };
   document.addEventListener("htmx:sendError", () => lost());
-  document.addEventListener("htmx:responseError", () => say(trouble.dataset.refused));
-  document.addEventListener("htmx:afterOnLoad", hush);
+  const UNAVAILABLE = 503;
+  document.addEventListener("htmx:responseError", ({ detail }) => {
+    if (detail.xhr.status === UNAVAILABLE) lost();
+    else say(trouble?.dataset.refused);
+  });
+  // htmx calls this after an error, too
+  document.addEventListener("htmx:afterOnLoad", ({ detail }) => { if (!detail.failed) hush(); });
 
   // on every page, also one that asks for nothing: whether the server still answers
   const PROBE_SECONDS = 30;

@@ -73,11 +73,19 @@ document.addEventListener("run:shown", ({ detail }) => {
   const event = detail.event;
   const lane = event?.closest(".lane");
   if (!lane || !event.classList.contains("is-current") || !event.checkVisibility()) return;
-  if (!scrollsItself(lane)) return event.scrollIntoView({ block: "nearest" });
+  if (!scrollsItself(lane)) return scrollPage(event);
   const inside = event.getBoundingClientRect(), around = lane.getBoundingClientRect();
   if (inside.top < around.top + NEAR || inside.height > around.height) lane.scrollTop += inside.top - around.top - NEAR;
   else if (inside.bottom > around.bottom) lane.scrollTop += inside.bottom - around.bottom + NEAR;
 });
+
+// The page scrolls only as far as the keys of the player stay on it.
+function scrollPage(event) {
+  event.scrollIntoView({ block: "nearest" });
+  const edge = document.querySelector(".topbar").getBoundingClientRect().bottom;
+  const over = edge - section().querySelector("[data-transport]").getBoundingClientRect().top;
+  if (over > 0) scrollBy(0, -over);
+}
 
 // the socket, or a look each second
 const PATIENCE = 3000;

@@ -11,6 +11,7 @@ class Player {
     this.timer = 0;
     this.states = new Map();
     this.show(this.step, { remember: false });
+    if (this.step < this.last) this.openLane();
   }
 
   get section() { return document.querySelector("[data-run]"); }
@@ -35,7 +36,10 @@ class Player {
     this.colour();
     this.showKind();
     this.drawTransport();
-    if (remember) this.remember();
+    if (remember) {
+      this.remember();
+      this.openLane();
+    }
     document.dispatchEvent(new CustomEvent("run:shown", { detail: { event: this.current, live: this.live, following: this.following } }));
   }
 
@@ -85,6 +89,12 @@ class Player {
     for (const stage of this.section.querySelectorAll(".stage[data-seq]")) {
       stage.classList.toggle("is-past", Number(stage.dataset.seq) <= this.step);
     }
+  }
+
+  // Where one column is shown at a time, that of the event.
+  openLane() {
+    const lane = this.current?.closest("[data-lane]");
+    if (lane && !lane.checkVisibility()) openTab(lane.dataset.lane);
   }
 
   remember() {

@@ -19,6 +19,7 @@ from memoryapp.engine.chat.protocol import ChatRequest, LLMError, LLMRefused, LL
 from memoryapp.models import AgentCall, Artifact, Card, ChatUser, Prompt
 from memoryapp.search import cards
 from tests.engine.scripted import ScriptedChat, Step, fails, says
+from tests.support.browsing import get
 
 pytestmark = pytest.mark.django_db
 State = Artifact.State
@@ -30,6 +31,7 @@ SEEN = {
     "answers": ["What does a fig tart cost?"],
 }
 PICTURE = b"\x89PNG picture"
+RUSSIAN = {"Accept-Language": "ru"}
 
 
 @pytest.fixture(autouse=True)
@@ -209,3 +211,20 @@ def test_the_media_are_never_left_out_though_a_run_would_go_on_without_them(
     row = put(anna)
     tasks.read_artifacts()
     assert (again(row).state, row.summary, len(chat.requests)) == (State.PENDING, "", 1)
+
+
+def test_why_a_file_was_not_read_stands_on_every_page_in_the_readers_language(
+    anna: ChatUser, as_admin: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(settings, monkeypatch)
+    settings.MEDIA_MAX_BYTES = 11
+    row = put(anna)
+    tasks.read_artifacts()
+    pages = ("/pipeline/", f"/memory/{anna.pk}/artifacts/", f"/memory/{anna.pk}/artifacts/{row.pk}/")
+    for page in pages:
+        assert "has more than 11 bytes: it is not sent" in get(as_admin, page), page
+        assert "больше 11 байт: модели он не отправляется" in get(as_admin, page, **RUSSIAN), page
+    # as a row of an earlier version has it
+    Artifact.objects.update(fault="acme takes no sound.", fault_note=None)
+    for page in pages:
+        assert "acme takes no sound." in get(as_admin, page, **RUSSIAN), page

@@ -102,6 +102,22 @@ def test_a_page_says_when_the_server_is_out_of_reach_and_takes_it_back(page: Pag
     expect(page.locator("#trouble")).to_be_hidden()
 
 
+@pytest.mark.parametrize(
+    ("status", "sentence"), [(503, "The server does not answer"), (500, "The server refused this")]
+)
+def test_a_page_says_when_an_answer_is_refused_until_one_comes(
+    anna: ChatUser, viewer: Operator, browse: Browse, status: int, sentence: str
+) -> None:
+    with browse(viewer, f"status of {status}", f"Status Error Code {status}") as page:
+        page.goto(f"/memory/{anna.pk}/topics/")
+        page.route("**/topics/?q=*", lambda route: route.fulfill(status=status))
+        page.get_by_role("searchbox").first.fill("cake")
+        expect(page.get_by_role("alert")).to_contain_text(sentence)
+        page.unroute("**/topics/?q=*")
+        page.get_by_role("searchbox").first.fill("cakes")
+        expect(page.locator("#trouble")).to_be_hidden()
+
+
 def test_a_browser_names_its_zone_on_the_first_page_it_opens(anna: ChatUser, viewer: Operator, browse: Browse) -> None:
     topic_of(anna, "One day", ["Good morning"])
     with browse(viewer, timezone_id="Asia/Tokyo") as page:

@@ -23,6 +23,11 @@ VALUES: dict[str, dict[str, Any]] = {
     "stopped": {"by": "ada"},
     **dict.fromkeys((code for code in ENGLISH if code.startswith(("endpoint_", "embedder_"))), ASKED),
     **dict.fromkeys(("model_refused", "answer_filtered", "question_late", "turn_late"), ASKED),
+    **dict.fromkeys(
+        ("media_missing", "media_unreadable", "media_changed"), {"hash": "2c26b46b68ff", "error": "No file"}
+    ),
+    "file_too_large": {"most": 20_000_000},
+    **dict.fromkeys(("takes_no_audio", "takes_no_image"), {"model": "acme/flash"}),
     "embedding_failed": {"words": "HTTP 503: overloaded"},
     "no_vector_in_time": {"seconds": 2.5},
     "no_such_tool": {"name": "launch_rockets", "tools": ["get_topics_content"]},

@@ -63,7 +63,7 @@ def test_a_database_that_is_away_is_one_line_a_minute_and_one_when_it_is_back(ca
     outage.end()
     outage.report(away())
     sentences = [record.getMessage() for record in caplog.records]
-    first = "The database cannot be reached: connection refused. Background work is waiting for it."
+    first = "The database cannot be reached: connection refused. Requests are refused and work waits until it is back."
     assert sentences == [first, "The database is back after 0 s.", first]
 
 

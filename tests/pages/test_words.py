@@ -174,8 +174,9 @@ def test_a_fault_of_background_work_is_shown_in_words() -> None:
         assert fault_words("It failed.", {"code": "moon_phase", "values": {}}) == "moon_phase"
 
 
-def test_every_fault_of_an_endpoint_has_words() -> None:
+def test_every_fault_of_an_endpoint_or_a_file_has_words() -> None:
     kinds = ("endpoint_", "embedder_", "model_refused", "answer_filtered", "question_late", "turn_late")
+    kinds += ("media_", "file_", "takes_no_", "no_describer", "answer_unreadable")
     assert [code for code in ENGLISH if code.startswith(kinds) and code not in WORDS] == []
 
 

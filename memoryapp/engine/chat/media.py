@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoryapp.engine.events import MediaItem, MediaType
+from memoryapp.engine.notes import NotedError
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)(?:;[\w.+=-]+)*;base64,(?P<data>.*)", re.DOTALL)
 # Words of a refusal that is about the media and not about the request.
@@ -44,7 +45,7 @@ _AUDIO_FORMATS: Mapping[str, str] = {"mpeg": "mp3", "wave": "wav", "vnd.wave": "
 _KIND_OF_PART: Mapping[str, MediaType] = {"image_url": "image", "input_audio": "audio", "file": "file"}
 
 
-class MediaError(ValueError):
+class MediaError(NotedError, ValueError):
     """A content part that cannot be accepted; the text is a sentence for people."""
 
 

@@ -45,6 +45,8 @@ interface Shown {
   following: boolean;
 }
 interface DocumentEventMap {
+  "htmx:responseError": CustomEvent<{ xhr: XMLHttpRequest }>;
+  "htmx:afterOnLoad": CustomEvent<{ failed?: boolean }>;
   "htmx:configRequest": CustomEvent<{ verb: string; parameters: Record<string, string> }>;
   "htmx:afterSettle": Event;
   "run:shown": CustomEvent<Shown>;
