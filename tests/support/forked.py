@@ -23,13 +23,24 @@ from django.conf import settings
 from memoryapp.embedded.paths import CHECKOUT
 
 MANAGE = "manage.py"
+# What most programs of this project import and what reads no setting. Not prometheus_client, which looks into the
+# environment for the folder of its files.
+PACKAGES = (
+    *("asyncio", "cachetools", "celery", "celery.app.base", "celery.apps.beat", "celery.apps.worker"),
+    *("celery.bin.celery", "celery.fixups.django", "channels.layers", "django.contrib.postgres.search"),
+    *("django.core.handlers.asgi", "django.core.management", "django.db.backends.postgresql.base"),
+    *("django.db.models", "django.forms", "django.template", "django_htmx", "docx", "email.mime.multipart"),
+    *("httpx", "ijson", "json_repair", "kombu", "numpy", "orjson", "pgvector.django", "psycopg"),
+    *("psycopg_pool", "pydantic", "pypdf", "snowballstemmer", "threadpoolctl", "whitenoise"),
+    *("memoryapp.engine.agents", "memoryapp.engine.offline.scorer", "memoryapp.engine.strategies"),
+)
 
 
 @cache
 def _server() -> ForkServerContext:
     """Starts with the first program of this process, and ends with this process."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.support.packages"])
+    context.set_forkserver_preload(list(PACKAGES))
     return context
 
 
