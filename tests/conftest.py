@@ -21,7 +21,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db import connection, connections
 from django.db.backends.postgresql.operations import DatabaseOperations
 from django.db.models.signals import post_migrate
-from django.test import Client, override_settings
+from django.test import Client, TransactionTestCase, override_settings
 from django.utils import translation
 from execnet import XSpec
 
@@ -125,6 +125,7 @@ def django_db_setup(django_db_setup: None, dumps: Path) -> Iterator[None]:
     post_migrate.disconnect(create_contenttypes)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DatabaseOperations, "sql_flush", database.emptying)
+        patched.setattr(TransactionTestCase, "_should_reload_connections", database.keep_connections)
         yield
 
 
