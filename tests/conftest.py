@@ -10,18 +10,18 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import channel_layers
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.management import create_contenttypes
 from django.db import connection, connections
 from django.db.backends.postgresql.operations import DatabaseOperations
 from django.db.models.signals import post_migrate
-from django.test import Client
+from django.test import Client, TransactionTestCase, override_settings
 from django.utils import translation
 from execnet import XSpec
 
@@ -125,6 +125,7 @@ def django_db_setup(django_db_setup: None, dumps: Path) -> Iterator[None]:
     post_migrate.disconnect(create_contenttypes)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DatabaseOperations, "sql_flush", database.emptying)
+        patched.setattr(TransactionTestCase, "_should_reload_connections", database.keep_connections)
         yield
 
 
@@ -134,24 +135,22 @@ def django_db_keepdb() -> bool:
     return True
 
 
-@pytest.fixture(autouse=True)
-def quick_passwords(settings: Any) -> None:
-    """A password is to be slow to guess, which every test that makes an operator would pay for."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher", *settings.PASSWORD_HASHERS]
-
-
-@pytest.fixture(autouse=True)
-def statics_looked_up_when_asked_for(settings: Any) -> None:
-    """Looks static files up on request: each client builds its middleware anew, and whitenoise would look at all of
-    them."""
-    settings.WHITENOISE_AUTOREFRESH = True
-
-
-@pytest.fixture(autouse=True)
-def patient_runs(settings: Any) -> None:
-    """Lets a run take longer on a busy machine than people would wait; a test that ends a run early sets its own
-    limits."""
-    settings.RERANKER_TIMEOUT = settings.RERANKER_TURN_TIMEOUT = PATIENCE
+@pytest.fixture(autouse=True, scope="session")
+def settings_of_tests() -> Iterator[None]:
+    """Sets them once: each change calls its receivers, which costs more before each of five thousand tests."""
+    with override_settings(
+        # A password is to be slow to guess, which every test that makes an operator would pay for.
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher", *settings.PASSWORD_HASHERS],
+        # Each client builds its middleware anew, and whitenoise would first look at all files that were collected.
+        WHITENOISE_AUTOREFRESH=True,
+        # Lets a run take longer on a busy machine than people would wait; a test that ends a run early sets its limits.
+        RERANKER_TIMEOUT=PATIENCE,
+        RERANKER_TURN_TIMEOUT=PATIENCE,
+        # The real channel layer keeps its connections for the life of a process, longer than a test's event loop. The
+        # tests that start the whole program use it.
+        CHANNEL_LAYERS={"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}},
+    ):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -289,22 +288,12 @@ def collected_statics() -> None:
 
 
 @pytest.fixture(autouse=True)
-def language_forgotten() -> Iterator[None]:
-    """Resets the language, because a request in Russian leaves its language active in the thread for the next test."""
+def nothing_left_to_the_next() -> Iterator[None]:
+    """Resets what a test leaves in its process: a language of the thread, and notices that nobody received."""
+    channel_layers.backends.clear()
     yield
+    channel_layers.backends.clear()
     translation.deactivate()
-
-
-@pytest.fixture(autouse=True)
-def notices_within_the_process(settings: Any) -> Iterator[None]:
-    """The real channel layer keeps its connections for the life of a process, longer than a test's event loop.
-
-    The tests that start the whole program use it.
-    """
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-    channel_layers.backends.clear()
-    yield
-    channel_layers.backends.clear()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
+from django.db import DatabaseError, connections
 
 from memoryapp.embedded import paths
 from memoryapp.embedded.paths import CHECKOUT, DATABASE
@@ -41,6 +42,26 @@ def emptying(_operations: object, _style: object, tables: Sequence[str], **_unus
     """Returns the statement that empties these tables after a test with real transactions."""
     quoted = [f'"{table}"' for table in tables if table not in OF_MODELS]
     return [EMPTYING.format(names=", ".join(f"'{name}'" for name in quoted), tables=", ".join(quoted))]
+
+
+def keep_connections(_test: object) -> bool:
+    """Returns False, for a test that needs no new connection to find none of an earlier one's settings and locks.
+
+    A new process of the server reads anew what it knows of sixty tables.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None:
+            continue
+        if connection.in_atomic_block or not connection.get_autocommit():
+            connection.close()
+            continue
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET ALL; UNLISTEN *; SELECT pg_advisory_unlock_all()")
+            connection.ensure_timezone()
+        except DatabaseError:
+            connection.close()
+    return False
 
 
 def restore(folder: Path) -> None:

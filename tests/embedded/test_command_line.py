@@ -21,6 +21,7 @@ from memoryapp.embedded.lease import Lease
 from memoryapp.embedded.paths import CHECKOUT, Cluster
 from memoryapp.operations import startup
 from memoryapp.operations.database import conninfo
+from tests.support import forked
 from tests.support.stack import free_port
 
 COMMANDS = (
@@ -32,9 +33,8 @@ COMMANDS = (
 
 
 def run(database: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "manage.py", *arguments]
     environment = {**os.environ, "DATABASE_URL": database, "DATABASE_WAIT": "0", **more}
-    return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
+    return forked.run([forked.MANAGE, *arguments], environment)
 
 
 def assert_one_sentence(done: subprocess.CompletedProcess[str], beginning: str) -> None:
@@ -121,7 +121,7 @@ def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> No
 
 
 def test_help_begins_with_our_own_commands() -> None:
-    shown = subprocess.run([sys.executable, "manage.py", "help"], cwd=CHECKOUT, capture_output=True, text=True).stdout
+    shown = forked.run([forked.MANAGE, "help"], os.environ).stdout
     ours = shown.partition("Available subcommands")[0]
     assert re.findall(r"^    (\w+)  ", ours, re.M) == list(command_line._OURS)
     assert {"up", "import_chat", "recall"} <= set(command_line._OURS)
@@ -173,7 +173,9 @@ def test_a_statement_that_failed_is_not_called_an_unreachable_database(
 
 
 def test_a_command_imports_no_page(db: None) -> None:
-    done = run(conninfo(), "check_memory", PYTHONPROFILEIMPORTTIME="1")
+    shown = {"DATABASE_URL": conninfo(), "PYTHONPROFILEIMPORTTIME": "1"}
+    command = [sys.executable, "manage.py", "check_memory"]
+    done = subprocess.run(command, cwd=CHECKOUT, env={**os.environ, **shown}, capture_output=True, text=True)
     assert done.returncode == 0
     assert "memoryapp.runs.repairing" in done.stderr
     assert "rerankui.views" not in done.stderr

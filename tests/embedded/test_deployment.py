@@ -6,9 +6,7 @@ import json
 import os
 import pwd
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -22,7 +20,8 @@ from psycopg.conninfo import make_conninfo
 
 from memoryapp.embedded import file_locks, paths
 from memoryapp.embedded.lease import Lease
-from memoryapp.embedded.paths import CHECKOUT, Cluster
+from memoryapp.embedded.paths import Cluster
+from tests.support import forked
 from tests.support.clock import PATIENCE
 from tests.support.stack import free_port, wait_for
 
@@ -69,13 +68,7 @@ def environment(ground: Path, database: str, **more: str) -> dict[str, str]:
 
 
 def manage(ground: Path, database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=CHECKOUT,
-        env=environment(ground, database, DATABASE_WAIT="0"),
-        capture_output=True,
-        text=True,
-    )
+    return forked.run([forked.MANAGE, *arguments], environment(ground, database, DATABASE_WAIT="0"))
 
 
 class Process:
@@ -83,26 +76,25 @@ class Process:
 
     def __init__(self, name: str, ground: Path, database: str, *command: str) -> None:
         self.log = ground / f"{name}.log"
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=CHECKOUT,
-                env=environment(ground, database),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        self.log.unlink(missing_ok=True)
+        self.process = forked.start(command, environment(ground, database), self.log, self.log)
 
     def __enter__(self) -> Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.kill()
+        self.process.join()
 
     def count(self, words: str) -> int:
         """How often."""
-        assert self.process.poll() is None, self.log.read_text()
+        assert self.process.is_alive(), self.log.read_text()
         return self.log.read_text().count(words)
+
+    def end(self) -> int | None:
+        """The code it ends with by itself."""
+        self.process.join(PATIENCE)
+        return self.process.exitcode
 
 
 def worker(ground: Path, database: str) -> Process:
@@ -255,7 +247,7 @@ def test_nothing_starts_on_a_pool_of_transactions(ground: Path, server: Cluster)
         assert POOLED in refused.stderr
         with worker(ground, url) as first, beat(ground, url) as second, web("web", ground, url, free_port()) as third:
             for each in (first, second, third):
-                assert each.process.wait(timeout=PATIENCE) == 1
+                assert each.end() == 1
                 # Celery warns root of root before it, and makes a line of the log of it.
                 assert POOLED in each.log.read_text().splitlines()[-1]
                 assert "Traceback" not in each.log.read_text()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection
 
 from memoryapp.ingestion import imports
 from memoryapp.models import ChatUser, ImportBatch, Message
+from tests.support import forked
 
 pytestmark = pytest.mark.django_db
 
@@ -266,8 +265,7 @@ def test_a_reason_is_given_once_and_not_all_reasons_are_given(chat: Path, capsys
 
 @pytest.mark.processes
 def test_a_missing_file_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
-    command = [sys.executable, "manage.py", "import_chat", str(tmp_path / "no.json"), "--user", "x", "--json"]
-    done = subprocess.run(command, cwd=settings.BASE_DIR, env=os.environ, capture_output=True, text=True, check=False)
+    done = forked.run([forked.MANAGE, "import_chat", str(tmp_path / "no.json"), "--user", "x", "--json"], os.environ)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.strip().splitlines()[-1].endswith("no.json.")

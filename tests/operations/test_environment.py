@@ -6,7 +6,6 @@ import logging
 import os
 import runpy
 import string
-import subprocess
 import sys
 from importlib import import_module
 from typing import Any
@@ -16,10 +15,10 @@ from django.utils.module_loading import import_string
 from kombu import Connection
 
 from memoryapp import settings as module
-from memoryapp.embedded.paths import CHECKOUT
 from memoryapp.environment import SettingError
 from memoryapp.operations.logs import JsonFormatter, LineFormatter
 from memoryapp.runs.parameters import all_declarations
+from tests.support import forked
 
 NEUTRAL = {
     "DATABASE_URL": "postgresql://someone@/memory",
@@ -145,13 +144,7 @@ def test_the_printed_settings_hold_neither_keys_nor_passwords() -> None:
     addresses = {"DATABASE_URL": "postgresql", "REDIS_URL": "redis", "LLM_BASE_URL": "http"}
     given = {name: f"{scheme}://me:{SECRET}@host:1/x" for name, scheme in addresses.items()}
     keys = {"SECRET_KEY": f"{SECRET}-which-is-long-enough-for-a-key", "LLM_API_KEY": f"sk-{SECRET}"}
-    done = subprocess.run(
-        [sys.executable, "manage.py", "diffsettings", "--all"],
-        cwd=CHECKOUT,
-        env={**os.environ, **given, **keys},
-        capture_output=True,
-        text=True,
-    )
+    done = forked.run([forked.MANAGE, "diffsettings", "--all"], {**os.environ, **given, **keys})
     assert "LLM_BASE_URL = 'http://…@host:1/x'" in done.stdout
     assert "ROOT_URLCONF = 'rerankui.urls'" in done.stdout
     assert SECRET not in done.stdout + done.stderr
@@ -245,13 +238,7 @@ def test_one_redis_serves_as_channel_layer_and_broker_with_what_is_installed(rea
 
 @pytest.mark.processes
 def test_a_command_with_a_wrong_setting_says_one_sentence_and_fails() -> None:
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check"],
-        cwd=CHECKOUT,
-        env={**NEUTRAL, "LLM_BASE_URL": "localhost:11434/v1"},
-        capture_output=True,
-        text=True,
-    )
+    done = forked.run([forked.MANAGE, "check"], {**NEUTRAL, "LLM_BASE_URL": "localhost:11434/v1"})
     sentence = "LLM_BASE_URL must be an address that begins with http:// or https://, not 'localhost:11434/v1'.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
 
@@ -263,11 +250,6 @@ def test_secure_cookies_are_for_a_proxy_with_tls_and_the_check_for_deployment_is
     assert settings["SECURE_SSL_REDIRECT"]
     assert settings["SECURE_HSTS_SECONDS"] > 0
     assert read()["SECURE_PROXY_SSL_HEADER"] is None
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
-        cwd=CHECKOUT,
-        env={**NEUTRAL, "SECURE_COOKIES": "on", "SECRET_KEY": string.ascii_letters},
-        capture_output=True,
-        text=True,
-    )
+    secure = {**NEUTRAL, "SECURE_COOKIES": "on", "SECRET_KEY": string.ascii_letters}
+    done = forked.run([forked.MANAGE, "check", "--deploy", "--fail-level", "WARNING"], secure)
     assert (done.returncode, done.stderr) == (0, "")

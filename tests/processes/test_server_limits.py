@@ -85,7 +85,7 @@ def server(tmp_path: Path, patience: float) -> Iterator[Running]:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings", "DATA_DIR": str(tmp_path)}
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.setblocking(False)
-        command = [sys.executable, "-m", "tests.support.counting_server", str(door.fileno()), str(patience)]
+        command = [sys.executable, "-m", "tests.processes.counting_server", str(door.fileno()), str(patience)]
         process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, pass_fds=[door.fileno()])
         running = Running(process, door.getsockname()[1], tmp_path)
     try:

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.support import forked
 from tests.support.clock import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -74,13 +75,7 @@ class Stack:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """``manage.py`` with these arguments on the same data."""
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=CHECKOUT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-        )
+        return forked.run([forked.MANAGE, *arguments], self.environment)
 
     def json(self, *arguments: str) -> Any:
         done = self.command(*arguments, "--json")

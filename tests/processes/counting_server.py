@@ -1,6 +1,6 @@
 """Daphne with the limits of the project before an application that only counts.
 
-Run as ``python -m tests.support.counting_server FD``.
+Run as ``python -m tests.processes.counting_server FD``.
 
 A second argument shortens the patience, in seconds.
 """
