@@ -37,8 +37,6 @@ _ENVIRONMENT = {
 # After a crash the log is replayed before the first connection; a start that takes longer has another cause.
 _LONGEST_START = 300.0
 _GRACE = 20.0
-# PostgreSQL's own default, in MB.
-_LEAST_BUFFERS = 128
 # How the server names the base in its messages if it runs for root.
 _DESCRIPTOR = re.compile(r"/proc/self/fd/\d+")
 
@@ -265,9 +263,7 @@ class Server:
             "unix_socket_permissions": "0700",
             "hba_file": str(named(self.cluster.access)),
             "cluster_name": self.cluster.name,
-            "shared_buffers": f"{self._buffers()}MB",
-            # The process that gathers computes, too: more workers than other cores cost their start and gain nothing.
-            "max_parallel_workers_per_gather": str(min((os.cpu_count() or 1) - 1, 2)),
+            "shared_buffers": "128MB",
             # Enough for twelve web processes under full load, and the worker.
             "max_connections": "300",
             # Holds seconds of full load, so that only commits wait for a slow disk; 4 MB are full in half a second.
@@ -281,17 +277,6 @@ class Server:
         if self.cluster.throwaway:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-
-    def _buffers(self) -> int:
-        """The size of the database's page cache in MB: a quarter of the memory, within 128 MB and 1 GB.
-
-        A search reads all vectors of a memory, 200 MB for 300,000 messages; pages that are not in this cache are copied
-        from the system's each time.
-        """
-        if self.cluster.throwaway:
-            return _LEAST_BUFFERS
-        quarter = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
-        return min(max(quarter // 2**20, _LEAST_BUFFERS), 1024)
 
     def _wait(self, process: subprocess.Popen[bytes], before: int) -> None:
         deadline = time.monotonic() + _LONGEST_START
