@@ -52,6 +52,13 @@ def test_a_new_cluster_holds_the_database_and_can_hold_vectors(cluster: Cluster)
         assert connection.execute("select '[1,2]'::halfvec <=> '[1,2]'").fetchone() == (0.0,)
 
 
+def test_the_page_cache_suits_the_machine(cluster: Cluster) -> None:
+    quarter = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 // 2**20
+    with Lease(cluster), connect(cluster) as connection:
+        row = connection.execute("select pg_size_bytes(current_setting('shared_buffers')) / 1048576").fetchone()
+    assert row == (min(max(quarter, 128), 1024),)
+
+
 def test_the_program_is_no_superuser_and_owns_its_database(cluster: Cluster) -> None:
     with Lease(cluster), connect(cluster) as connection:
         connection.execute("create table own as select 1; drop table own")
