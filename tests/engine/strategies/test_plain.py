@@ -24,6 +24,11 @@ CAKE = topic(
     message(11, "Dasha baked a honey cake with walnuts for the birthday.", author="Dasha"),
 )
 KNEE = topic(2, message(20, "My meniscus hurts after the run.", author="Anna"), message(21, "Rest and ice."))
+NAMELESS = topic(
+    3,
+    message(30, "Какой торт испекла Даша на день рождения Маши?"),
+    message(31, "Даша испекла медовый торт с орехами на день рождения.", "assistant"),
+)
 QUESTION = "Which cake did Dasha bake for the birthday?"
 
 
@@ -34,8 +39,8 @@ def passage(rank: int, of: TopicContent, fused: float) -> FoundPassage:
 
 
 def ports(*found: FoundPassage) -> Ports:
-    """A memory of two topics, of which search finds these passages; no model is connected."""
-    topics = {each.id: each for each in (CAKE, KNEE)}
+    """A memory of three topics, of which search finds these passages; no model is connected."""
+    topics = {each.id: each for each in (CAKE, KNEE, NAMELESS)}
     messages = {each.id: each for of in topics.values() for each in of.messages}
 
     async def search(line: QueryEnriched) -> PreparedSearch:
@@ -92,6 +97,11 @@ async def test_the_answer_quotes_what_was_found_and_no_model_is_asked() -> None:
     assert answer.citations
     assert [chosen.id for chosen in end.selected] == ["Topic:1"]
     assert [note.code for note in answer.notes] == ["extracts_only"]
+
+
+async def test_a_message_without_a_name_is_quoted_with_its_role_in_the_language_of_the_question() -> None:
+    answer, _end = await answered("Какой торт испекла Даша на день рождения?", passage(1, NAMELESS, 18.0))
+    assert "ассистент (2025-" in answer.text
 
 
 async def test_without_passages_it_refuses() -> None:

@@ -43,6 +43,11 @@ _REFUSAL: Mapping[Language, str] = {
     "ru": "В памяти нет ответа на этот вопрос.",
 }
 _QUOTES: Mapping[Language, str] = {"en": "“{}”", "ru": "«{}»"}
+# A message without an author's name is quoted with its role.
+_ROLES: Mapping[Language, Mapping[str, str]] = {
+    "en": {},
+    "ru": {"user": "собеседник", "assistant": "ассистент", "peer": "другой участник", "system": "система"},
+}
 _MOST_REASON = 300
 
 
@@ -79,7 +84,7 @@ def extractive_draft(
     read = [_to_judge(topic, candidates) for topic in topics if topic_id(topic.id) in cited]
     chosen = likeliest(judge(wanted.question, read, len(candidates)))
     found = [wanted.best(_of_topic(sources, each.topic.id)) for each in chosen]
-    quotes = [_quote(sources[number], place) for number, place in found]
+    quotes = [_quote(sources[number], place, language) for number, place in found]
     texts = [f"{head}: {_QUOTES[language].format(quote)}" for head, quote in quotes]
     statements = quoting([(text, *each) for text, each in zip(texts, found, strict=True)], sources)
     notes = (why,) if chosen else (why, Note("nothing_found"))
@@ -96,11 +101,12 @@ def _of_topic(sources: Mapping[int, Document], topic: str) -> Mapping[int, Docum
     return {number: document for number, document in sources.items() if document.topic == topic}
 
 
-def _quote(document: Document, place: Place) -> tuple[str, str]:
+def _quote(document: Document, place: Place, language: Language) -> tuple[str, str]:
     """Returns author and time, and the sentence."""
     number, start, end = place
     message = next(each for each in document.messages if each.id == number)
-    return f"{message.author or message.role} ({message.sent_at:%Y-%m-%d})", message.text[start:end]
+    author = message.author or _ROLES[language].get(message.role, message.role)
+    return f"{author} ({message.sent_at:%Y-%m-%d})", message.text[start:end]
 
 
 def _claims(texts: Sequence[str], sources: Mapping[int, Document]) -> tuple[str, ...]:
