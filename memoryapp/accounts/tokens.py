@@ -133,7 +133,7 @@ def revoke(tokens: QuerySet[ApiToken], *, by: User | None = None) -> int:
 
 def listed() -> QuerySet[ApiToken]:
     """Returns tokens with their first chat users by name, ``first_owners``, and the count of all, ``owner_count``."""
-    owners = ChatUser.objects.order_by("name").defer("profile")[:FIRST_OWNERS]
+    owners = ChatUser.objects.order_by("name").only("name", "display_name")[:FIRST_OWNERS]
     first = Prefetch("owners", owners, to_attr="first_owners")
     return ApiToken.objects.annotate(owner_count=Count("owners")).prefetch_related(first)
 
