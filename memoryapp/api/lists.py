@@ -119,7 +119,9 @@ def _page(name: str, rows: QuerySet[Any], limit: int, row_fields: RowFields, key
 
 
 def _users(grant: Grant, after: str, limit: int) -> dict[str, Any]:
-    rows = grant.visible_owners().filter(name__gt=clean(after)).order_by("name").only("name", "display_name", "created_at")
+    rows = (
+        grant.visible_owners().filter(name__gt=clean(after)).order_by("name").only("name", "display_name", "created_at")
+    )
     return _page("users", rows, limit, _user, "name")
 
 

@@ -5,12 +5,13 @@ Login sessions are ignored here, so neither the login page nor the CSRF check co
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import re_path
 from ninja import NinjaAPI
-from ninja.openapi.schema import OpenAPISchema
+from ninja.openapi.schema import OpenAPISchema, get_schema
 
 from memoryapp.api import agent, curation, edits, erasure, lists, messages, recall, runs, topics
 from memoryapp.api.refusals import add_handlers, refusal
@@ -24,15 +25,23 @@ RETRY_AFTER = {
 
 
 class DescribedAPI(NinjaAPI):
-    """Adds the headers of refusals to the API's description; the statuses of an endpoint cannot declare them."""
+    """Describes the API once for each path prefix: it takes half a second of the processor, and anybody may ask."""
 
-    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        schema = super().get_openapi_schema(**options)
-        for endpoints in schema["paths"].values():
-            for endpoint in endpoints.values():
-                for status in (429, 503):
-                    endpoint["responses"][status]["headers"] = RETRY_AFTER
-        return schema
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        return _described(self, path_prefix or self.get_root_path(path_params or {}))
+
+
+@cache
+def _described(api: NinjaAPI, path_prefix: str) -> OpenAPISchema:
+    """The description with the headers of refusals, which the statuses of an endpoint cannot declare."""
+    schema = get_schema(api=api, path_prefix=path_prefix)
+    for endpoints in schema["paths"].values():
+        for endpoint in endpoints.values():
+            for status in (429, 503):
+                endpoint["responses"][status]["headers"] = RETRY_AFTER
+    return schema
 
 
 api = DescribedAPI(
