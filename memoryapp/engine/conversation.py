@@ -1,7 +1,7 @@
 """Conversations with a chat model: the only place where a model is asked, once or over several turns.
 
 A ``Conversation`` owns the messages, the tools and the remaining time. A turn yields its events and nothing else. After
-it, ``reply`` holds what the model said, or ``failure`` the reason why the conversation cannot continue. Every turn
+it, ``reply`` holds what the model answered, or ``failure`` the reason why the conversation cannot continue. Every turn
 follows the same rules: when an endpoint refuses media, the model is asked again with the text alone; after an empty
 reply it is asked again; a refusal to answer is a failure.
 """

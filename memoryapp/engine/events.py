@@ -231,7 +231,7 @@ class TurnStarted:
 class ModelReplied:
     """The model's answer in one turn. Seconds of wall time, tokens as billed by the provider.
 
-    Cached tokens are part of the input, reasoning tokens of the output. ``refusal`` is what the model said when it
+    Cached tokens are part of the input, reasoning tokens of the output. ``refusal`` is what the model wrote when it
     refused to answer, ``status`` the HTTP status of an ``error``, ``notes`` are its codes. ``message`` is what later
     turns send back; it is stored beside the event (``raw_message``), not in its payload.
     """

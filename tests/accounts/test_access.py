@@ -51,7 +51,7 @@ OPEN_TO_ALL = {
 OWN = {"account", "password"}
 ADMIN_ONLY = "admin:"
 # A login session opens none of these; tests/api/test_api.py visits them with tokens.
-DOORS = "v1:"
+API = "v1:"
 # what programs may do is for admins too; tests/pages/test_tokens.py checks who may open these
 OF_TOKENS = "token_"
 # the erasure of a memory is for admins too; tests/erasure/test_user_erasure.py
@@ -59,7 +59,7 @@ ERASING = "eras"
 EXPORTING = "export"
 # embedding profiles belong to nobody, and are for admins; tests/browsing/test_embedding_page.py
 OF_PROFILES = "embedding_"
-OTHER_RIGHTS = (ADMIN_ONLY, DOORS, OF_TOKENS, ERASING, EXPORTING, OF_PROFILES)
+OTHER_RIGHTS = (ADMIN_ONLY, API, OF_TOKENS, ERASING, EXPORTING, OF_PROFILES)
 REFUSALS = {302, 400, 401, 403, 404, 405}
 
 
@@ -124,7 +124,7 @@ def test_whoever_is_not_signed_in_is_asked_to(memory: dict[str, Model]) -> None:
         if route.name in OPEN_TO_ALL:
             continue
         for answer in (client.get(route.path), client.post(route.path)):
-            if route.name.startswith(DOORS):
+            if route.name.startswith(API):
                 assert answer.status_code in {401, 404, 405}, f"{route.path}: {answer.status_code}"
                 continue
             assert answer.status_code == 302, f"{route.path}: {answer.status_code}"

@@ -60,11 +60,11 @@ class TestAccounts:
     @pytest.mark.parametrize("role", ["viewer", "curator"])
     def test_a_new_account_gets_the_role_that_its_page_shows(self, admin: Operator, role: str) -> None:
         """The form selects the first role; the account gets it if nobody selects another one."""
-        client, door = signed_in(admin), "/admin/auth/user/add/"
-        assert '<option value="viewer" selected>' in page_text(client.get(door))
+        client, address = signed_in(admin), "/admin/auth/user/add/"
+        assert '<option value="viewer" selected>' in page_text(client.get(address))
         account = {"username": "nina", "usable_password": "true", "password1": PASSWORD, "password2": PASSWORD}
         rows = {"operator-TOTAL_FORMS": 1, "operator-INITIAL_FORMS": 0, "operator-0-role": role}
-        client.post(door, account | rows)
+        client.post(address, account | rows)
         assert Operator.objects.get(user__username="nina").role == role
 
     def test_an_account_that_is_no_operator_stays_none_when_it_is_saved(self, admin: Operator) -> None:
@@ -81,9 +81,9 @@ class TestTopics:
     def test_a_summary_is_changed_by_a_swap_that_can_be_undone(
         self, anna: ChatUser, topics: list[Topic], client: Client
     ) -> None:
-        door = f"{BASE}/topic/{topics[0].pk}/change/"
-        assert 'name="summary"' in page_text(client.get(door))
-        answer = client.post(door, {"summary": "Cats of Anna", "reason": "whose"}, follow=True)
+        address = f"{BASE}/topic/{topics[0].pk}/change/"
+        assert 'name="summary"' in page_text(client.get(address))
+        answer = client.post(address, {"summary": "Cats of Anna", "reason": "whose"}, follow=True)
         assert f"Topic:{topics[0].pk} was replaced by" in page_text(answer)
         assert summaries(anna) == ["Cats of Anna", "Dogs"]
         edit = TopicEdit.objects.get(kind="edit")
@@ -102,9 +102,9 @@ class TestTopics:
 
     def test_a_retired_topic_is_only_read(self, anna: ChatUser, topics: list[Topic], client: Client) -> None:
         curation.swap(anna, curation.plan_edit(anna, topics[0].pk, "Cats 2"), kind=TopicEdit.Kind.EDIT, actor="ada")
-        door = f"{BASE}/topic/{topics[0].pk}/change/"
-        assert 'name="summary"' not in page_text(client.get(door))
-        assert client.post(door, {"summary": "Cats 3"}).status_code == 403
+        address = f"{BASE}/topic/{topics[0].pk}/change/"
+        assert 'name="summary"' not in page_text(client.get(address))
+        assert client.post(address, {"summary": "Cats 3"}).status_code == 403
 
     def test_topics_are_merged_and_their_last_edit_undone(
         self, anna: ChatUser, topics: list[Topic], client: Client
@@ -182,9 +182,9 @@ class TestKnowledge:
         dora = Person.objects.create(owner=anna, display_name="Dora")
         Person.objects.create(owner=anna, display_name="Vera")
         sent = {"display_name": "Dora", "aliases": '{"a": 1}', "circle": "Other", "bio": "", "username": ""}
-        door = f"{BASE}/person/{dora.pk}/change/"
-        assert "list of texts" in page_text(client.post(door, sent))
-        taken = client.post(door, {**sent, "display_name": "Vera", "aliases": "[]"}, follow=True)
+        address = f"{BASE}/person/{dora.pk}/change/"
+        assert "list of texts" in page_text(client.post(address, sent))
+        taken = client.post(address, {**sent, "display_name": "Vera", "aliases": "[]"}, follow=True)
         assert "already" in page_text(taken)
         assert Person.objects.filter(display_name="Dora").exists()
         assert not KnowledgeEdit.objects.exists()

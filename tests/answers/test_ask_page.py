@@ -163,15 +163,15 @@ def test_a_thumb_is_a_judgement_and_the_last_word_counts(
     as_viewer: Client, admin: Operator, anna: ChatUser, topic: Topic
 ) -> None:
     run = answered_run(anna, topic, *QUOTES)
-    door = f"/runs/{run.pk}/answer/judge/"
-    assert as_viewer.post(door, {"verdict": "good"})["Location"] == page_of(run)
-    as_viewer.post(door, {"verdict": "bad"})
-    signed_in(admin).post(door, {"verdict": "good"})
+    address = f"/runs/{run.pk}/answer/judge/"
+    assert as_viewer.post(address, {"verdict": "good"})["Location"] == page_of(run)
+    as_viewer.post(address, {"verdict": "bad"})
+    signed_in(admin).post(address, {"verdict": "good"})
     assert sorted(Judgement.objects.values_list("is_good", flat=True)) == [False, True]
-    pressed = as_viewer.post(door, {"verdict": "none"}, headers={"hx-request": "true"}).content.decode()
+    pressed = as_viewer.post(address, {"verdict": "none"}, headers={"hx-request": "true"}).content.decode()
     assert pressed.count('aria-pressed="false"') == 2
     assert Judgement.objects.get().owner == anna
-    assert as_viewer.post(door, {"verdict": "maybe"}).status_code == 404
+    assert as_viewer.post(address, {"verdict": "maybe"}).status_code == 404
     assert as_viewer.post(f"/runs/{uuid4()}/answer/judge/", {"verdict": "good"}).status_code == 404
 
 

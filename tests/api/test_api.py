@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoryapp.accounts import tokens
-from memoryapp.api import recall as recall_door
+from memoryapp.api import recall as recall_endpoints
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, Operator, Run, RunEvent, Topic, TopicEdit
-from tests.api.every_door import LISTS, MESSAGE, SECRET, asked, doors
+from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
 from tests.conftest import signed_in, talk
-from tests.support.doors import EVERY_SCOPE, Program, error_of, token_for
+from tests.support.api_client import EVERY_SCOPE, Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,15 +45,15 @@ def program(anna: ChatUser) -> Program:
 
 
 @pytest.mark.slow
-def test_without_a_token_every_door_is_shut(topic: Topic, run: Run, admin: Operator) -> None:
+def test_without_a_token_every_endpoint_refuses(topic: Topic, run: Run, admin: Operator) -> None:
     for program in (Program(), Program("mnemo_wrong"), Program("")):
-        for door in doors("anna", topic.pk, run.pk):
-            answer = asked(program, door)
-            assert error_of(answer)[:2] == (401, "unauthorized"), door
+        for endpoint in endpoints("anna", topic.pk, run.pk):
+            answer = asked(program, endpoint)
+            assert error_of(answer)[:2] == (401, "unauthorized"), endpoint
             assert answer["WWW-Authenticate"].startswith("Bearer")
     client = signed_in(admin)
-    for method, path, _ in doors("anna", topic.pk, run.pk):
-        assert getattr(client, method)(path).status_code == 401, "a session opens no door for programs"
+    for method, path, _ in endpoints("anna", topic.pk, run.pk):
+        assert getattr(client, method)(path).status_code == 401, "no endpoint accepts a login session"
 
 
 def test_a_token_is_enough_without_cookies_and_their_checks(anna: ChatUser) -> None:
@@ -70,25 +70,25 @@ def test_a_header_that_is_no_bearer_token_is_refused(header: str, topic: Topic) 
 
 
 @pytest.mark.slow
-def test_a_token_for_another_memory_finds_doors_as_if_nothing_were_there(
+def test_a_token_for_another_memory_is_answered_as_if_nothing_were_there(
     topic: Topic, run: Run, boris: ChatUser
 ) -> None:
     program = Program(token_for(boris))
     before = Run.objects.count()
     edit = TopicEdit.objects.get()
     assert [user["name"] for user in program.get("/v1/users").json()["users"]] == ["boris"]
-    theirs = [asked(program, door) for door in doors("anna", topic.pk, run.pk, edit.pk)]
-    nowhere = [asked(program, door) for door in doors("nobody", 999_999, uuid.uuid4(), 999_999)]
-    for door, answer, empty in zip(doors(), theirs, nowhere, strict=True):
-        assert answer.status_code == (200 if door[1] == "/v1/users" else 404), door
-        assert answer.content == empty.content, door
-        assert SECRET not in answer.content.decode(), door
+    theirs = [asked(program, endpoint) for endpoint in endpoints("anna", topic.pk, run.pk, edit.pk)]
+    nowhere = [asked(program, endpoint) for endpoint in endpoints("nobody", 999_999, uuid.uuid4(), 999_999)]
+    for endpoint, answer, empty in zip(endpoints(), theirs, nowhere, strict=True):
+        assert answer.status_code == (200 if endpoint[1] == "/v1/users" else 404), endpoint
+        assert answer.content == empty.content, endpoint
+        assert SECRET not in answer.content.decode(), endpoint
     assert Run.objects.count() == before
     assert set(ChatUser.objects.values_list("name", flat=True)) == {"anna", "boris"}
 
 
 @pytest.mark.slow
-def test_each_door_asks_for_its_scope(anna: ChatUser, topic: Topic, run: Run) -> None:
+def test_each_endpoint_requires_its_scope(anna: ChatUser, topic: Topic, run: Run) -> None:
     needed = {
         ("post", "/v1/messages"): {"ingest"},
         ("post", "/v1/recall"): {"recall"},
@@ -102,11 +102,11 @@ def test_each_door_asks_for_its_scope(anna: ChatUser, topic: Topic, run: Run) ->
         **{("get", f"/v1/users/anna/{noun}"): {"read"} for noun in LISTS},
         ("get", f"/v1/topics/{topic.pk}"): {"read"},
     }
-    for door in doors("anna", topic.pk, run.pk):
-        opening = needed.get(door[:2], {"curate"})
+    for endpoint in endpoints("anna", topic.pk, run.pk):
+        opening = needed.get(endpoint[:2], {"curate"})
         lacking = tuple(scope for scope in EVERY_SCOPE if scope not in opening)
-        status, code, sentence = error_of(asked(Program(token_for(anna, scopes=lacking)), door))
-        assert (status, code) == (403, "forbidden"), door
+        status, code, sentence = error_of(asked(Program(token_for(anna, scopes=lacking)), endpoint))
+        assert (status, code) == (403, "forbidden"), endpoint
         assert "it needs the scope" in sentence
 
 
@@ -143,7 +143,7 @@ def test_a_revoked_token_is_shut_out_at_once(anna: ChatUser, topic: Topic, progr
         ("post", "/v1/openapi.json/x", 404, "not_found"),
     ],
 )
-def test_what_is_no_door_is_refused_in_the_same_shape(
+def test_what_is_no_endpoint_is_refused_in_the_same_shape(
     method: str, path: str, status: int, code: str, program: Program
 ) -> None:
     answer = program.ask(method, path, b"", **{"accept-language": "ru"})
@@ -180,8 +180,8 @@ def test_an_unreachable_database_is_reported_with_the_time_of_the_next_try(
         raise OperationalError("connection refused")
 
     monkeypatch.setattr(tokens, "check", away)
-    for door in doors("anna", topic.pk):
-        answer = asked(program, door)
+    for endpoint in endpoints("anna", topic.pk):
+        answer = asked(program, endpoint)
         assert error_of(answer)[:2] == (503, "unavailable")
         assert answer["Retry-After"]
 
@@ -191,19 +191,20 @@ def test_the_description_is_complete(client: Client) -> None:
     document = client.get("/v1/openapi.json").json()
     assert list(document["components"]["securitySchemes"].values()) == [{"type": "http", "scheme": "bearer"}]
     for path, methods in document["paths"].items():
-        for method, door in methods.items():
-            assert door["security"], path
-            assert door["description"], path
-            assert "content" in door["responses"]["200"], path
-            refusals = {status for status in door["responses"] if status != "200"}
+        for method, endpoint in methods.items():
+            assert endpoint["security"], path
+            assert endpoint["description"], path
+            assert "content" in endpoint["responses"]["200"], path
+            refusals = {status for status in endpoint["responses"] if status != "200"}
             assert refusals >= {"401", "403", "429", "503"}, path
             for status in refusals:
-                refused = door["responses"][status]["content"]["application/json"]["schema"]["$ref"]
+                refused = endpoint["responses"][status]["content"]["application/json"]["schema"]["$ref"]
                 assert refused.endswith("ErrorAnswer"), (path, status)
-                assert (status in {"429", "503"}) == ("headers" in door["responses"][status]), (path, status)
-            if "text/event-stream" in door["responses"]["200"]["content"]:
-                assert "Content-Location" in door["responses"]["200"]["headers"], path
-            assert method in {"get", "delete"} or "example" in json.dumps(_shape(document, door["requestBody"])), path
+                assert (status in {"429", "503"}) == ("headers" in endpoint["responses"][status]), (path, status)
+            if "text/event-stream" in endpoint["responses"]["200"]["content"]:
+                assert "Content-Location" in endpoint["responses"]["200"]["headers"], path
+            if method not in {"get", "delete"}:
+                assert "example" in json.dumps(_shape(document, endpoint["requestBody"])), path
     assert {"stale", "too_large"} < set(document["components"]["schemas"]["Fault"]["properties"]["code"]["enum"])
     for reference in _references(document):
         assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"], reference
@@ -281,7 +282,7 @@ def unexecuted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     async def nothing_yet(run: Run) -> dict[str, Any]:
         return {}
 
-    monkeypatch.setattr(recall_door, "_document_at_end", nothing_yet)
+    monkeypatch.setattr(recall_endpoints, "_document_at_end", nothing_yet)
     return lambda: Run.objects.all().delete() and None
 
 
@@ -294,19 +295,19 @@ def tireless(anna: ChatUser, settings: Any) -> Program:
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=bodies, door=st.sampled_from(["/v1/messages", "/v1/recall"]))
-def test_no_body_whatever_breaks_a_door(
-    content: bytes, door: str, tireless: Program, unexecuted: Callable[[], None]
+@given(content=bodies, path=st.sampled_from(["/v1/messages", "/v1/recall"]))
+def test_no_body_whatever_breaks_an_endpoint(
+    content: bytes, path: str, tireless: Program, unexecuted: Callable[[], None]
 ) -> None:
     unexecuted()
-    answer = tireless.post(door, content)
+    answer = tireless.post(path, content)
     assert answer.status_code == 200 or error_of(answer)[0] in {400, 404, 413, 422}, answer.content
 
 
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(word=words, after=words)
-def test_no_address_whatever_breaks_a_door(word: str, after: str, topic: Topic, tireless: Program) -> None:
+def test_no_address_whatever_breaks_an_endpoint(word: str, after: str, topic: Topic, tireless: Program) -> None:
     for path in (
         f"/v1/users/{quote(word)}/topics",
         f"/v1/users/anna/topics?after={quote(after)}",

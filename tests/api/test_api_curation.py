@@ -17,7 +17,7 @@ from memoryapp.models import ChatUser, ImportBatch, Message, Topic, TopicEdit
 from tests.api.curated import changed, chosen_once, conflict_of, memory, snapshot
 from tests.conftest import record, talk
 from tests.search.test_vectors import Away, Hashing
-from tests.support.doors import Program, error_of, token_for
+from tests.support.api_client import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,7 +16,7 @@ from memoryapp.models import ChatUser, Message, Topic, TopicEdit
 from tests.api.curated import changed
 from tests.api.test_api import anything, words
 from tests.search.test_vectors import Hashing
-from tests.support.doors import Program, error_of, token_for
+from tests.support.api_client import Program, error_of, token_for
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -55,16 +55,16 @@ MORE = {
     "undo": {"reason": texts},
 }
 wishes = st.sampled_from([*BODIES]).flatmap(
-    lambda door: st.tuples(st.just(door), st.fixed_dictionaries(BODIES[door], optional=MORE[door]))
+    lambda kind: st.tuples(st.just(kind), st.fixed_dictionaries(BODIES[kind], optional=MORE[kind]))
 )
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wish=wishes, word=st.just("here") | st.just("here") | words, dry=st.sampled_from(["", "?dry_run=1"]))
-def test_no_wish_whatever_breaks_a_door(
+def test_no_wish_whatever_breaks_an_endpoint(
     wish: tuple[str, dict[str, Any]], word: str, dry: str, topics: list[Topic], tireless: Program
 ) -> None:
-    door, body = wish
+    kind, body = wish
     live = list(Topic.objects.live().order_by("pk").values_list("pk", flat=True))
     topic = live[0] if word == "here" else quote(word)
     edit = TopicEdit.objects.latest("pk").pk if word == "here" else quote(word)
@@ -74,7 +74,7 @@ def test_no_wish_whatever_breaks_a_door(
         "rewrite": ("patch", f"/v1/topics/{topic}"),
         "move": ("post", "/v1/messages/move"),
         "undo": ("post", f"/v1/edits/{edit}/undo"),
-    }[door]
+    }[kind]
     content = re.sub(r"HERE(\d)", lambda match: str(live[int(match[1]) % len(live)]), json.dumps(body))
     answer = tireless.ask(method, path + dry, content.encode())
     if answer.status_code == 200:

@@ -16,7 +16,7 @@ from memoryapp.api.urls import api
 from memoryapp.ingestion.messages import add_messages
 from memoryapp.models import Artifact, ChatUser, Fact, ImportBatch, Message, Person, TopicEdit
 from tests.conftest import record, talk
-from tests.support.doors import Program, error_of, token_for
+from tests.support.api_client import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -31,8 +31,8 @@ from memoryapp.runs.notices import announce
 from memoryapp.runs.runner import Runner
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import talk
+from tests.support.api_client import token_for
 from tests.support.clock import PATIENCE
-from tests.support.doors import token_for
 from tests.support.executing import TOPICS
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("thread_closed")]

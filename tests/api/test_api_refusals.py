@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memoryapp.models import ChatUser, Run
-from tests.support.doors import Program, error_of, token_for
+from tests.support.api_client import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,7 @@ import re
 
 from memoryapp.api.refusals import CODES
 from memoryapp.models import ApiToken
-from tests.api.every_door import described
+from tests.api.every_endpoint import described
 from tests.support.stack import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "http.md").read_text(encoding="utf-8")

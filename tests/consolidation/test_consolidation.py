@@ -241,7 +241,7 @@ class TestRejections:
         assert proposed(automatic) == []
 
 
-class TestWeather:
+class TestFailures:
     def test_an_unreadable_answer_is_asked_for_once_more_and_then_left_to_people(self, automatic: ChatUser) -> None:
         placed(automatic, 0, 5)
         merger = Merger("Hm, perhaps.")

@@ -270,7 +270,7 @@ def test_a_wrong_setting_stops_the_start_with_a_sentence_naming_it(tmp_path: Pat
     assert refused.stderr.strip() == "RERANKER_CANDIDATES must be a whole number, not 'many'."
 
 
-def copy_door(folder: Path) -> Path:
+def make_checkout(folder: Path) -> Path:
     """Makes a checkout of manage.py, the modules that run before anything is installed, and empty lock files."""
     clone = folder / "a clone"
     (clone / "memoryapp").mkdir(parents=True)
@@ -283,26 +283,26 @@ def copy_door(folder: Path) -> Path:
     return clone
 
 
-def open_door(clone: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+def manage_in(clone: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     # Without site-packages, as on a machine where nothing is installed.
     command = [sys.executable, "-S", str(clone / "manage.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment(**more), timeout=LONGEST)
 
 
 def test_a_command_before_the_first_start_says_what_to_run(tmp_path: Path) -> None:
-    done = open_door(copy_door(tmp_path), "migrate")
+    done = manage_in(make_checkout(tmp_path), "migrate")
     assert (done.returncode, done.stdout) == (1, "")
     assert "run `python3 manage.py up` once" in done.stderr
 
 
 def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_path: Path) -> None:
-    clone = copy_door(tmp_path)
+    clone = make_checkout(tmp_path)
     lock = clone / "requirements.lock"
     lock.write_text(f"nothing-of-that-name==1.0 --hash=sha256:{'0' * 64}\n")
     for left in ("installing", "half-made"):
         (clone / ".venv").mkdir(exist_ok=True)
         (clone / ".venv" / left).touch()
-    failed = open_door(clone, "up", PIP_NO_INDEX="1")
+    failed = manage_in(clone, "up", PIP_NO_INDEX="1")
     assert failed.returncode == 1
     assert "Making .venv again: the last start was cut off.\n" in failed.stdout
     assert "nothing-of-that-name==1.0" in failed.stderr
@@ -310,7 +310,7 @@ def test_a_cut_off_installation_is_made_again_and_a_failed_one_shows_why(tmp_pat
     assert not (clone / ".venv" / "half-made").exists()
 
     lock.write_text("")
-    assert open_door(clone, "up").stdout.endswith("Packages installed.\n")
+    assert manage_in(clone, "up").stdout.endswith("Packages installed.\n")
     assert (clone / ".venv" / "installed-locks").exists()
 
 

@@ -29,8 +29,8 @@ from memoryapp.models import (
 from tests.conftest import operator, signed_in
 from tests.erasure.conftest import REMAINING, SECRET, Filled
 from tests.extraction.reading import fact
+from tests.support.api_client import Program, error_of, token_for
 from tests.support.browsing import flat
-from tests.support.doors import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

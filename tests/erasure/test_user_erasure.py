@@ -55,8 +55,8 @@ from memoryapp.runs import lifecycle
 from memoryapp.search.vectors import embed_pending
 from tests.conftest import operator, record, signed_in, talk
 from tests.erasure.erasing import erase_user
+from tests.support.api_client import Program, error_of, token_for
 from tests.support.browsing import flat
-from tests.support.doors import Program, error_of, token_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -320,7 +320,7 @@ class TestCommand:
         assert self.run(SECRET)["memoryapp_chatuser"] == 1
 
 
-class TestDoor:
+class TestEndpoint:
     @pytest.fixture
     def everyones(self) -> Program:
         return Program(token_for())

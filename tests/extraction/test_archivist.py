@@ -228,7 +228,7 @@ class TestByHand:
         assert (Person.objects.count(), egon.aliases, egon.mention_count, waiting(eager)) == (1, [], 2, [])
 
 
-class TestStorms:
+class TestFailures:
     def test_a_model_that_cannot_be_reached_is_asked_ever_more_seldom_and_all_completes(self, eager: ChatUser) -> None:
         conversations(eager, 3)
         down = Archivist(lambda ids: LLMError("no route to host"))

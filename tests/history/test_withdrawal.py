@@ -32,17 +32,17 @@ class TestWithdraw:
         self, anna: ChatUser, batch: ImportBatch, client: Client
     ) -> None:
         before = live(anna)
-        door = f"/memory/{anna.pk}/imports/{batch.pk}/withdraw/"
-        page = get(client, door)
+        path = f"/memory/{anna.pk}/imports/{batch.pk}/withdraw/"
+        page = get(client, path)
         figures = [int(n) for n in re.findall(r"<b>(\d+)</b>", page)]
         assert figures == [4, 1, 1, 1]
         ImportBatch.objects.filter(pk=batch.pk).update(added=30_000)
-        assert "brought 30,000 messages" in get(client, door)
+        assert "brought 30,000 messages" in get(client, path)
         assert live(anna) == before
-        assert client.post(door, {"reason": "wrong chat"}).status_code == 302
+        assert client.post(path, {"reason": "wrong chat"}).status_code == 302
         assert [summary for _pk, summary in live(anna)] == ["Dogs"]
         assert Message.objects.of(anna).filter(is_withdrawn=True).count() == 4
-        assert "has no messages" in get(client, door)
+        assert "has no messages" in get(client, path)
         edit = TopicEdit.objects.get(kind="withdraw")
         client.post(address(anna, f"edits/{edit.pk}/"))
         assert live(anna) == before

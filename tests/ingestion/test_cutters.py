@@ -130,7 +130,7 @@ def test_each_failure_doubles_the_rest_and_an_answer_ends_it(anna: ChatUser) -> 
     assert not cutters.is_resting(anna)
 
 
-def test_the_model_is_asked_again_after_a_storm(anna: ChatUser, chat: SplittingChat) -> None:
+def test_the_model_is_asked_again_after_an_outage(anna: ChatUser, chat: SplittingChat) -> None:
     sessions(anna, 3)
     chat.failure = LLMUnavailable("down")
     archived(anna, chat)

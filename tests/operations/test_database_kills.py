@@ -65,7 +65,7 @@ def memory(transactional_db: None) -> Iterator[ChatUser]:
 def test_killed_backends_lose_nothing_that_was_acknowledged(memory: ChatUser, kills: int) -> None:
     waiting = [lifecycle.start(memory, QUERY).pk for _ in range(kills * AT_ONCE)]
     connections.close_all()
-    acknowledged = asyncio.run(_storm(iter(waiting), kills))
+    acknowledged = asyncio.run(_run_and_kill(iter(waiting), kills))
     assert len(acknowledged) >= kills
     closing.close_abandoned(timedelta(0))
     assert acknowledged <= set(RunEvent.objects.values_list("run_id", "seq"))
@@ -75,7 +75,7 @@ def test_killed_backends_lose_nothing_that_was_acknowledged(memory: ChatUser, ki
     assert list(violations()) == []
 
 
-async def _storm(waiting: Iterator[UUID], kills: int) -> set[tuple[UUID, int]]:
+async def _run_and_kill(waiting: Iterator[UUID], kills: int) -> set[tuple[UUID, int]]:
     over = asyncio.Event()
     async with open_clients() as opened:
         await sync_to_async(connections.close_all)()

@@ -30,7 +30,7 @@ def dora(anna: ChatUser) -> Person:
     return Person.objects.create(owner=anna, display_name="Dora", aliases=["Dorotea"], bio="A vet.", mention_count=2)
 
 
-def door(row: Person | Fact | Artifact, rest: str = "") -> str:
+def address(row: Person | Fact | Artifact, rest: str = "") -> str:
     lists = {Person: "people", Fact: "facts", Artifact: "artifacts"}
     return f"/memory/{row.owner_id}/{lists[type(row)]}/{row.pk}/{rest}"
 
@@ -51,8 +51,8 @@ def page_text(answer: Any) -> str:
 
 class TestEdit:
     def test_a_person_is_edited_and_the_toast_takes_it_back(self, dora: Person, client: Client) -> None:
-        sent = {**form_of(get(client, door(dora, "edit/"))), "bio": "A vet in Riga.", "aliases": "Dorotea\nDorka\n"}
-        page = page_text(client.post(door(dora, "edit/"), {**sent, "reason": "moved"}, follow=True))
+        sent = {**form_of(get(client, address(dora, "edit/"))), "bio": "A vet in Riga.", "aliases": "Dorotea\nDorka\n"}
+        page = page_text(client.post(address(dora, "edit/"), {**sent, "reason": "moved"}, follow=True))
         dora.refresh_from_db()
         assert (dora.bio, dora.aliases) == ("A vet in Riga.", ["Dorotea", "Dorka"])
         assert "<ins> in Riga</ins>" in page
@@ -67,14 +67,14 @@ class TestEdit:
 
     def test_what_cannot_be_is_refused_and_the_text_kept(self, anna: ChatUser, dora: Person, client: Client) -> None:
         Person.objects.create(owner=anna, display_name="Vera")
-        sent = form_of(get(client, door(dora, "edit/")))
+        sent = form_of(get(client, address(dora, "edit/")))
         for wrong, sentence in (
             ({"display_name": "Vera"}, "named Vera already"),
             ({"display_name": ""}, "required"),
             ({"circle": "Enemies"}, "Select a valid choice"),
             ({}, "Nothing would change"),
         ):
-            answer = client.post(door(dora, "edit/"), {**sent, "bio": "A vet.", **wrong})
+            answer = client.post(address(dora, "edit/"), {**sent, "bio": "A vet.", **wrong})
             assert answer.status_code == 422, wrong
             assert sentence in page_text(answer)
             assert "A vet." in page_text(answer)
@@ -83,9 +83,9 @@ class TestEdit:
     def test_the_second_of_two_learns_what_changed_and_loses_nothing(
         self, anna: ChatUser, dora: Person, client: Client
     ) -> None:
-        sent = {**form_of(get(client, door(dora, "edit/"))), "bio": "A vet of cats."}
+        sent = {**form_of(get(client, address(dora, "edit/"))), "bio": "A vet of cats."}
         knowledge.edit(anna, dora, {"bio": "A vet of dogs.", "username": "dora"}, actor="bob")
-        answer = client.post(door(dora, "edit/"), sent)
+        answer = client.post(address(dora, "edit/"), sent)
         page = page_text(answer)
         assert answer.status_code == 409
         assert "bob saved first" in page
@@ -95,14 +95,14 @@ class TestEdit:
         again = form_of(page)
         assert (again["bio"], again["username"]) == ("A vet of cats.", "dora")
         assert json.loads(again["seen"])["bio"] == "A vet of dogs."
-        assert client.post(door(dora, "edit/"), again).status_code == 302
+        assert client.post(address(dora, "edit/"), again).status_code == 302
         dora.refresh_from_db()
         assert (dora.bio, dora.username) == ("A vet of cats.", "dora")
 
     def test_nonsense_for_what_was_seen_is_survived(self, dora: Person, client: Client) -> None:
-        sent = form_of(get(client, door(dora, "edit/")))
+        sent = form_of(get(client, address(dora, "edit/")))
         for seen in ("", "null", "[1]", "{", '{"owner_id": 5}', '{"bio": {"a": 1}}'):
-            answer = client.post(door(dora, "edit/"), {**sent, "seen": seen, "bio": "A vet."})
+            answer = client.post(address(dora, "edit/"), {**sent, "seen": seen, "bio": "A vet."})
             assert answer.status_code in {409, 422}, seen
 
     def test_a_fact_and_an_artifact_are_edited_alike(self, anna: ChatUser, client: Client) -> None:
@@ -112,13 +112,15 @@ class TestEdit:
         artifact = Artifact.objects.create(
             owner=anna, name="a.pdf", file_type="pdf", sha256="0" * 64, created_at=BEGAN, keywords=["one"]
         )
-        client.post(door(fact, "edit/"), {**form_of(get(client, door(fact, "edit/"))), "importance": 80})
-        client.post(door(artifact, "edit/"), {**form_of(get(client, door(artifact, "edit/"))), "keywords": "one\ntwo"})
+        client.post(address(fact, "edit/"), {**form_of(get(client, address(fact, "edit/"))), "importance": 80})
+        client.post(
+            address(artifact, "edit/"), {**form_of(get(client, address(artifact, "edit/"))), "keywords": "one\ntwo"}
+        )
         fact.refresh_from_db()
         artifact.refresh_from_db()
         assert (fact.importance, artifact.keywords) == (80, ["one", "two"])
-        assert "<ins>two</ins>" in get(client, door(artifact))
-        assert "80" in get(client, door(fact))
+        assert "<ins>two</ins>" in get(client, address(artifact))
+        assert "80" in get(client, address(fact))
 
 
 class TestAddAndDelete:
@@ -146,26 +148,26 @@ class TestAddAndDelete:
         self, anna: ChatUser, dora: Person, client: Client
     ) -> None:
         talk(anna, ("Pets", ["Dora heals cats", "Good for dorotea", "Eldorado"]))
-        page = get(client, door(dora, "delete/"))
+        page = get(client, address(dora, "delete/"))
         assert "2 messages speak of them" in page
         assert Person.objects.exists()
-        listed = page_text(client.post(door(dora, "delete/"), {"reason": "gone"}, follow=True))
+        listed = page_text(client.post(address(dora, "delete/"), {"reason": "gone"}, follow=True))
         assert not Person.objects.exists()
         assert "Deleted Person:" in listed
-        assert client.get(door(dora)).status_code == 404
+        assert client.get(address(dora)).status_code == 404
         history = get(client, f"/memory/{anna.pk}/history/")
         assert f'<span class="chip chip-retired">Person:{dora.pk}</span>' in history
         client.post(f"/memory/{anna.pk}/history/changes/{KnowledgeEdit.objects.get().pk}/")
-        assert "A vet." in get(client, door(dora))
+        assert "A vet." in get(client, address(dora))
 
     def test_a_viewer_sees_the_pages_without_buttons(self, dora: Person, as_viewer: Client) -> None:
-        page = get(as_viewer, door(dora))
+        page = get(as_viewer, address(dora))
         assert "A vet." in page
         for listed in (page, get(as_viewer, f"/memory/{dora.owner_id}/people/")):
             assert "edit/" not in listed
             assert "data-mark" not in listed
         for rest in ("edit/", "delete/"):
-            assert as_viewer.post(door(dora, rest), {"display_name": "X"}).status_code == 403
+            assert as_viewer.post(address(dora, rest), {"display_name": "X"}).status_code == 403
         assert as_viewer.post(f"/memory/{dora.owner_id}/people/merge/").status_code == 403
         assert Person.objects.get().display_name == "Dora"
 
@@ -226,7 +228,7 @@ def test_a_persons_page_tells_where_they_are_spoken_of(anna: ChatUser, dora: Per
         importance=5,
         created_at=BEGAN,
     )
-    page = get(client, door(dora))
+    page = get(client, address(dora))
     assert f"Topic:{pets.pk}" in page
     assert f"Topic:{other.pk}" not in page
     assert "2×" in page
@@ -238,16 +240,16 @@ def test_names_that_look_like_patterns_are_names(anna: ChatUser, client: Client)
     talk(anna, ("Odd", ["A+ (b) [c] was here", "plain"]))
     for name in ("A+ (b) [c]", "***", "\\", "a|b", "("):
         odd = Person.objects.create(owner=anna, display_name=name)
-        get(client, door(odd))
+        get(client, address(odd))
 
 
 @pytest.mark.slow
 def test_a_persons_page_costs_the_same_with_a_longer_history(anna: ChatUser, dora: Person, client: Client) -> None:
     talk(anna, ("Pets", ["Dora heals cats"]))
     knowledge.edit(anna, dora, {"bio": "0"}, actor="ada")
-    before = cost(client, door(dora))
+    before = cost(client, address(dora))
     for number in range(1, 8):
         dora.refresh_from_db()
         knowledge.edit(anna, dora, {"bio": str(number)}, actor="ada")
     talk(anna, ("Pets again", ["Dora heals dogs", "Dorotea is good"]))
-    assert cost(client, door(dora)) <= before
+    assert cost(client, address(dora)) <= before

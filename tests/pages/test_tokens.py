@@ -20,12 +20,12 @@ from memoryapp.accounts.login_sessions import SessionStore
 from memoryapp.models import ApiToken, ChatUser, LoginSession, Operator, Role
 from rerankui.forms import TokenForm
 from tests.conftest import operator, signed_in
+from tests.support.api_client import Program
 from tests.support.browsing import cost, get, link, rows
-from tests.support.doors import Program
 
 pytestmark = pytest.mark.django_db
 # The API looks tokens up over connections of its own.
-at_the_doors = pytest.mark.django_db(transaction=True)
+calls_the_api = pytest.mark.django_db(transaction=True)
 Scope = ApiToken.Scope
 LIST, MAKE = "/tokens/", "/tokens/make/"
 
@@ -93,7 +93,7 @@ def test_an_admin_is_led_there_by_the_rail_and_the_palette(as_admin: Client, ann
     assert '<a href="/tokens/" aria-current="page">' in get(as_admin, MAKE)
 
 
-@at_the_doors
+@calls_the_api
 def test_a_superuser_who_is_no_operator_makes_one_too(as_root: Client, anna: ChatUser) -> None:
     assert asked_with(made(as_root)) == 200
     assert "by root" in get(as_root, LIST)
@@ -102,7 +102,7 @@ def test_a_superuser_who_is_no_operator_makes_one_too(as_root: Client, anna: Cha
 # creation
 
 
-@at_the_doors
+@calls_the_api
 def test_a_token_that_was_made_opens_what_was_chosen_and_no_more(
     as_admin: Client, anna: ChatUser, boris: ChatUser
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_token_that_was_made_opens_what_was_chosen_and_no_more(
     assert (token.name, token.scopes, [*token.owners.all()]) == ("bot", ["recall", "read"], [anna])
 
 
-@at_the_doors
+@calls_the_api
 def test_every_memory_is_opened_only_by_saying_so(as_admin: Client, anna: ChatUser, boris: ChatUser) -> None:
     text = made(as_admin, whose="every", owners=["anna"])
     assert (asked_with(text), asked_with(text, "boris")) == (200, 200)
@@ -136,7 +136,7 @@ def test_a_chat_user_beyond_the_listed_ones_is_typed(
     assert {owner.name for owner in ApiToken.objects.get().owners.all()} == {"anna", "user 1", "user 2"}
 
 
-@at_the_doors
+@calls_the_api
 @pytest.mark.parametrize(
     ("scopes", "address", "status"),
     [
@@ -264,7 +264,7 @@ def test_what_is_wrong_is_a_sentence_and_nothing_typed_is_lost(
     assert ApiToken.objects.count() == 1
 
 
-@at_the_doors
+@calls_the_api
 def test_the_name_of_a_revoked_token_is_free(as_admin: Client, anna: ChatUser) -> None:
     tokens.make("bot", [Scope.READ], [anna])
     tokens.revoke(ApiToken.objects.all())
@@ -274,7 +274,7 @@ def test_the_name_of_a_revoked_token_is_free(as_admin: Client, anna: ChatUser) -
 # revocation
 
 
-@at_the_doors
+@calls_the_api
 def test_a_revoked_token_is_refused_at_the_very_next_request(as_admin: Client, admin: Operator, anna: ChatUser) -> None:
     text = made(as_admin)
     token = ApiToken.objects.get()

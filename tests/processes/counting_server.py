@@ -15,7 +15,7 @@ from daphne.server import Server
 
 django.setup()
 
-from rerankui.web import server_limits, socket_closes  # noqa: E402 it knows the doors, whose rows can be imported only now
+from rerankui.web import server_limits, socket_closes  # noqa: E402 it imports the API, whose models need the setup
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

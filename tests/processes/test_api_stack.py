@@ -141,17 +141,17 @@ def test_a_socket_that_waits_for_its_session_longer_than_daphne_would_is_answere
         "Cookie: sessionid=abcdefabcdefabcdefabcdefabcdefab",
     )
     address = ("127.0.0.1", stack.port)
-    with connect(paths.cluster(stack.folder)) as database, socket.create_connection(address, PATIENCE) as door:
+    with connect(paths.cluster(stack.folder)) as database, socket.create_connection(address, PATIENCE) as client:
         database.execute("BEGIN")
         database.execute("LOCK TABLE memoryapp_loginsession IN ACCESS EXCLUSIVE MODE")
-        door.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+        client.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
         # By default daphne drops a connection after 5 s, and checks every 2 s; hundreds at once wait that long.
         database.execute("SELECT pg_sleep(8)")
         database.execute("COMMIT")
-        assert door.recv(1024).startswith(b"HTTP/1.1 ")
+        assert client.recv(1024).startswith(b"HTTP/1.1 ")
 
 
-def test_the_doors_do_what_their_description_says(
+def test_the_endpoints_do_what_their_description_says(
     program: httpx.Client, stack: Stack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Sends a few requests to every endpoint, the same each time; a longer search is started by hand.

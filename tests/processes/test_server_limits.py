@@ -83,11 +83,11 @@ def _is_whole(received: bytes) -> bool:
 @contextmanager
 def server(tmp_path: Path, patience: float) -> Iterator[Running]:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryapp.settings", "DATA_DIR": str(tmp_path)}
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        door.setblocking(False)
-        command = [sys.executable, "-m", "tests.processes.counting_server", str(door.fileno()), str(patience)]
-        process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, pass_fds=[door.fileno()])
-        running = Running(process, door.getsockname()[1], tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        command = [sys.executable, "-m", "tests.processes.counting_server", str(listener.fileno()), str(patience)]
+        process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, pass_fds=[listener.fileno()])
+        running = Running(process, listener.getsockname()[1], tmp_path)
     try:
         # A connection waits until the server accepts it.
         assert running.asked("GET /ready HTTP/1.1\r\n").startswith("HTTP/1.1 200")

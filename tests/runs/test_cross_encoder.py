@@ -25,18 +25,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 QUERY = "What hurts after the race?"
 
 
-class Weather:
-    """A cross-encoder that prefers texts about cats; while ``storms`` is true it fails."""
+class CatEncoder:
+    """A cross-encoder that prefers texts about cats, or fails while ``fails`` is true."""
 
     model = "cats-first"
 
     def __init__(self) -> None:
-        self.storms = True
+        self.fails = True
         self.read: list[str] = []
 
     async def scores(self, query: str, texts: Sequence[str], seconds: float) -> Floats:
         self.read = list(texts)
-        if self.storms:
+        if self.fails:
             raise CrossEncoderError("The cross-encoder answered 500.")
         return np.array([8.0 if "cat" in text else -2.0 for text in texts])
 
@@ -54,36 +54,37 @@ def memory() -> ChatUser:
     return owner
 
 
-async def test_after_a_storm_the_next_recall_is_in_the_cross_encoders_order() -> None:
-    owner, weather = await sync_to_async(memory)(), Weather()
+async def test_after_a_failure_the_next_recall_is_in_the_cross_encoders_order() -> None:
+    owner, cat_encoder = await sync_to_async(memory)(), CatEncoder()
     request = asked(owner, query=QUERY)
     found = []
     async with open_clients() as opened:
-        for encoder, storms in ((None, True), (weather, True), (weather, False)):
-            weather.storms = storms
+        for encoder, fails in ((None, True), (cat_encoder, True), (cat_encoder, False)):
+            cat_encoder.fails = fails
             events = [event async for event in recall(request, replace(opened, cross_encoder=encoder))]
             assert one(events, RunFinished).fallback == ""
             found.append(one(events, CandidatesFound))
         assert opened.pool.get_stats().get("requests_waiting", 0) == 0
-    plain, stormy, fair = found
+    plain, failed, corrected = found
     assert plain.cross_encoder.model == ""
-    assert stormy.cross_encoder.failure == "The cross-encoder answered 500."
-    assert [each.id for each in stormy.candidates] == [each.id for each in plain.candidates]
-    assert (plain.candidates[0].summary, fair.candidates[0].summary) == ("Knee", "Cats")
-    assert (fair.cross_encoder.model, fair.cross_encoder.topics, fair.cross_encoder.failure) == ("cats-first", 7, "")
-    assert "cat" in " ".join(weather.read)
-    assert [each.rank for each in fair.ranked()] == list(range(1, 8))
-    for each in fair.ranked():
+    assert failed.cross_encoder.failure == "The cross-encoder answered 500."
+    assert [each.id for each in failed.candidates] == [each.id for each in plain.candidates]
+    assert (plain.candidates[0].summary, corrected.candidates[0].summary) == ("Knee", "Cats")
+    by = corrected.cross_encoder
+    assert (by.model, by.topics, by.failure) == ("cats-first", 7, "")
+    assert "cat" in " ".join(cat_encoder.read)
+    assert [each.rank for each in corrected.ranked()] == list(range(1, 8))
+    for each in corrected.ranked():
         assert each.fused == pytest.approx(sum(each.parts.values()), abs=1e-4)
 
 
 async def test_it_is_asked_before_the_cut() -> None:
-    owner, weather = await sync_to_async(memory)(), Weather()
-    weather.storms = False
+    owner, cat_encoder = await sync_to_async(memory)(), CatEncoder()
+    cat_encoder.fails = False
     request = asked(owner, query=QUERY)
     request = replace(request, parameters=replace(request.parameters, candidates=1))
     async with open_clients() as opened:
-        events = [event async for event in recall(request, replace(opened, cross_encoder=weather))]
+        events = [event async for event in recall(request, replace(opened, cross_encoder=cat_encoder))]
     found = one(events, CandidatesFound)
     assert [each.summary for each in found.candidates] == ["Cats"]
     assert found.candidates[0].line.endswith("| Cats")

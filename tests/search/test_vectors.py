@@ -253,30 +253,30 @@ def test_a_text_of_nothing_is_refused_without_asking_the_model(topics: list[Topi
 def test_rubbish_for_a_while_loses_nothing_and_pays_for_nothing_twice(topics: list[Topic]) -> None:
     """Wrong counts, errors and a killed process follow one another; then the next plain call makes the rest."""
 
-    class Stormy(Hashing):
-        weather: ClassVar[list[type[BaseException] | None]] = [None, EmbeddingError, SystemExit, None, EmbeddingError]
+    class Faulty(Hashing):
+        faults: ClassVar[list[type[BaseException] | None]] = [None, EmbeddingError, SystemExit, None, EmbeddingError]
         asked = 0
 
         async def embed(self, texts: Sequence[str]) -> Vectors:
-            fault = self.weather[Stormy.asked % len(self.weather)]
-            Stormy.asked += 1
+            fault = self.faults[Faulty.asked % len(self.faults)]
+            Faulty.asked += 1
             if fault:
-                raise fault("A storm.")
+                raise fault("It failed.")
             return await super().embed(texts)
 
     paid: list[str] = []
     for _sweep in range(6):
-        stormy = Stormy()
+        faulty = Faulty()
         with suppress(EmbeddingError, SystemExit):
-            embed(stormy, batch=1)
-        paid += [text for text in stormy.texts if text != HARMLESS]
+            embed(faulty, batch=1)
+        paid += [text for text in faulty.texts if text != HARMLESS]
         profiles.ask_again(EmbeddingProfile.objects.get())
-    calm = Hashing()
-    embed(calm)
+    plain = Hashing()
+    embed(plain)
     wanted = Passage.objects.count() + 2
     assert PassageVector.objects.count() + TopicVector.objects.count() == wanted
-    assert sorted(paid + calm.texts) == sorted({*paid, *calm.texts})
-    assert len(paid) + len(calm.texts) == wanted
+    assert sorted(paid + plain.texts) == sorted({*paid, *plain.texts})
+    assert len(paid) + len(plain.texts) == wanted
     assert not RefusedText.objects.exists()
     assert list(violations()) == []
 

@@ -23,8 +23,8 @@ class UnreadableAnswer(Exception):
 
 
 class Incomplete(Exception):
-    """Raised by ``read`` for an answer that lacks something. ``request`` tells the model what is missing; ``answer`` is
-    used when the model gives no better one."""
+    """Raised by ``read`` for an answer that lacks something. ``request`` asks the model for what is missing; ``answer``
+    is used when the model gives no better one."""
 
     def __init__(self, answer: Any, request: str) -> None:
         super().__init__(request)
@@ -129,7 +129,7 @@ class Ask(Generic[_Answer]):
             return None
 
     def _ask_again(self) -> None:
-        """Tells the model what was wrong, unless it said nothing or called a tool that it does not have."""
+        """Adds to the conversation what was wrong, unless the reply was empty or called a tool that does not exist."""
         reply = self._conversation.reply
         if reply and not reply.tool_calls:
             self._conversation.keep_reply()

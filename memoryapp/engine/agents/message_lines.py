@@ -1,7 +1,7 @@
 """Messages as an agent's model reads them: one JSON object a line, within a number of characters.
 
 Long texts are clipped first, all of them to the same length. When even short texts are too many, one line represents
-several consecutive messages. The model is told both, so that it knows that something was left out.
+several consecutive messages. The text begins with notes about both, so the model knows that something is left out.
 """
 
 from __future__ import annotations

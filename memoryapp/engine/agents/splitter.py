@@ -93,7 +93,7 @@ def propose_topics(
 ) -> Ask[Division]:
     """Asks how ``messages`` (oldest first) of a user with this ``profile`` divide into topics.
 
-    The model is told to make at least ``parts`` topics of at least ``least`` messages each. Messages that its answer
+    The model is asked to make at least ``parts`` topics of at least ``least`` messages each. Messages that its answer
     leaves out become drafts of their own. An answer that leaves out more than half of the messages, or a summary, is
     asked for once more. Without messages the model is not asked.
     """

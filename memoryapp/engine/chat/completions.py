@@ -136,7 +136,7 @@ def without_reasoning(content: str) -> tuple[str, str]:
     """The reasoning at the beginning of the content, and the rest.
 
     Servers that do not know how a model marks its reasoning leave it there. Without its closing mark the model was cut
-    off before it said anything.
+    off before it answered.
     """
     found = _REASONING.match(content) if "think>" in content else None
     if found is None:

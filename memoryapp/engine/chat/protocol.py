@@ -25,7 +25,7 @@ from memoryapp.engine.notes import Note, NotedError
 class LLMError(NotedError):
     """The chat model gave no answer.
 
-    ``spent`` holds what the failed tries were billed, where the endpoint said so; ``status`` is HTTP's, 0 where the
+    ``spent`` holds what the failed tries were billed, where the endpoint reported it; ``status`` is HTTP's, 0 where the
     endpoint answered with none.
     """
 
@@ -70,7 +70,7 @@ class Reply:
     differ.
 
     ``refusal`` holds the words with which the model refused to answer. An empty ``text`` without tool calls is
-    possible: the model said nothing. ``usage`` counts all attempts; ``provider`` is who served the request, if a router
+    possible: the reply is empty. ``usage`` counts all attempts; ``provider`` is who served the request, if a router
     says so.
     """
 

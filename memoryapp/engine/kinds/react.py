@@ -58,7 +58,7 @@ class Citation:
 class Answered:
     """The answer in words. Every statement of ``text`` ends with the numbers of its ``citations``, as in ``[1][3]``.
 
-    ``outcome`` says whether the answer stands as it is, was ``softened`` because little supports it, or was
+    ``outcome`` says whether the answer is kept as it is, was ``softened`` because little supports it, or was
     ``refused``; a refusal cites nothing. ``coverage`` is the share of the question that the sources speak about,
     ``support`` the share of the checked claims that they confirm, both in [0, 1]; ``support`` is None when nothing was
     checked. ``dropped_numbers`` cited no source, ``dropped_statements`` cited nothing at all. ``notes`` are remarks for

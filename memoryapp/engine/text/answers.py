@@ -243,7 +243,7 @@ def _mended(text: str) -> Iterator[Any]:
             value = _repaired(_CUT_ID.sub("", text[start:]))
         except _UNREADABLE:
             continue
-        # Cut off before it named anything: what it would have said is unknown, and not "nothing".
+        # Cut off before it named anything: what it would have named is unknown, and not "nothing".
         says_nothing = not _picks(value) and text.count("[", start) > text.count("]", start)
         if (_is_answer(value) and not says_nothing) or (value and _is_list_of_ids(value)):
             yield value

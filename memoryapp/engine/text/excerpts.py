@@ -7,7 +7,7 @@ at those offsets, never from the model.
 exact        a whole message or whole lines of it, character for character
     normalised   the same words; case, spaces or typography differ
     altered      cut inside a line, under another head, out of order, or with words changed; the offsets
-                 span the words that do stand there
+                 span the words that are in the message
     absent       no message holds it
 
 What a sentence loses may turn its meaning round ("not" is lost first), so a part of a line is no quotation.

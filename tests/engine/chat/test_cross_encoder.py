@@ -79,24 +79,24 @@ async def test_without_texts_nobody_is_asked() -> None:
     ids=lambda answer: f"{answer.status_code} {answer.content[:20]!r}",
 )
 async def test_after_a_failure_in_one_sentence_the_next_call_works(answer: httpx.Response) -> None:
-    weather = [answer]
-    asked, _bodies = encoder(lambda request: weather[0] if weather else cohere(request))
+    faults = [answer]
+    asked, _bodies = encoder(lambda request: faults[0] if faults else cohere(request))
     with pytest.raises(
         CrossEncoderError, match="The cross-encoder https://rerank.example/v1/rerank answered"
     ) as failure:
         await asked.scores("q", ["a", "bbb"], 5)
     assert KEY not in str(failure.value)
-    weather.clear()
+    faults.clear()
     assert (await asked.scores("q", ["a", "bbb"], 5)).tolist() == [0.1, 0.3]
 
 
 async def test_one_that_hangs_or_breaks_off_is_left_and_asked_again() -> None:
-    storm: list[Any] = [asyncio.Event().wait, None]
+    faults: list[Any] = [asyncio.Event().wait, None]
 
     async def handle(request: httpx.Request) -> httpx.Response:
-        if not storm:
+        if not faults:
             return cohere(request)
-        if waits := storm.pop(0):
+        if waits := faults.pop(0):
             await waits()
         raise httpx.ReadError("broken off")
 

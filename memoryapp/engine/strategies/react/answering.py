@@ -1,4 +1,4 @@
-"""The answer in words: a model's text or extracts of the messages, and whether it may stand.
+"""The answer in words: a model's text or extracts of the messages, and whether it is kept.
 
 Extracts show what was said, not that it answers the question. If their sources cover less than ``enough_coverage`` of
 the question, the answer is softened; below ``least_coverage`` it is refused. An answer of a model below

@@ -1,4 +1,4 @@
-"""What the searches of a run have brought: passages of all queries in one order, and the candidates they stand for.
+"""What the searches of a run have brought: passages of all queries in one order, and the candidates they belong to.
 
 Passages and topics of several queries are joined by their best score; the question itself counts a little more than
 what was made of it. A later search adds to the pool and takes nothing away, and topics stay in the order of the search

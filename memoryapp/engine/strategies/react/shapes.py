@@ -117,7 +117,7 @@ class Rescored(Shape):
 
 
 class RerankOutput(Shape):
-    """``by`` is the cross-encoder's model, or ``scorer``; ``failure`` why the scorer stood in."""
+    """``by`` is the cross-encoder's model, or ``scorer``; ``failure`` why the scorer replaced it."""
 
     hits: Annotated[tuple[Rescored, ...], Field(max_length=1_000)]
     by: str

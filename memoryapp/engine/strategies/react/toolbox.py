@@ -39,7 +39,7 @@ class ToolFailed(Exception):
 class AgentTool:
     """A tool as a value: ``run`` makes the output of a valid ``input``, and emits what a model is asked meanwhile.
 
-    ``purpose`` tells a model what it is for; a tool without one is not offered to models.
+    ``purpose`` describes it to a model; a tool without one is not offered to models.
     """
 
     name: ToolName
@@ -49,7 +49,7 @@ class AgentTool:
 
 
 class Toolbox:
-    """The ``allowed`` of the tools, each for ``seconds`` at most, as ``left`` tells what the run has left.
+    """The ``allowed`` of the tools, each for ``seconds`` at most, and for no more than the run has ``left``.
 
     After ``use`` the ``result`` is the tool's output, None where there is none. ``step`` is that of the run.
     """

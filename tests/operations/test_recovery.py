@@ -48,7 +48,7 @@ class Scene:
         left = [each for each in pool.connections if not each.is_closed()]
         return len(left) if not pool._requests and all(each.is_idle() for each in left) else -1
 
-    async def storm(self, parameters: dict[str, float]) -> None:
+    async def overload(self, parameters: dict[str, float]) -> None:
         """Starts waves of runs, each of which ends in some way."""
         for _ in range(WAVES):
             asked = [await start(self.memory, QUERY, parameters=parameters) for _ in range(AT_ONCE)]
@@ -59,7 +59,7 @@ class Scene:
         with suppress(psycopg.Error):
             await lifecycle.execute(run.pk, self.clients)
 
-    async def good_weather(self) -> None:
+    async def assert_recovered(self) -> None:
         """Checks that single runs work one after another, and that no connection stays open."""
         self.provider.mood = "well"
         lone = [await start(self.memory, QUERY, parameters=PATIENT) for _ in range(LONE)]
@@ -96,17 +96,17 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 @pytest.mark.parametrize("mood", ["late", "drips", "resets"])
-async def test_after_a_provider_was_unwell_runs_work_at_once(scene: Scene, mood: str) -> None:
+async def test_after_faults_of_the_provider_runs_work_at_once(scene: Scene, mood: str) -> None:
     scene.provider.mood = mood
-    await scene.storm(HASTY)
-    await scene.good_weather()
+    await scene.overload(HASTY)
+    await scene.assert_recovered()
 
 
 async def test_a_provider_slower_than_its_load_leaves_nothing_behind(scene: Scene) -> None:
     """Some runs are answered in time, and some are not."""
     scene.provider.mood = "late"
-    await scene.storm({"seconds": 4, "turn_seconds": 1.6})
-    await scene.good_weather()
+    await scene.overload({"seconds": 4, "turn_seconds": 1.6})
+    await scene.assert_recovered()
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def reconnecting(transactional_db: None) -> Iterator[None]:
 
 @pytest.mark.usefixtures("reconnecting")
 async def test_after_the_database_was_restarted_runs_work_at_once(scene: Scene) -> None:
-    storm = asyncio.create_task(scene.storm(PATIENT))
+    runs = asyncio.create_task(scene.overload(PATIENT))
     await until(lambda: bool(scene.provider.open))
     await kill_a_backend(random.Random(3))
     with suppress(Exception):
-        await storm
+        await runs
     await sync_to_async(connections.close_all)()
-    await scene.good_weather()
+    await scene.assert_recovered()

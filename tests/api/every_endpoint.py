@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import quote
 
 from memoryapp.api.urls import api
-from tests.support.doors import Program
+from tests.support.api_client import Program
 
 SECRET = "кларнет"
 MESSAGE = {"id": "x1", "role": "user", "author": "Anna", "ts": "2026-03-02T09:00:00Z", "text": "hello"}
 
 
-Door = tuple[str, str, Any]
+Endpoint = tuple[str, str, Any]
 LISTS = ("topics", "messages", "people", "artifacts", "facts", "imports")
 
 
@@ -26,7 +26,7 @@ def described() -> set[tuple[str, str]]:
     return {(method, path) for path, methods in paths.items() for method in methods}
 
 
-def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Door]:
+def endpoints(owner: str = "anna", topic: object = 1, run: object = None, edit: object = 1) -> list[Endpoint]:
     """Returns a valid request for every endpoint; a new endpoint fails here until somebody adds its request."""
     known: dict[tuple[str, str], tuple[str, Any]] = {
         ("post", "/v1/messages"): ("/v1/messages", {"user": owner, "messages": [MESSAGE]}),
@@ -53,10 +53,10 @@ def doors(owner: str = "anna", topic: object = 1, run: object = None, edit: obje
         ("post", "/v1/edits/undo-night"): ("/v1/edits/undo-night", {"user": owner}),
         ("post", "/v1/edits/{id}/undo"): (f"/v1/edits/{edit}/undo", {}),
     }
-    assert described() == known.keys(), f"teach tests/api/test_api.py {described() ^ known.keys()}"
+    assert described() == known.keys(), f"change tests/api/every_endpoint.py: {described() ^ known.keys()}"
     return [(method, *known[method, path]) for method, path in sorted(known)]
 
 
-def asked(program: Program, door: Door) -> Any:
-    method, path, body = door
+def asked(program: Program, endpoint: Endpoint) -> Any:
+    method, path, body = endpoint
     return program.ask(method, path, b"" if body is None else json.dumps(body).encode())
