@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from memoryapp.accounts import tokens
 from memoryapp.api import recall as recall_endpoints
+from memoryapp.api import urls
 from memoryapp.engine.events import RunFinished, to_payload
 from memoryapp.models import ApiToken, ChatUser, Operator, Run, RunEvent, Topic, TopicEdit
 from tests.api.every_endpoint import LISTS, MESSAGE, SECRET, asked, endpoints
@@ -184,6 +185,13 @@ def test_an_unreachable_database_is_reported_with_the_time_of_the_next_try(
         answer = asked(program, endpoint)
         assert error_of(answer)[:2] == (503, "unavailable")
         assert answer["Retry-After"]
+
+
+@pytest.mark.slow
+def test_the_description_is_made_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = client.get("/v1/openapi.json").json()
+    monkeypatch.delattr(urls, "get_schema")
+    assert client.get("/v1/openapi.json").json() == first
 
 
 @pytest.mark.slow

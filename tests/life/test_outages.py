@@ -148,6 +148,15 @@ def shown(owner: ChatUser) -> dict[str, PipelineStage]:
     return {stage.name: stage for stage in found}
 
 
+def three_days_compared(owner: ChatUser) -> None:
+    """Archives and embeds the conversations of three days and suggests merges, which no model has judged yet."""
+    for day in range(3):
+        talk(owner, day)
+    tasks.archive_due()
+    tasks.embed_pending()
+    tasks.suggest_due()
+
+
 def check_all_done(owner: ChatUser) -> None:
     """Lets some days pass with working models; then everything is embedded, compared and read, merged topics too."""
     for _hours in range(12):
@@ -168,11 +177,7 @@ def check_all_done(owner: ChatUser) -> None:
 def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
     owner: ChatUser, models: Models
 ) -> None:
-    for day in range(3):
-        talk(owner, day)
-    tasks.archive_due()
-    tasks.embed_pending()
-    tasks.suggest_due()
+    three_days_compared(owner)
     assert consolidation.unjudged().exists()
     talk(owner, 3)
     tasks.archive_due()
@@ -205,11 +210,7 @@ def test_an_endpoint_that_is_away_for_an_hour_is_asked_seldom_and_all_completes(
 def test_after_a_clock_was_a_year_ahead_while_the_models_were_away_all_completes(
     owner: ChatUser, models: Models
 ) -> None:
-    for day in range(3):
-        talk(owner, day)
-    tasks.archive_due()
-    tasks.embed_pending()
-    tasks.suggest_due()
+    three_days_compared(owner)
     talk(owner, 3)
     with mood(models, "down"):
         for _minute in range(10):
